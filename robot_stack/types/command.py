@@ -1,0 +1,72 @@
+"""What is sent towards the robot, and what the safety filter made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+import numpy as np
+
+
+class Source(IntEnum):
+    """Who produced the executed motion of a control step."""
+
+    POLICY = 0
+    HUMAN = 1
+    HOLD = 2
+    """Nobody: the arm held its pose (start, fault, stale input)."""
+    IDLE = 3
+    """The human held control without moving after a correction: executed, but no expert data."""
+
+
+class Mode(StrEnum):
+    """State of control; the same words in code, log and banner."""
+
+    DISARMED = "DISARMED"
+    READY = "READY"
+    POLICY = "POLICY"
+    HUMAN = "HUMAN"
+    HOLD = "HOLD"
+    STOP = "STOP"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A request to move one arm.
+
+    Attributes:
+        arm: Name of the arm.
+        twist: float64, shape (6,), m/s and rad/s, in `frame`.
+        frame: "tcp" (end-effector frame) or "base".
+        gripper: Wanted opening in [0, 1] (0 closed), or None to leave it.
+        stamp_ns: When it was made, on the monotonic clock of this machine.
+        source: POLICY or HUMAN.
+    """
+
+    arm: str
+    twist: np.ndarray
+    frame: str = "tcp"
+    gripper: float | None = None
+    stamp_ns: int
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What the safety filter lets through at one of its ticks.
+
+    Attributes:
+        command: Always safe to execute; zero twist when holding.
+        mode: State after this tick.
+        source: Who the motion belongs to.
+        requested: The twist asked for before any limit, shape (6,), tcp frame; zeros when nobody asked.
+        cut: Names of the limits that changed the command, e.g. ("speed", "workspace").
+        reason: Plain sentence for HOLD and STOP, else "".
+    """
+
+    command: Command
+    mode: Mode
+    source: Source
+    requested: np.ndarray
+    cut: tuple[str, ...] = ()
+    reason: str = ""

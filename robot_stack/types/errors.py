@@ -1,0 +1,35 @@
+"""The exception tree. A message reads `<what> is <value>, must be <rule>; <what to do>`."""
+
+from __future__ import annotations
+
+
+class StackError(Exception):
+    """Root of every error this project raises on purpose."""
+
+
+class SpecError(StackError):
+    """A value does not fit the spec of the cell: shape, dtype, range, frame or name."""
+
+
+class ConfigError(StackError):
+    """A configuration file is wrong. Holds every mistake found, one line each."""
+
+
+class StoreError(StackError):
+    """The episode store or a checkpoint cannot be read or written."""
+
+
+class ResumeError(StoreError):
+    """A run cannot be resumed exactly; the message names what is missing or differs."""
+
+
+class TransportError(StackError):
+    """The learner link refused or lost a request."""
+
+
+class RobotError(StackError):
+    """The robot, a camera or a teleop device reports a fault."""
+
+
+class RewardError(StackError):
+    """A reward model cannot score: missing capability, bad weights, unreadable answer."""

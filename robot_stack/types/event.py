@@ -1,0 +1,41 @@
+"""Words said about an episode after the fact. Append-only: a later label of equal rank replaces an earlier one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a label says."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    DISCARD = "discard"
+
+
+class LabelSource(StrEnum):
+    """Who said it. OPERATOR overrides MODEL; TRUTH (simulator) is kept for audits and never trains."""
+
+    MODEL = "model"
+    OPERATOR = "operator"
+    TRUTH = "truth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A verdict on one episode.
+
+    Attributes:
+        episode_id: Which episode.
+        verdict: What is said.
+        source: Who says it.
+        stamp_unix_s: When, seconds since the epoch.
+        note: Free text, may be empty.
+    """
+
+    episode_id: str
+    verdict: Verdict
+    source: LabelSource
+    stamp_unix_s: float
+    note: str = ""

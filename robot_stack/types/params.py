@@ -1,0 +1,25 @@
+"""Policy parameters on their way from the learner to the actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Params:
+    """Actor-only weights.
+
+    Attributes:
+        version: Counts up from 1; a lower one is never applied.
+        tensors: Name -> array; fp16 for weights.
+        sha256: Hex digest of the serialised tensors.
+        metadata: Algorithm name, spec digest and trunk id: what must match before the tensors are used.
+    """
+
+    version: int
+    tensors: Mapping[str, np.ndarray]
+    sha256: str
+    metadata: Mapping[str, str]

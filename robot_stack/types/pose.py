@@ -1,0 +1,77 @@
+"""Rigid poses and free twists. Metres, radians, quaternions xyzw; `T_a_b` is the pose of b in a.
+
+A free twist (of the TCP, at the TCP) changes frame with R only: adding `p x R` would couple translation into
+rotation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from robot_stack.types.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pose:
+    """Position (3,) in metres and unit quaternion xyzw (4,), float64."""
+
+    position_m: np.ndarray
+    quaternion_xyzw: np.ndarray
+
+    def __post_init__(self) -> None:
+        position = np.asarray(self.position_m, dtype=np.float64)
+        quaternion = np.asarray(self.quaternion_xyzw, dtype=np.float64)
+        if position.shape != (3,) or quaternion.shape != (4,):
+            raise SpecError(f"pose has shapes {position.shape} and {quaternion.shape}, must be (3,) and (4,)")
+        norm = float(np.linalg.norm(quaternion))
+        if not np.isfinite(position).all() or not np.isfinite(norm) or abs(norm - 1.0) > 1e-3:
+            raise SpecError(f"pose is {position} {quaternion}, must be finite with a unit quaternion")
+        object.__setattr__(self, "position_m", position)
+        object.__setattr__(self, "quaternion_xyzw", quaternion / norm)
+
+    @classmethod
+    def identity(cls) -> Pose:
+        """The pose of a frame in itself."""
+        return cls(position_m=np.zeros(3), quaternion_xyzw=np.array([0.0, 0.0, 0.0, 1.0]))
+
+    @classmethod
+    def from_rotation(cls, position_m: np.ndarray, rotation: Rotation) -> Pose:
+        """From a position (3,) and a scipy rotation."""
+        return cls(position_m=position_m, quaternion_xyzw=rotation.as_quat())
+
+    @property
+    def rotation(self) -> Rotation:
+        """Orientation as a scipy rotation."""
+        return Rotation.from_quat(self.quaternion_xyzw)
+
+    def __matmul__(self, other: Pose) -> Pose:
+        """T_a_c = T_a_b @ T_b_c."""
+        rotation = self.rotation
+        return Pose.from_rotation(
+            self.position_m + rotation.apply(other.position_m), rotation * other.rotation
+        )
+
+    def inverse(self) -> Pose:
+        """T_b_a from T_a_b."""
+        inverse = self.rotation.inv()
+        return Pose.from_rotation(-inverse.apply(self.position_m), inverse)
+
+    def relative_to(self, reference: Pose) -> Pose:
+        """This pose expressed in `reference`: T_ref_self."""
+        return reference.inverse() @ self
+
+
+def rotate_twist(twist: np.ndarray, rotation: Rotation) -> np.ndarray:
+    """Express a free twist in another frame: `[R v, R w]`.
+
+    Args:
+        twist: Linear then angular, shape (6,), m/s and rad/s, in frame b.
+        rotation: R_a_b.
+
+    Returns:
+        The same motion in frame a, shape (6,).
+    """
+    return np.concatenate([rotation.apply(twist[:3]), rotation.apply(twist[3:])])

@@ -1,0 +1,59 @@
+"""What an arm reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.types.pose import Pose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RobotState:
+    """State of one arm at one instant.
+
+    Attributes:
+        arm: Its name.
+        stamp_ns: Capture time.
+        T_base_tcp: Pose of the tool centre point in the base frame.
+        twist: Of the TCP, float64, shape (6,), m/s and rad/s, in the tcp frame.
+        wrench: Force and torque on the TCP from outside, float64, shape (6,), N and Nm, in the tcp frame.
+        joints_rad: Joint positions, float64, shape (J,).
+        joint_speeds_rad_s: Joint velocities, float64, shape (J,).
+        gripper: Opening in [0, 1].
+        fault: Plain sentence if the robot reports a fault, else "".
+    """
+
+    arm: str
+    stamp_ns: int
+    T_base_tcp: Pose
+    twist: np.ndarray
+    wrench: np.ndarray
+    joints_rad: np.ndarray
+    joint_speeds_rad_s: np.ndarray
+    gripper: float
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeleopSample:
+    """What a teleop device says at one instant.
+
+    Attributes:
+        stamp_ns: Capture time.
+        twist: Wanted twist, float64, shape (6,), unitless in [-1, 1], tcp frame.
+        gripper: -1 close, 0 nothing pressed, +1 open.
+        deadman: True while the human holds control.
+        events: Keys pressed since the last sample, out of `EVENTS`.
+    """
+
+    stamp_ns: int
+    twist: np.ndarray
+    gripper: int = 0
+    deadman: bool = False
+    events: tuple[str, ...] = ()
+
+
+EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm")
+"""The events a person can send, from any device; indices are their place on the wire."""

@@ -1,0 +1,190 @@
+"""What a cell is made of: arms, cameras, proprio fields. All shapes come from here.
+
+The digest of a spec is written into every file and every handshake, so that data of one cell never trains,
+scores or drives another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from robot_stack.types.errors import SpecError
+
+AXES = ("x", "y", "z", "rx", "ry", "rz")
+"""Order of a twist: linear then angular, in the end-effector frame."""
+
+
+class GripperKind(StrEnum):
+    """How an arm's gripper appears in the action vector."""
+
+    NONE = "none"
+    DISCRETE = "discrete"
+    CONTINUOUS = "continuous"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSpec:
+    """One arm: which twist axes a policy moves, and how far one step of 1.0 goes.
+
+    Attributes:
+        name: Unique in the cell.
+        axes: Active axes, a subset of `AXES` in that order; the others are commanded as zero.
+        translation_m: Metres per control step at action 1.0.
+        rotation_rad: Radians per control step at action 1.0.
+        gripper: Kind of gripper action; NONE keeps the gripper as it is.
+    """
+
+    name: str
+    axes: tuple[str, ...] = AXES
+    translation_m: float
+    rotation_rad: float
+    gripper: GripperKind = GripperKind.NONE
+
+    def __post_init__(self) -> None:
+        if not self.axes or list(self.axes) != [a for a in AXES if a in self.axes]:
+            raise SpecError(f"arm {self.name}: axes is {self.axes}, must be a non-empty subset of {AXES} in that order")
+        if not (0 < self.translation_m <= 0.2 and 0 < self.rotation_rad <= 1.0):
+            raise SpecError(
+                f"arm {self.name}: step is {self.translation_m} m and {self.rotation_rad} rad, "
+                "must be in (0, 0.2] m and (0, 1] rad"
+            )
+
+    @property
+    def size(self) -> int:
+        """Length of this arm's part of the action vector."""
+        return len(self.axes) + (self.gripper is not GripperKind.NONE)
+
+    @property
+    def axis_indices(self) -> tuple[int, ...]:
+        """Positions of the active axes in a 6-D twist."""
+        return tuple(AXES.index(a) for a in self.axes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CameraSpec:
+    """One camera as the policy sees it, after crop and resize: RGB uint8 of shape (height_px, width_px, 3)."""
+
+    name: str
+    height_px: int
+    width_px: int
+
+    def __post_init__(self) -> None:
+        if not (8 <= self.height_px <= 1024 and 8 <= self.width_px <= 1024):
+            raise SpecError(
+                f"camera {self.name}: size is {self.height_px}x{self.width_px}, must be within 8 to 1024 pixels"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Shape of one image."""
+        return (self.height_px, self.width_px, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProprioField:
+    """A named slice of the proprio vector."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """Shapes of observation and action of one cell and task.
+
+    Attributes:
+        arms: One or more, by unique name.
+        cameras: One or more, by unique name.
+        proprio: Fields in the order in which they are concatenated.
+        rate_hz: Control rate.
+    """
+
+    arms: tuple[ArmSpec, ...]
+    cameras: tuple[CameraSpec, ...]
+    proprio: tuple[ProprioField, ...]
+    rate_hz: float
+
+    def __post_init__(self) -> None:
+        for kind, items in (("arm", self.arms), ("camera", self.cameras), ("proprio field", self.proprio)):
+            names = [item.name for item in items]
+            if not names or len(set(names)) != len(names):
+                raise SpecError(f"{kind} names are {names}, must be at least one and unique")
+        if not 0 < self.rate_hz <= 100:
+            raise SpecError(f"rate_hz is {self.rate_hz}, must be in (0, 100]")
+
+    @property
+    def action_size(self) -> int:
+        """A, the length of an action vector."""
+        return sum(arm.size for arm in self.arms)
+
+    @property
+    def proprio_size(self) -> int:
+        """P, the length of a proprio vector."""
+        return sum(field.size for field in self.proprio)
+
+    @property
+    def period_s(self) -> float:
+        """Seconds between two control ticks."""
+        return 1.0 / self.rate_hz
+
+    @property
+    def gripper_indices(self) -> tuple[int, ...]:
+        """Positions of the gripper entries in the action vector."""
+        found, offset = [], 0
+        for arm in self.arms:
+            offset += arm.size
+            if arm.gripper is not GripperKind.NONE:
+                found.append(offset - 1)
+        return tuple(found)
+
+    def check_action(self, action: np.ndarray, name: str = "action") -> None:
+        """Raise SpecError unless `action` is float32, shape (A,), finite and within [-1, 1]."""
+        if action.dtype != np.float32 or action.shape != (self.action_size,):
+            raise SpecError(f"{name} is {action.dtype} {action.shape}, must be float32 ({self.action_size},)")
+        if not np.isfinite(action).all() or np.abs(action).max(initial=0.0) > 1.0 + 1e-5:
+            raise SpecError(f"{name} is {action}, must be finite and within [-1, 1]")
+
+    def check_images(self, images: dict[str, np.ndarray]) -> None:
+        """Raise SpecError unless there is exactly one uint8 image of the declared shape per camera."""
+        wanted = {camera.name: camera.shape for camera in self.cameras}
+        if set(images) != set(wanted):
+            raise SpecError(f"cameras are {sorted(images)}, must be {sorted(wanted)}")
+        for name, shape in wanted.items():
+            if images[name].dtype != np.uint8 or images[name].shape != shape:
+                got = images[name]
+                raise SpecError(f"image {name} is {got.dtype} {got.shape}, must be uint8 {shape}")
+
+    def check_proprio(self, proprio: np.ndarray) -> None:
+        """Raise SpecError unless `proprio` is float32, shape (P,) and finite."""
+        if proprio.dtype != np.float32 or proprio.shape != (self.proprio_size,):
+            raise SpecError(f"proprio is {proprio.dtype} {proprio.shape}, must be float32 ({self.proprio_size},)")
+        if not np.isfinite(proprio).all():
+            raise SpecError(f"proprio is {proprio}, must be finite")
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Spec:
+        """Inverse of `to_json`."""
+        raw = json.loads(text)
+        return cls(
+            arms=tuple(
+                ArmSpec(**{**arm, "axes": tuple(arm["axes"]), "gripper": GripperKind(arm["gripper"])})
+                for arm in raw["arms"]
+            ),
+            cameras=tuple(CameraSpec(**camera) for camera in raw["cameras"]),
+            proprio=tuple(ProprioField(**field) for field in raw["proprio"]),
+            rate_hz=raw["rate_hz"],
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, hex."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()

@@ -1,0 +1,107 @@
+"""What is recorded of a control step, exactly as the robot executed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from robot_stack.types.command import Source
+from robot_stack.types.errors import SpecError
+from robot_stack.types.observation import Observation
+
+
+class EndReason(StrEnum):
+    """Why an episode ended. Only SUCCESS and FAILURE end the task; the others cut it short and bootstrap."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    TIMEOUT = "timeout"
+    OPERATOR = "operator"
+    FAULT = "fault"
+
+    @property
+    def terminal(self) -> bool:
+        """True where the task itself ended, so that no value lies behind it."""
+        return self in (EndReason.SUCCESS, EndReason.FAILURE)
+
+
+class EpisodeKind(StrEnum):
+    """What an episode was recorded for."""
+
+    DEMO = "demo"
+    ONLINE = "online"
+    EVAL = "eval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionRow:
+    """The motion between frame t and frame t+1.
+
+    Attributes:
+        executed: What the robot did after arbiter and safety filter, float32, shape (A,), unitless in [-1, 1].
+        proposed: The policy's own action at t, same shape, even if overridden; zeros if there was no policy.
+        human: The human's requested action, same shape; zeros where no human was engaged.
+        source: Who produced `executed`.
+        gripper_pressed: True if the human used the gripper in this step; otherwise the gripper part is no label.
+        clipped: True if the safety filter changed the request.
+        params_version: Version of the policy parameters behind `proposed`, 0 for none.
+        params_age_s: Age of those parameters at t, in seconds.
+    """
+
+    executed: np.ndarray
+    proposed: np.ndarray
+    human: np.ndarray
+    source: Source
+    gripper_pressed: bool = False
+    clipped: bool = False
+    params_version: int = 0
+    params_age_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Frame t of an episode and the motion that followed it; the unit of recording and of transport.
+
+    Attributes:
+        episode_id: Unique in the run, sortable by start, e.g. "000041-demo-a1b2c3".
+        index: t, counted from 0 without gaps.
+        observation: Frame t.
+        action: Motion from t to t+1; None on the last frame, and only there.
+        end: Why the episode ended; set on the last frame, and only there.
+    """
+
+    episode_id: str
+    index: int
+    observation: Observation
+    action: ActionRow | None
+    end: EndReason | None = None
+
+    def __post_init__(self) -> None:
+        if (self.action is None) != (self.end is not None):
+            raise SpecError(
+                f"step {self.episode_id}/{self.index} has action={self.action is not None} and end={self.end}, "
+                "must have an action and no end, or, on the last frame, an end and no action"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeHeader:
+    """What is known when an episode starts.
+
+    Attributes:
+        episode_id: As in `Step`.
+        kind: DEMO, ONLINE or EVAL.
+        task: Task name.
+        actor: Id of the actor process that recorded it.
+        started_unix_s: Wall-clock start, seconds since the epoch.
+        seed: Seed of the reset, or -1 where a person placed the objects.
+    """
+
+    episode_id: str
+    kind: EpisodeKind
+    task: str
+    actor: str
+    started_unix_s: float
+    seed: int = -1
