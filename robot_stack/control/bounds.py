@@ -1,0 +1,93 @@
+"""Where the arm may be and how hard it may push: workspace box, tilt cone, contact force.
+
+Pure functions from a twist to a twist. Approach to an edge slows in proportion to the distance left, so the arm comes
+to rest on the edge instead of being thrown against a clip. Outside an edge only the way back passes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+OUTSIDE_M = 0.002
+"""Beyond the wall by more than this, motion along the wall stops too; less is measurement noise."""
+
+
+def inside_box(
+    velocity: np.ndarray, position_m: np.ndarray, low_m: np.ndarray, high_m: np.ndarray, approach_s: float
+) -> np.ndarray:
+    """Largest part of a velocity that leaves the TCP inside the box, axis by axis.
+
+    Args:
+        velocity: Of the TCP, shape (3,), m/s, base frame.
+        position_m: Of the TCP, shape (3,), base frame.
+        low_m: Lowest corner, shape (3,).
+        high_m: Highest corner, shape (3,).
+        approach_s: Speed towards a wall is at most the distance left divided by this.
+
+    Returns:
+        Shape (3,), m/s, base frame.
+    """
+    up = np.maximum(high_m - position_m, 0.0) / approach_s
+    down = np.maximum(position_m - low_m, 0.0) / approach_s
+    allowed: np.ndarray = np.clip(velocity, -down, up)
+    outside = (position_m < low_m - OUTSIDE_M) | (position_m > high_m + OUTSIDE_M)
+    if outside.any():
+        allowed = np.where(outside, allowed, 0.0)
+    return allowed
+
+
+def inside_cone(angular: np.ndarray, tool_axis: np.ndarray, cone_rad: float, approach_s: float) -> np.ndarray:
+    """Largest part of a rotation that keeps the tool within a cone around straight down.
+
+    With a the tool's z axis, d straight down and n the unit vector of a x d, tilt changes at -w.n; rotation about a
+    itself is free.
+
+    Args:
+        angular: Angular velocity, shape (3,), rad/s, base frame.
+        tool_axis: Unit z axis of the tool, shape (3,), base frame.
+        cone_rad: Half angle; pi or more never limits.
+        approach_s: As in `inside_box`.
+
+    Returns:
+        Shape (3,), rad/s, base frame.
+    """
+    if cone_rad >= math.pi:
+        return angular
+    down = np.array([0.0, 0.0, -1.0])
+    tilt_rad = math.atan2(float(np.linalg.norm(np.cross(tool_axis, down))), float(tool_axis @ down))
+    spin = (angular @ tool_axis) * tool_axis
+    lateral = angular - spin
+    inward = np.cross(tool_axis, down)
+    length = float(np.linalg.norm(inward))
+    room = max(cone_rad - tilt_rad, 0.0) / approach_s
+    if length < 1e-9:
+        size = float(np.linalg.norm(lateral))
+        return spin + lateral * min(1.0, room / size) if size > 0 and tilt_rad < 1.0 else angular
+    inward = inward / length
+    if tilt_rad > cone_rad:
+        return np.asarray(spin + max(0.0, float(lateral @ inward)) * inward)
+    outward = -float(lateral @ inward)
+    return np.asarray(angular + max(0.0, outward - room) * inward)
+
+
+def soften_push(velocity: np.ndarray, force_n: np.ndarray, soft_n: float, hard_n: float) -> np.ndarray:
+    """Scale down the motion against a contact force, from all of it at `soft_n` to none at `hard_n`.
+
+    Args:
+        velocity: Shape (3,), m/s.
+        force_n: Force on the TCP from outside, shape (3,), same frame.
+        soft_n: Where scaling starts.
+        hard_n: Where nothing is left. The way out of the contact is never touched.
+
+    Returns:
+        Shape (3,), m/s.
+    """
+    size = float(np.linalg.norm(force_n))
+    if size <= soft_n:
+        return velocity
+    away = force_n / size
+    push = max(0.0, -float(velocity @ away))
+    left = max(0.0, (hard_n - size) / (hard_n - soft_n))
+    return np.asarray(velocity + (1.0 - left) * push * away)

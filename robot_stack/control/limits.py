@@ -1,0 +1,90 @@
+"""The limits of one arm, validated against hard caps that no configuration may exceed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from robot_stack.types.errors import ConfigError
+
+CAPS = {
+    "max_speed_m_s": 1.0,
+    "max_rotation_speed_rad_s": 3.0,
+    "max_acceleration_m_s2": 10.0,
+    "max_rotation_acceleration_rad_s2": 30.0,
+    "max_jerk_m_s3": 500.0,
+    "max_rotation_jerk_rad_s3": 1500.0,
+    "tilt_cone_rad": math.pi,
+    "soft_force_n": 100.0,
+    "hard_force_n": 150.0,
+    "policy_timeout_s": 1.0,
+    "teleop_timeout_s": 0.5,
+    "state_timeout_s": 0.5,
+}
+"""Largest value of each limit; every one must also be above zero."""
+
+RETRACT_CAP_M_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetyLimits:
+    """What one arm may do. Positions are of the TCP in the base frame, rates are Euclidean norms.
+
+    Attributes:
+        box_min_m: Lowest corner of the workspace, (x, y, z); 0.0 is a limit like any other.
+        box_max_m: Highest corner.
+        tilt_cone_rad: Largest angle between the tool's z axis and straight down (-z of base); pi switches it off.
+        soft_force_n: From here on, motion into the contact is scaled down.
+        hard_force_n: From here on, the arm holds until a person resumes.
+        policy_timeout_s: Age of the newest policy command after which the arm holds.
+        teleop_timeout_s: Age of the newest teleop sample after which, if the human is in control, the arm holds.
+        state_timeout_s: Age of the robot state after which the arm holds.
+        retract_m_s: Speed of backing out along the contact force for up to 0.5 s after a hard force; 0 holds still.
+
+    Raises:
+        ConfigError: Naming every limit that is outside its cap, not finite, or contradicts another.
+    """
+
+    box_min_m: tuple[float, float, float]
+    box_max_m: tuple[float, float, float]
+    max_speed_m_s: float = 0.25
+    max_rotation_speed_rad_s: float = 1.0
+    max_acceleration_m_s2: float = 2.5
+    max_rotation_acceleration_rad_s2: float = 10.0
+    max_jerk_m_s3: float = 60.0
+    max_rotation_jerk_rad_s3: float = 250.0
+    tilt_cone_rad: float = 0.7
+    soft_force_n: float = 15.0
+    hard_force_n: float = 35.0
+    policy_timeout_s: float = 0.15
+    teleop_timeout_s: float = 0.15
+    state_timeout_s: float = 0.1
+    retract_m_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        mistakes = [_over_cap(field.name, getattr(self, field.name)) for field in fields(self) if field.name in CAPS]
+        for axis, low, high in zip("xyz", self.box_min_m, self.box_max_m, strict=True):
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                mistakes.append(f"box on {axis} is {low} to {high}, must be finite and rising")
+        if not self.soft_force_n < self.hard_force_n:
+            mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
+        if not 0.0 <= self.retract_m_s <= RETRACT_CAP_M_S:
+            mistakes.append(f"retract_m_s is {self.retract_m_s}, must be within 0 to {RETRACT_CAP_M_S}")
+        if any(mistakes):
+            raise ConfigError("\n".join(mistake for mistake in mistakes if mistake))
+
+    @property
+    def approach_s(self) -> float:
+        """Time constant of slowing towards a wall: speed = distance / approach_s brakes at half the acceleration."""
+        return 2.0 * self.max_speed_m_s / self.max_acceleration_m_s2
+
+    @property
+    def tilt_approach_s(self) -> float:
+        """The same for the edge of the tilt cone."""
+        return 2.0 * self.max_rotation_speed_rad_s / self.max_rotation_acceleration_rad_s2
+
+
+def _over_cap(name: str, value: float) -> str:
+    if math.isfinite(value) and 0.0 < value <= CAPS[name]:
+        return ""
+    return f"{name} is {value}, must be above 0 and at most {CAPS[name]:g}; lower it in the safety file"

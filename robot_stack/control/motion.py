@@ -1,0 +1,129 @@
+"""From a wanted twist to one that is safe to execute, tick after tick.
+
+Order: workspace box and tilt cone, contact force, then speed, acceleration and jerk. Soft force comes before the rates
+on purpose: cutting after them would break the acceleration limit it is meant to live with. At the hard force the part
+that pushes is taken out at once, whatever the rates say.
+
+Rates are kept in the tcp frame, where the command is followed; position and tilt are judged in the base frame.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_stack.control.bounds import inside_box, inside_cone, soften_push
+from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.rates import limit_acceleration, limit_jerk, limit_norm
+from robot_stack.types.pose import rotate_twist
+from robot_stack.types.robot import RobotState
+
+CHANGED = 1e-9
+"""Twists closer than this are the same."""
+
+
+class MotionShaper:
+    """Applies `SafetyLimits` to a stream of twists; remembers the last one and its acceleration."""
+
+    def __init__(self, limits: SafetyLimits) -> None:
+        self._limits = limits
+        self._low_m = np.array(limits.box_min_m, dtype=np.float64)
+        self._high_m = np.array(limits.box_max_m, dtype=np.float64)
+        self.last = np.zeros(6)
+        """Twist let through at the previous tick, tcp frame."""
+        self._acceleration = np.zeros(6)
+
+    def rest(self) -> None:
+        """Start again from standstill, as after a gap in which the robot's own watchdog stopped it."""
+        self.last = np.zeros(6)
+        self._acceleration = np.zeros(6)
+
+    def shape(
+        self, wanted: np.ndarray, state: RobotState | None, age_s: float, dt_s: float, *, brake: bool
+    ) -> tuple[np.ndarray, tuple[str, ...]]:
+        """One tick.
+
+        Args:
+            wanted: Shape (6,), m/s and rad/s, tcp frame, finite.
+            state: Newest state; without one, only braking is possible.
+            age_s: Its age; the position is carried forward by that much.
+            dt_s: Since the previous tick.
+            brake: Ignore the jerk limit: the arm shall stop.
+
+        Returns:
+            The twist to execute and the names of the limits that changed it.
+        """
+        if state is None:
+            wanted, brake = np.zeros(6), True
+        bounded, cut = self._bound(wanted, state, age_s)
+        bounded, too_fast = self._slow(bounded)
+        shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
+        jerked = not brake
+        if dt_s <= 0.0:
+            shaped = self.last
+        elif not self._fits(shaped, state, age_s):
+            shaped, jerked = self._step(bounded, dt_s, jerk=False), False
+            if not self._fits(shaped, state, age_s):
+                shaped = self._step(self._bound(self.last, state, age_s)[0], dt_s, jerk=False)
+        names = [*cut, *too_fast]
+        if _differ(shaped, bounded):
+            names.append("jerk" if jerked else "acceleration")
+        if state is not None and float(np.linalg.norm(state.wrench[:3])) >= self._limits.hard_force_n:
+            shaped = np.concatenate([self._soften(shaped[:3], state), shaped[3:]])
+        if dt_s > 0.0:
+            self._acceleration = (shaped - self.last) / dt_s if jerked else np.zeros(6)
+        self.last = shaped
+        return shaped.copy(), tuple(names)
+
+    def _bound(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
+        """Box, cone and soft force, each named if it changed something."""
+        if state is None:
+            return twist, []
+        limits, rotation = self._limits, state.T_base_tcp.rotation
+        base = rotate_twist(twist, rotation)
+        position = state.T_base_tcp.position_m + rotation.apply(self.last[:3]) * age_s
+        linear = inside_box(base[:3], position, self._low_m, self._high_m, limits.approach_s)
+        tool_axis = rotation.apply(np.array([0.0, 0.0, 1.0]))
+        angular = inside_cone(base[3:], tool_axis, limits.tilt_cone_rad, limits.tilt_approach_s)
+        names = []
+        if _differ(linear, base[:3]):
+            names.append("workspace")
+        if _differ(angular, base[3:]):
+            names.append("tilt")
+        bounded = rotate_twist(np.concatenate([linear, angular]), rotation.inv()) if names else twist
+        softened = self._soften(bounded[:3], state)
+        if _differ(softened, bounded[:3]):
+            names.append("force")
+            bounded = np.concatenate([softened, bounded[3:]])
+        return bounded, names
+
+    def _soften(self, linear: np.ndarray, state: RobotState) -> np.ndarray:
+        return soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)
+
+    def _slow(self, twist: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        limits = self._limits
+        slow = np.concatenate(
+            [limit_norm(twist[:3], limits.max_speed_m_s), limit_norm(twist[3:], limits.max_rotation_speed_rad_s)]
+        )
+        return slow, ["speed"] if _differ(slow, twist) else []
+
+    def _step(self, target: np.ndarray, dt_s: float, *, jerk: bool) -> np.ndarray:
+        limits = self._limits
+        halves = (
+            (slice(0, 3), limits.max_acceleration_m_s2, limits.max_jerk_m_s3),
+            (slice(3, 6), limits.max_rotation_acceleration_rad_s2, limits.max_rotation_jerk_rad_s3),
+        )
+        return np.concatenate(
+            [
+                limit_jerk(target[half], self.last[half], self._acceleration[half], largest, largest_jerk, dt_s)
+                if jerk
+                else limit_acceleration(target[half], self.last[half], largest, dt_s)
+                for half, largest, largest_jerk in halves
+            ]
+        )
+
+    def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
+        return not self._bound(twist, state, age_s)[1]
+
+
+def _differ(a: np.ndarray, b: np.ndarray) -> bool:
+    return float(np.abs(a - b).max()) > CHANGED
