@@ -92,7 +92,7 @@ class ActionSpace:
         action = np.concatenate(parts)
         if not np.isfinite(action).all():
             raise SpecError(f"executed action is {action}, must be finite")
-        return np.clip(action, -1.0, 1.0).astype(np.float32)
+        return np.asarray(np.clip(action, -1.0, 1.0), dtype=np.float32)
 
     def executed_action(self, window: ExecutedWindow, opening: float | None = None) -> np.ndarray:
         """What the only arm executed, float32 (A,); `opening` as in `to_action`."""
