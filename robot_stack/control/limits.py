@@ -12,14 +12,15 @@ CAPS = {
     "max_rotation_speed_rad_s": 3.0,
     "max_acceleration_m_s2": 10.0,
     "max_rotation_acceleration_rad_s2": 30.0,
-    "max_jerk_m_s3": 500.0,
-    "max_rotation_jerk_rad_s3": 1500.0,
+    "max_jerk_m_s3": 1000.0,
+    "max_rotation_jerk_rad_s3": 3000.0,
     "tilt_cone_rad": math.pi,
     "soft_force_n": 100.0,
     "hard_force_n": 150.0,
-    "policy_timeout_s": 1.0,
+    "policy_timeout_s": 0.5,
     "teleop_timeout_s": 0.5,
-    "state_timeout_s": 0.5,
+    "state_timeout_s": 0.2,
+    "output_timeout_s": 0.1,
 }
 """Largest value of each limit; every one must also be above zero."""
 
@@ -39,6 +40,7 @@ class SafetyLimits:
         policy_timeout_s: Age of the newest policy command after which the arm holds.
         teleop_timeout_s: Age of the newest teleop sample after which, if the human is in control, the arm holds.
         state_timeout_s: Age of the robot state after which the arm holds.
+        output_timeout_s: After this long without a decision, the robot's own watchdog has stopped the arm.
         retract_m_s: Speed of backing out along the contact force for up to 0.5 s after a hard force; 0 holds still.
 
     Raises:
@@ -59,6 +61,7 @@ class SafetyLimits:
     policy_timeout_s: float = 0.15
     teleop_timeout_s: float = 0.15
     state_timeout_s: float = 0.1
+    output_timeout_s: float = 0.05
     retract_m_s: float = 0.0
 
     def __post_init__(self) -> None:

@@ -21,8 +21,6 @@ STRIKES = 3
 STRIKE_WINDOW_NS = 1_000_000_000
 LONGEST_STEP_S = 0.02
 """A late tick may change the velocity by no more than two regular ones."""
-OUTPUT_GAP_S = 0.05
-"""After this long without a decision the robot's watchdog has stopped the arm."""
 RETRACT_S = 0.5
 
 
@@ -196,7 +194,7 @@ class SafetyFilter:
     def _advance(self, now_ns: int) -> float:
         """Seconds to move the velocity by; a gap restarts from rest, a clock that goes back is a fault."""
         last_ns, self._decided_ns = self._decided_ns, now_ns
-        if last_ns is None or now_ns - last_ns > OUTPUT_GAP_S * 1e9:
+        if last_ns is None or now_ns - last_ns > self._limits.output_timeout_s * 1e9:
             self._motion.rest()
             return LONGEST_STEP_S / 2
         if now_ns < last_ns:

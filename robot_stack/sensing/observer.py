@@ -1,0 +1,93 @@
+"""From synchronised parts to the observation that the spec declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from robot_stack.sensing.sync import Snapshot
+from robot_stack.types.errors import SpecError
+from robot_stack.types.observation import Observation
+from robot_stack.types.pose import Pose
+from robot_stack.types.robot import RobotState
+from robot_stack.types.spec import ProprioField, Spec
+
+Reader = Callable[[RobotState, Pose], np.ndarray]
+
+
+def relative_pose(state: RobotState, start: Pose) -> np.ndarray:
+    """TCP pose in the start pose of the episode: position in m, then rotation vector in rad, shape (6,)."""
+    pose = state.T_base_tcp.relative_to(start)
+    return np.concatenate([pose.position_m, pose.rotation.as_rotvec()])
+
+
+READERS: Mapping[str, Reader] = {
+    "tcp_pose": relative_pose,
+    "tcp_twist": lambda state, _: state.twist,
+    "wrench": lambda state, _: state.wrench,
+    "gripper": lambda state, _: np.array([state.gripper]),
+    "joints": lambda state, _: state.joints_rad,
+    "joint_speeds": lambda state, _: state.joint_speeds_rad_s,
+}
+"""Proprio fields by name; with several arms a field is called "<arm>.<name>"."""
+
+SIZES: Mapping[str, int] = {"tcp_pose": 6, "tcp_twist": 6, "wrench": 6, "gripper": 1}
+
+
+class Observer:
+    """Builds observations; proprio in SI units, float32, in the order of the spec."""
+
+    def __init__(self, spec: Spec) -> None:
+        """Nothing is read yet; the first observation after `begin_episode` fixes the start pose.
+
+        Raises:
+            SpecError: If a proprio field is unknown or has another size.
+        """
+        self._spec = spec
+        self._fields = [_resolve(field, spec) for field in spec.proprio]
+        self._start: dict[str, Pose] = {}
+
+    def begin_episode(self) -> None:
+        """Forget the start pose: the next observation becomes the new one."""
+        self._start = {}
+
+    def observe(self, snapshot: Snapshot, stamp_ns: int) -> Observation:
+        """The observation of the control tick at `stamp_ns`.
+
+        Raises:
+            SpecError: If images or proprio do not fit the spec, or are not finite.
+        """
+        self._spec.check_images(dict(snapshot.images))
+        for arm, state in snapshot.states.items():
+            self._start.setdefault(arm, state.T_base_tcp)
+        parts = []
+        for field, arm, reader in self._fields:
+            value = reader(snapshot.states[arm], self._start[arm])
+            if value.shape != (field.size,):
+                raise SpecError(f"proprio {field.name} is {value.shape}, must be ({field.size},) as the task says")
+            parts.append(value)
+        proprio = np.concatenate(parts).astype(np.float32)
+        self._spec.check_proprio(proprio)
+        return Observation(
+            images=snapshot.images,
+            proprio=proprio,
+            stamp_ns=stamp_ns,
+            age_s=snapshot.age_s,
+            skew_s=snapshot.skew_s,
+        )
+
+
+def _resolve(field: ProprioField, spec: Spec) -> tuple[ProprioField, str, Reader]:
+    arms = [arm.name for arm in spec.arms]
+    arm, name = field.name.split(".", 1) if "." in field.name else (arms[0], field.name)
+    if name not in READERS or arm not in arms:
+        raise SpecError(
+            f"proprio field is {field.name!r}, must be one of {sorted(READERS)}, if needed behind an arm "
+            f"of {arms} and a dot"
+        )
+    if "." not in field.name and len(arms) > 1:
+        raise SpecError(f"proprio field is {field.name!r}, must name its arm; write {arms[0]}.{name}")
+    if field.size != SIZES.get(name, field.size):
+        raise SpecError(f"size of proprio field {field.name} is {field.size}, must be {SIZES[name]}")
+    return field, arm, READERS[name]

@@ -1,0 +1,157 @@
+"""The newest frame of every camera and the newest state of every arm, or the sentence that says what is wrong.
+
+Capture stamps are on the monotonic clock of this machine. A message is judged when it arrives (unset stamp, future
+stamp, out of order) and again when it is used (missing, stale, frozen, skewed).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.types.errors import SpecError
+from robot_stack.types.robot import RobotState
+
+FUTURE_TOLERANCE_NS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncLimits:
+    """When data is too old to act on.
+
+    Attributes:
+        max_image_age_s: Of the oldest image.
+        max_state_age_s: Of the oldest robot state.
+        max_skew_s: Between the oldest and the newest part.
+        freeze_frames: This many identical images in a row are a frozen camera; 0 never looks.
+    """
+
+    max_image_age_s: float = 0.2
+    max_state_age_s: float = 0.1
+    max_skew_s: float = 0.15
+    freeze_frames: int = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Parts that belong together.
+
+    Attributes:
+        images: Camera -> RGB uint8.
+        states: Arm -> state.
+        age_s: Of the oldest part.
+        skew_s: Between the oldest and the newest part.
+    """
+
+    images: Mapping[str, np.ndarray]
+    states: Mapping[str, RobotState]
+    age_s: float
+    skew_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Track:
+    image: np.ndarray
+    stamp_ns: int
+    identical: int = 1
+
+
+class Synchroniser:
+    """Keeps the newest parts; `counters` has every refusal by camera or arm and cause, e.g. "wrist: late"."""
+
+    def __init__(self, cameras: Sequence[str], arms: Sequence[str], limits: SyncLimits) -> None:
+        self.counters: Counter[str] = Counter()
+        self._cameras = tuple(cameras)
+        self._arms = tuple(arms)
+        self._limits = limits
+        self._frames: dict[str, _Track] = {}
+        self._states: dict[str, RobotState] = {}
+
+    def offer_frame(self, camera: str, image: np.ndarray, stamp_ns: int, now_ns: int) -> str:
+        """A new image; returns why it was refused, or "". The array must not be written to afterwards."""
+        if camera not in self._cameras:
+            raise SpecError(f"camera is {camera!r}, must be one of {list(self._cameras)}")
+        last = self._frames.get(camera)
+        limit_s = self._limits.max_image_age_s
+        refusal = self._judge(camera, stamp_ns, 0 if last is None else last.stamp_ns, now_ns, limit_s)
+        if not refusal:
+            same = last is not None and np.array_equal(last.image, image)
+            identical = last.identical + 1 if last is not None and same else 1
+            self._frames[camera] = _Track(image=image, stamp_ns=stamp_ns, identical=identical)
+        return refusal
+
+    def offer_state(self, state: RobotState, now_ns: int) -> str:
+        """A new robot state; returns why it was refused, or ""."""
+        if state.arm not in self._arms:
+            raise SpecError(f"arm is {state.arm!r}, must be one of {list(self._arms)}")
+        last = self._states.get(state.arm)
+        limit_s = self._limits.max_state_age_s
+        refusal = self._judge(state.arm, state.stamp_ns, 0 if last is None else last.stamp_ns, now_ns, limit_s)
+        if not refusal:
+            self._states[state.arm] = state
+        return refusal
+
+    def problem(self, now_ns: int) -> str:
+        """Why there is no usable snapshot now, naming camera or arm; "" if there is one."""
+        for camera in self._cameras:
+            track = self._frames.get(camera)
+            if track is None:
+                return f"camera {camera} has sent no image; is its process running?"
+            text = _stale(f"camera {camera}", track.stamp_ns, now_ns, self._limits.max_image_age_s)
+            if text:
+                return text
+            if 0 < self._limits.freeze_frames <= track.identical:
+                return f"camera {camera} is frozen: {track.identical} identical images; restart or replug it"
+        for arm in self._arms:
+            if arm not in self._states:
+                return f"arm {arm} has sent no state; is the robot process running?"
+            text = _stale(f"state of arm {arm}", self._states[arm].stamp_ns, now_ns, self._limits.max_state_age_s)
+            if text:
+                return text
+        skew_s = self._skew_s()
+        if skew_s > self._limits.max_skew_s:
+            limit_ms = self._limits.max_skew_s * 1e3
+            return f"images and state are {skew_s * 1e3:.0f} ms apart (limit {limit_ms:.0f}); check the camera rates"
+        return ""
+
+    def take(self, now_ns: int) -> Snapshot | None:
+        """The newest parts, or None while `problem` says something."""
+        if self.problem(now_ns):
+            return None
+        oldest = min(self._stamps())
+        return Snapshot(
+            images={camera: self._frames[camera].image for camera in self._cameras},
+            states=dict(self._states),
+            age_s=max(0.0, (now_ns - oldest) / 1e9),
+            skew_s=self._skew_s(),
+        )
+
+    def _judge(self, name: str, stamp_ns: int, last_ns: int, now_ns: int, limit_s: float) -> str:
+        if stamp_ns <= 0:
+            cause, text = "unset stamp", f"stamp of {name} is {stamp_ns}, must be set at capture"
+        elif stamp_ns > now_ns + FUTURE_TOLERANCE_NS:
+            ahead_ms = (stamp_ns - now_ns) / 1e6
+            cause, text = "future stamp", f"stamp of {name} is {ahead_ms:.0f} ms ahead; align the clocks"
+        elif stamp_ns <= last_ns:
+            cause, text = "out of order", f"stamp of {name} is not newer than the last one"
+        elif now_ns - stamp_ns > limit_s * 1e9:
+            cause, text = "late", _stale(name, stamp_ns, now_ns, limit_s)
+        else:
+            return ""
+        self.counters[f"{name}: {cause}"] += 1
+        return text
+
+    def _stamps(self) -> list[int]:
+        return [track.stamp_ns for track in self._frames.values()] + [s.stamp_ns for s in self._states.values()]
+
+    def _skew_s(self) -> float:
+        stamps = self._stamps()
+        return (max(stamps) - min(stamps)) / 1e9
+
+
+def _stale(name: str, stamp_ns: int, now_ns: int, limit_s: float) -> str:
+    age_s = (now_ns - stamp_ns) / 1e9
+    return f"{name} is {age_s * 1e3:.0f} ms old (limit {limit_s * 1e3:.0f})" if age_s > limit_s else ""

@@ -1,0 +1,117 @@
+"""The one key table, for every device. Esc holds, always, and does nothing else; no label shares a key with a stop.
+
+Key names: printable keys in lower case, "esc", "space", "enter", "backspace", arrows "up" to "right"; evdev names for
+gamepad and SpaceMouse buttons; "left", "middle", "right" for the three pedals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+
+from robot_stack.types.errors import SpecError
+from robot_stack.types.robot import EVENTS
+from robot_stack.types.spec import AXES
+
+
+class Device(StrEnum):
+    """What a person may hold or press."""
+
+    KEYBOARD = "keyboard"
+    BROWSER = "browser"
+    GAMEPAD = "gamepad"
+    SPACEMOUSE = "spacemouse"
+    PEDAL = "pedal"
+
+
+CONTROLS = ("deadman", "gripper_close", "gripper_open")
+MOTIONS = tuple(f"{axis}{sign}" for axis in AXES for sign in "+-")
+
+MEANING = {
+    "success": "episode succeeded",
+    "failure": "episode failed",
+    "discard": "throw the episode away",
+    "hold": "hold still, now",
+    "stop": "stop, latched",
+    "reset_done": "scene is ready again",
+    "arm": "arm, or resume after a hold",
+    "deadman": "keep pressed to be in control",
+    "gripper_close": "close gripper",
+    "gripper_open": "open gripper",
+}
+
+_LABELS = {"success": "s", "failure": "f", "discard": "d", "hold": "esc", "reset_done": "r"}
+
+BINDINGS: Mapping[Device, Mapping[str, str]] = {
+    Device.KEYBOARD: {
+        **_LABELS,
+        "stop": "backspace",
+        "arm": "enter",
+        "deadman": "space",
+        "gripper_close": "c",
+        "gripper_open": "v",
+        "x+": "i",
+        "x-": "k",
+        "y+": "j",
+        "y-": "l",
+        "z+": "u",
+        "z-": "o",
+        "rx+": "left",
+        "rx-": "right",
+        "ry+": "up",
+        "ry-": "down",
+        "rz+": "n",
+        "rz-": "m",
+    },
+    Device.BROWSER: _LABELS,
+    Device.GAMEPAD: {
+        "success": "BTN_NORTH",
+        "failure": "BTN_EAST",
+        "discard": "BTN_WEST",
+        "hold": "BTN_SELECT",
+        "stop": "BTN_MODE",
+        "reset_done": "BTN_SOUTH",
+        "arm": "BTN_START",
+        "deadman": "BTN_TL",
+        "gripper_close": "BTN_TR",
+        "gripper_open": "BTN_TR2",
+    },
+    Device.SPACEMOUSE: {"gripper_close": "BTN_0", "gripper_open": "BTN_1"},
+    Device.PEDAL: {"hold": "left", "deadman": "middle", "reset_done": "right"},
+}
+"""Device -> action -> key. Gamepad sticks and the SpaceMouse cap move the arm by axes, not keys; moving the SpaceMouse
+is its deadman."""
+
+
+def action_of(device: Device, key: str) -> str | None:
+    """What a key does on a device, or None."""
+    return next((action for action, bound in BINDINGS[device].items() if bound == key), None)
+
+
+def events_of(device: Device, pressed: Iterable[str]) -> tuple[str, ...]:
+    """Events behind newly pressed keys, in the order of `EVENTS`; other keys mean nothing here."""
+    actions = {action_of(device, key) for key in pressed}
+    return tuple(event for event in EVENTS if event in actions)
+
+
+def key_of(device: Device, action: str) -> str:
+    """The key to press for an action.
+
+    Raises:
+        SpecError: If that device has no key for it.
+    """
+    if action not in BINDINGS[device]:
+        raise SpecError(f"action is {action!r}, must be one of {sorted(BINDINGS[device])} on a {device}")
+    return BINDINGS[device][action]
+
+
+def table(devices: Iterable[Device]) -> str:
+    """The key table as text, one line per action, as printed at the start of a run."""
+    chosen = list(devices)
+    rows = [["", *chosen, ""]]
+    for action in (*EVENTS, *CONTROLS, *MOTIONS):
+        keys = [BINDINGS[device].get(action, "") for device in chosen]
+        if any(keys):
+            rows.append([action, *keys, MEANING.get(action, "move")])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
