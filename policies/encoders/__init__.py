@@ -1,0 +1,1 @@
+"""Image trunks: frozen ones are run once per frame, and their features are replayed."""

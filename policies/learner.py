@@ -1,0 +1,69 @@
+"""The Protocol behind which every algorithm stands, and the batch as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from robot_stack.types.batch import Batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerSpec:
+    """Sizes a learner is built for: slices of the features, proprio P, actions A, gripper entries of the action."""
+
+    slices: tuple[slice, ...]
+    proprio: int
+    actions: int
+    grippers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorBatch:
+    """`Batch` on a device; fields as there."""
+
+    features: Tensor
+    proprio: Tensor
+    action: Tensor
+    reward: Tensor
+    discount: Tensor
+    next_features: Tensor
+    next_proprio: Tensor
+    expert: Tensor
+    gripper_label: Tensor
+
+    @classmethod
+    def from_numpy(cls, batch: Batch, device: str = "cpu") -> TensorBatch:
+        """Without a copy on the CPU; float16 features become float32 once, here."""
+        tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in cls.__slots__}
+        for name in ("features", "next_features"):
+            tensors[name] = tensors[name].float()
+        return cls(**tensors)
+
+
+class Learner(Protocol):
+    """Learns from batches; resumes exactly from its own state."""
+
+    name: str
+    updates: int
+
+    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """One update; returns detached scalar metrics."""
+        ...
+
+    def actor_tensors(self) -> dict[str, np.ndarray]:
+        """What an actor needs to act, fp16, by name."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All state."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        ...

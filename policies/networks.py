@@ -1,0 +1,117 @@
+"""Networks on frozen features: heads per slice, MLPs with LayerNorm and tanh, critic ensembles in one product.
+
+Shapes: B batch, F features, P proprio, A action, E critics, H hidden.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class StateEncoder(nn.Module):
+    """A trained head on each slice of the features and on the proprio vector: dense, LayerNorm, tanh each."""
+
+    def __init__(self, slices: Sequence[slice], proprio: int, *, head: int, proprio_head: int) -> None:
+        super().__init__()
+        self.slices = tuple(slices)
+
+        def dense(inputs: int, outputs: int) -> nn.Sequential:
+            return nn.Sequential(nn.Linear(inputs, outputs), nn.LayerNorm(outputs), nn.Tanh())
+
+        self.heads = nn.ModuleList([dense(part.stop - part.start, head) for part in self.slices])
+        self.proprio = dense(proprio, proprio_head)
+        self.size = head * len(self.slices) + proprio_head
+
+    def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
+        """Features (B, F) of any float type and proprio (B, P) -> state (B, size)."""
+        wide = features.to(proprio.dtype)
+        parts = [head(wide[:, part]) for head, part in zip(self.heads, self.slices, strict=True)]
+        return torch.cat([*parts, self.proprio(proprio)], dim=1)
+
+
+def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
+    """Dense, LayerNorm, tanh per hidden layer (HIL-SERL's MLP)."""
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), nn.LayerNorm(width), nn.Tanh()]
+        inputs = width
+    return nn.Sequential(*layers)
+
+
+class EnsembleLinear(nn.Module):
+    """E linear layers in one batched product: (E, B, inputs) -> (E, B, outputs)."""
+
+    def __init__(self, members: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(inputs)
+        self.weight = nn.Parameter(torch.empty(members, inputs, outputs).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One product for all members."""
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class Critic(nn.Module):
+    """E independent Q functions on one encoded state."""
+
+    def __init__(self, encoder: StateEncoder, actions: int, *, members: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.members = members
+        inputs = encoder.size + actions
+        layers: list[nn.Module] = []
+        for width in hidden:
+            layers += [EnsembleLinear(members, inputs, width), nn.LayerNorm(width), nn.Tanh()]
+            inputs = width
+        self.layers = nn.Sequential(*layers, EnsembleLinear(members, inputs, 1))
+
+    def forward(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
+        """Q (E, B)."""
+        return self.on_state(self.encoder(features, proprio), action)
+
+    def on_state(self, state: Tensor, action: Tensor) -> Tensor:
+        """Q (E, B) on an already encoded state (B, size)."""
+        joint = torch.cat([state, action], dim=1)
+        return self.layers(joint.expand(self.members, -1, -1))[..., 0]
+
+
+class GaussianActor(nn.Module):
+    """Tanh-squashed diagonal Gaussian (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
+
+    def __init__(
+        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int], std_min: float, std_max: float
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.body = mlp(encoder.size, hidden)
+        self.mean = nn.Linear(hidden[-1], actions)
+        self.log_std = nn.Linear(hidden[-1], actions)
+        nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
+        nn.init.zeros_(self.mean.bias)
+        nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
+        nn.init.constant_(self.log_std.bias, -1.0)
+        self._log_std_range = (math.log(std_min), math.log(std_max))
+
+    def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log standard deviation before the squash, each (B, A)."""
+        hidden = self.body(self.encoder(features, proprio))
+        return self.mean(hidden), self.log_std(hidden).clamp(*self._log_std_range)
+
+    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Reparameterised action (B, A) in (-1, 1) and its log probability (B,)."""
+        mean, log_std = self(features, proprio)
+        noise = torch.randn(mean.shape, generator=rng, device=mean.device, dtype=mean.dtype)
+        raw = mean + log_std.exp() * noise
+        gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+        # log(1 - tanh(u)^2), in the form that does not lose digits
+        squash = 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
+        return torch.tanh(raw), (gaussian - squash).sum(dim=1)
+
+    def deterministic(self, features: Tensor, proprio: Tensor) -> Tensor:
+        """Squashed mean, (B, A)."""
+        return torch.tanh(self(features, proprio)[0])

@@ -1,0 +1,31 @@
+"""Hyperparameters of RLPD; each is read, and each has a test that it changes something."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class RLPDConfig(BaseModel):
+    """Defaults are HIL-SERL's (Luo et al., 2024, arXiv:2410.21845) except where a line says otherwise."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    batch_size: int = Field(256, ge=2, le=4096)
+    expert_fraction: float = Field(0.5, ge=0.0, le=1.0, description="share of demo and human rows in a batch")
+    discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")
+    n_step: int = Field(1, ge=1, le=10)
+    critics: int = Field(2, ge=2, le=10)
+    critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum")
+    critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")
+    learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
+    target_tau: float = Field(0.005, gt=0.0, le=1.0)
+    initial_temperature: float = Field(0.01, gt=0.0, le=1.0)
+    std_min: float = Field(0.02, gt=0.0, le=1.0)
+    std_max: float = Field(0.6, gt=0.0, le=5.0)
+    hidden: tuple[int, ...] = (256, 256)
+    head: int = Field(64, ge=8, le=512, description="width of each trained head")
+    shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
+    bc_weight: float = Field(1.0, ge=0.0, description="weight of imitation of expert rows; ours, HIL-SERL has 0")
+    bc_decay_updates: int = Field(12_000, ge=1, description="updates until the imitation term has faded to its floor")
+    bc_floor: float = Field(0.1, ge=0.0, description="what remains of `bc_weight` after that, as a share")
+    pretrain_updates: int = Field(1500, ge=0, description="updates on the demos before the first online step; ours")

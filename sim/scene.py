@@ -1,0 +1,79 @@
+"""Composes a MuJoCo model: lights, table, arm with hand, the task's objects and the cameras that look at it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import mujoco
+import numpy as np
+
+from sim.arms import ArmModel
+
+TIMESTEP_S = 0.002
+
+
+class Task(Protocol):
+    """What a task adds to a scene, and what it knows about it. Only evaluation and audits read the truth."""
+
+    name: str
+
+    def add_to(self, spec: mujoco.MjSpec) -> None:
+        """Add bodies, contacts and cameras."""
+        ...
+
+    def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Put the objects to a random start; the arm is moved afterwards."""
+        ...
+
+    def start_offset(self, rng: np.random.Generator) -> np.ndarray:
+        """Random start pose of the TCP: x, y, z in the base frame [m] and yaw [rad], shape (4,)."""
+        ...
+
+    def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Called once the arm stands at its start pose: what it holds is put into the hand."""
+        ...
+
+    def succeeded(self, data: mujoco.MjData) -> bool:
+        """Simulator's truth: is the task done in this state?"""
+        ...
+
+    def failed(self, data: mujoco.MjData) -> bool:
+        """Simulator's truth: can the task no longer be done (object lost)?"""
+        ...
+
+    def goal_in_base(self, data: mujoco.MjData) -> np.ndarray:
+        """What a person sees of the goal: TCP x, y, z [m] and yaw [rad] at the finished task, shape (4,)."""
+        ...
+
+
+def build_model(arm: ArmModel, task: Task) -> mujoco.MjModel:
+    """Compile arm and task into one model.
+
+    Shadows and multisampling are off: with them a 128x128 frame costs 27 ms in software instead of 3 to 5.
+    """
+    spec = mujoco.MjSpec()
+    spec.modelname = task.name
+    spec.option.timestep = TIMESTEP_S
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 10
+    spec.option.iterations = 30
+    spec.visual.quality.offsamples = 0
+    spec.visual.quality.shadowsize = 0
+    spec.visual.map.znear = 0.005
+    spec.visual.headlight.ambient = [0.35, 0.35, 0.35]
+    spec.visual.headlight.diffuse = [0.35, 0.35, 0.35]
+    spec.visual.headlight.specular = [0.0, 0.0, 0.0]
+    spec.worldbody.add_light(pos=[0.3, 0.4, 1.6], dir=[0.1, -0.25, -1], diffuse=[0.5, 0.5, 0.5], castshadow=False)
+    spec.worldbody.add_geom(
+        name="table",
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=[0.35, 0.45, 0.02],
+        pos=[0.5, 0.0, -0.02],
+        rgba=[0.62, 0.55, 0.47, 1.0],
+        contype=1,
+        conaffinity=1,
+    )
+    arm.attach_to(spec)
+    task.add_to(spec)
+    return spec.compile()

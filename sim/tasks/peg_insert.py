@@ -1,0 +1,167 @@
+"""Insert a held square peg into a socket that stands somewhere on the table.
+
+The peg is held by friction alone, the socket is four walls, and where it stands can be known only through the
+cameras: its position is random over `socket_range_m`, its yaw over `socket_yaw_rad`.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from scipy.spatial.transform import Rotation
+
+PEG_ABOVE_M = 0.012
+"""How far the peg's handle reaches above the TCP."""
+
+
+class PegInsertConfig(BaseModel):
+    """Geometry and randomisation, metres and radians."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    peg_side_m: float = Field(0.024, gt=0.005, le=0.05)
+    clearance_m: float = Field(0.002, gt=0.0, le=0.01, description="hole side minus peg side")
+    peg_below_tcp_m: float = Field(0.050, gt=0.02, le=0.10)
+    socket_height_m: float = Field(0.030, gt=0.01, le=0.06)
+    socket_wall_m: float = Field(0.014, gt=0.004, le=0.04)
+    insert_depth_m: float = Field(0.022, gt=0.005, le=0.05)
+    centre_m: tuple[float, float] = (0.50, 0.0)
+    socket_range_m: tuple[float, float] = (0.08, 0.08)
+    socket_yaw_rad: float = Field(0.1745, ge=0.0, le=0.8)
+    start_range_m: tuple[float, float, float] = (0.06, 0.06, 0.02)
+    start_height_m: float = Field(0.05, gt=0.0, le=0.2, description="peg tip above the socket's rim, mean")
+    start_yaw_rad: float = Field(0.1745, ge=0.0, le=0.8)
+    light_jitter: float = Field(0.25, ge=0.0, le=0.9, description="relative change of brightness and colour")
+    grasp_jitter_m: float = Field(0.001, ge=0.0, le=0.005)
+
+
+class PegInsert:
+    """The task; see `sim.scene.Task`."""
+
+    name = "peg_insert"
+
+    def __init__(self, config: PegInsertConfig) -> None:
+        self._config = config
+
+    def add_to(self, spec: mujoco.MjSpec) -> None:
+        """Add socket, peg and the front camera."""
+        config = self._config
+        socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*config.centre_m, 0.0])
+        hole = (config.peg_side_m + config.clearance_m) / 2
+        wall = config.socket_wall_m / 2
+        height = config.socket_height_m / 2
+        for name, x, y, size in (
+            ("front", hole + wall, 0.0, [wall, hole + 2 * wall, height]),
+            ("back", -hole - wall, 0.0, [wall, hole + 2 * wall, height]),
+            ("left", 0.0, hole + wall, [hole, wall, height]),
+            ("right", 0.0, -hole - wall, [hole, wall, height]),
+        ):
+            socket.add_geom(
+                name=f"socket_{name}",
+                type=mujoco.mjtGeom.mjGEOM_BOX,
+                size=size,
+                pos=[x, y, height],
+                rgba=[0.16, 0.30, 0.62, 1.0],
+                contype=1,
+                conaffinity=1,
+                friction=[0.4, 0.005, 0.0001],
+            )
+        socket.add_geom(  # the bottom, dark, so that the hole reads as a hole
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[hole, hole, 0.0005],
+            pos=[0, 0, 0.0008],
+            rgba=[0.05, 0.05, 0.06, 1.0],
+            contype=0,
+            conaffinity=0,
+        )
+        self._add_peg(spec)
+        spec.worldbody.add_camera(
+            name="front",
+            pos=[config.centre_m[0] + 0.42, config.centre_m[1], 0.30],
+            xyaxes=[0, 1, 0, -0.48, 0, 0.877],
+            fovy=30,
+        )
+
+    def _add_peg(self, spec: mujoco.MjSpec) -> None:
+        config = self._config
+        half = config.peg_side_m / 2
+        length = (config.peg_below_tcp_m + PEG_ABOVE_M) / 2
+        peg = spec.worldbody.add_body(name="peg", pos=[0.5, 0.0, 0.4])
+        peg.add_freejoint(name="peg")
+        peg.add_geom(  # the body frame sits at the TCP, z towards the tip
+            name="peg",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[half, half, length],
+            pos=[0, 0, config.peg_below_tcp_m - length],
+            mass=0.06,
+            rgba=[0.85, 0.45, 0.12, 1.0],
+            contype=3,
+            conaffinity=3,
+            condim=4,
+            friction=[0.4, 0.005, 0.0001],
+            priority=0,
+        )
+        peg.add_geom(  # a light edge at the tip
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[half + 0.0002, half + 0.0002, 0.002],
+            pos=[0, 0, config.peg_below_tcp_m - 0.0021],
+            mass=0.0,
+            rgba=[0.95, 0.85, 0.3, 1.0],
+            contype=0,
+            conaffinity=0,
+        )
+
+    def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
+        """Random socket pose and light."""
+        config = self._config
+        xy = np.array(config.centre_m) + (rng.random(2) - 0.5) * config.socket_range_m
+        yaw = rng.uniform(-1, 1) * config.socket_yaw_rad
+        mocap = model.body("socket").mocapid[0]
+        data.mocap_pos[mocap] = [*xy, 0.0]
+        data.mocap_quat[mocap] = [np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
+        model.light_diffuse[0] = 0.5 * (1 + config.light_jitter * rng.uniform(-1, 1, 3))
+        model.vis.headlight.diffuse[:] = 0.35 * (1 + config.light_jitter * rng.uniform(-1, 1))
+
+    def start_offset(self, rng: np.random.Generator) -> np.ndarray:
+        """Random start pose above the table; see `sim.scene.Task`."""
+        config = self._config
+        centre = np.array(
+            [*config.centre_m, config.socket_height_m + config.start_height_m + config.peg_below_tcp_m]
+        )
+        xyz = centre + (rng.random(3) - 0.5) * config.start_range_m
+        return np.array([*xyz, rng.uniform(-1, 1) * config.start_yaw_rad])
+
+    def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Put the peg between the fingers, at rest, a little off centre along x."""
+        site = data.site("hand/tcp")
+        address = model.joint("peg").qposadr[0]
+        quaternion = np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, site.xmat)
+        data.qpos[address : address + 3] = site.xpos
+        data.qpos[address + 3 : address + 7] = quaternion
+        dof = model.joint("peg").dofadr[0]
+        data.qvel[dof : dof + 6] = 0.0
+
+    def tip_in_socket(self, data: mujoco.MjData) -> np.ndarray:
+        """Centre of the peg's tip in the socket's frame [m], shape (3,)."""
+        peg, socket = data.body("peg"), data.body("socket")
+        tip = peg.xpos + peg.xmat.reshape(3, 3) @ [0.0, 0.0, self._config.peg_below_tcp_m]
+        return socket.xmat.reshape(3, 3).T @ (tip - socket.xpos)
+
+    def succeeded(self, data: mujoco.MjData) -> bool:
+        """True if the tip is `insert_depth_m` below the rim, inside the hole."""
+        config = self._config
+        tip = self.tip_in_socket(data)
+        inside = np.abs(tip[:2]).max() < (config.peg_side_m + config.clearance_m) / 2
+        return bool(inside and config.socket_height_m - tip[2] >= config.insert_depth_m)
+
+    def failed(self, data: mujoco.MjData) -> bool:
+        """True if the peg has left the hand."""
+        return bool(np.linalg.norm(data.body("peg").xpos - data.site("hand/tcp").xpos) > 0.03)
+
+    def goal_in_base(self, data: mujoco.MjData) -> np.ndarray:
+        """TCP position and yaw with the peg fully inserted."""
+        socket = data.body("socket")
+        yaw = Rotation.from_matrix(socket.xmat.reshape(3, 3)).as_euler("xyz")[2]
+        return np.array([*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw])
