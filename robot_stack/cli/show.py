@@ -1,0 +1,49 @@
+"""`robot-stack show RUN`: the resolved run, each value with the place it came from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.types.errors import ConfigError
+
+WIDEST_SETTING = 64
+
+
+def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: Path | None = None) -> int:
+    """Print the resolved run; the exit code is 0, or 1 if a file is wrong.
+
+    Args:
+        name: Name of a run, or path to its file.
+        overrides: Texts `dotted.key=value`.
+        as_json: Print {"name", "spec_digest", "values": {key: {"value", "origin"}}} instead of a table.
+        root: A configuration folder to search first.
+    """
+    try:
+        resolved = load_run(name, overrides, root)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(as_json_text(resolved) if as_json else as_table(resolved))
+    return 0
+
+
+def as_json_text(resolved: ResolvedRun) -> str:
+    """For scripts."""
+    values = {key: {"value": value, "origin": origin} for key, value, origin in resolved.values()}
+    document = {"name": resolved.name, "spec_digest": resolved.spec().digest, "values": values}
+    return json.dumps(document, indent=2)
+
+
+def as_table(resolved: ResolvedRun) -> str:
+    """For people: `key: value   # origin`, origins aligned."""
+    rows = [(f"{key}: {json.dumps(value)}", origin) for key, value, origin in resolved.values()]
+    width = min(WIDEST_SETTING, max(len(setting) for setting, _ in rows))
+    lines = [f"{setting:<{width}}  # {origin}" for setting, origin in rows]
+    spec = resolved.spec()
+    shapes = f"spec {spec.digest[:12]}: action {spec.action_size}, proprio {spec.proprio_size}, {spec.rate_hz:g} Hz"
+    return "\n".join([*lines, "", shapes, f"Next: robot-stack doctor {resolved.name}"])

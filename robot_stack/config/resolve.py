@@ -1,0 +1,194 @@
+"""From the name of a run to everything it needs. Every mistake in every file is found in one go.
+
+A key of `--set` starts with a part (`safety.max_speed_m_s`, `cameras.wrist.rate_hz`, `task.episode_steps`); any other
+key is the run file's (`seed`, `algorithm.settings.batch_size`, `task=stack`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from robot_stack.config.camera import CameraConfig
+from robot_stack.config.cell import CellConfig
+from robot_stack.config.cross import contradictions
+from robot_stack.config.library import read_named, run_file, search_path
+from robot_stack.config.located import Located, Mark
+from robot_stack.config.mistake import Mistake, hint, raise_if_any
+from robot_stack.config.overrides import Override, apply, parse_override
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import RobotConfig
+from robot_stack.config.run import RunConfig
+from robot_stack.config.safety import SafetyConfig, is_limit, tighten
+from robot_stack.config.section import check
+from robot_stack.config.task import TaskConfig
+from robot_stack.config.teleop import TeleopConfig
+from robot_stack.config.yaml_text import read
+
+PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
+FIXED = {
+    ("cell", "workspace"): "edit the cell file",
+    ("robot", "joints"): "edit the robot file",
+    ("task", "safety"): "set safety.<limit>, which can only be made tighter, or edit the task file",
+}
+"""Part and key of limits that only a file can hold."""
+T = TypeVar("T", bound=BaseModel)
+
+
+def load_run(name_or_path: str | Path, overrides: Sequence[str] = (), root: Path | None = None) -> ResolvedRun:
+    """A run by name or path, with all it names.
+
+    Args:
+        name_or_path: Name of a file in runs/, or a path to one; then the folder around its runs/ is searched first.
+        overrides: Texts `dotted.key=value`.
+        root: A folder to search before ./hardware_configs and the shipped one.
+
+    Raises:
+        ConfigError: One line per mistake over all files: `file:line:col: dotted.key: message`.
+    """
+    roots = search_path(root)
+    path = run_file(name_or_path, roots)
+    if path.resolve().parent.name == "runs":
+        roots = tuple(dict.fromkeys((path.resolve().parents[1], *roots)))
+    return _Resolver(overrides, roots).resolve(path)
+
+
+def load_resolved(path: Path) -> ResolvedRun:
+    """A run as `ResolvedRun.to_yaml` saved it; no other file is read.
+
+    Raises:
+        ConfigError: If the file was changed into something that does not fit.
+    """
+    mistakes: list[Mistake] = []
+    tree = read(path, mistakes)
+    raise_if_any(mistakes)
+    resolver = _Resolver((), ())
+    if tree is not None:
+        resolver.take(tree)
+    name = tree.get("name") if tree is not None else None
+    return resolver.finish(str(name.value) if name is not None else path.stem)
+
+
+class _Resolver:
+    """Gathers the trees of one run, then its mistakes, then its models."""
+
+    def __init__(self, overrides: Sequence[str], roots: tuple[Path, ...]) -> None:
+        self._roots = roots
+        self._mistakes: list[Mistake] = []
+        self._trees: dict[str, Located] = {}
+        parsed = (parse_override(text, self._mistakes) for text in overrides)
+        self._overrides = [_with_part(override) for override in parsed if override is not None]
+        self._refuse_fixed()
+
+    def resolve(self, path: Path) -> ResolvedRun:
+        """Everything behind a run file."""
+        run = self._add("run", read(path, self._mistakes))
+        task = self._add("task", self._named("tasks", run, "task"))
+        cell = self._add("cell", self._named("cells", run, "cell"))
+        for part, kind in (("robot", "robots"), ("teleop", "teleop")):
+            self._add(part, self._named(kind, cell, part))
+        self._safety(self._named("safety", cell, "safety"), task)
+        cameras = cell.get("cameras") if cell is not None else None
+        for name, camera in (cameras.entries if cameras is not None else {}).items():
+            tree = self._named("cameras", camera, "model")
+            roi = camera.get("roi_px")
+            self._add(f"cameras.{name}", tree.with_value(("roi_px",), roi) if tree is not None and roi else tree)
+        self._refuse_stray_overrides()
+        return self.finish(path.stem)
+
+    def take(self, tree: Located) -> None:
+        """The trees of a saved run."""
+        legal = (*PARTS, "cameras", "name")
+        for key, node in tree.entries.items():
+            if key not in legal:
+                text = f"extra inputs are not permitted{hint(key, legal)}"
+                self._mistakes.append(Mistake(mark=node.mark, key=key, text=text))
+        for part in PARTS:
+            self._add(part, tree.get(part) or Located(value={}, mark=tree.mark, path=(part,)))
+        cameras = tree.get("cameras")
+        for name, camera in (cameras.entries if cameras is not None else {}).items():
+            self._add(f"cameras.{name}", camera)
+
+    def finish(self, name: str) -> ResolvedRun:
+        """The models of the trees gathered so far."""
+        run, cell = self._check("run", RunConfig), self._check("cell", CellConfig)
+        robot, teleop = self._check("robot", RobotConfig), self._check("teleop", TeleopConfig)
+        safety, task = self._check("safety", SafetyConfig), self._check("task", TaskConfig)
+        cameras = {
+            part.partition(".")[2]: self._check(part, CameraConfig)
+            for part in self._trees
+            if part.startswith("cameras.")
+        }
+        raise_if_any(self._mistakes)
+        parts = dict(run=run, cell=cell, robot=robot, cameras=cameras, teleop=teleop, safety=safety, task=task)
+        resolved = ResolvedRun(name=name, tree=self._tree(), **parts)  # type: ignore[arg-type]
+        raise_if_any(contradictions(resolved))
+        return resolved
+
+    def _named(self, kind: str, holder: Located | None, key: str) -> Located | None:
+        reference = holder.get(key) if holder is not None else None
+        return read_named(kind, reference, self._roots, self._mistakes) if reference is not None else None
+
+    def _add(self, part: str, tree: Located | None) -> Located | None:
+        if tree is None:
+            return None
+        for override in (each for owner, each in self._overrides if owner == part):
+            tree = apply(tree, override, self._mistakes)
+        self._trees[part] = tree
+        return tree
+
+    def _safety(self, base: Located | None, task: Located | None) -> None:
+        """Base limits, then the task's, then the command line's: each only tighter than the one before."""
+        if base is None:
+            return
+        from_task = task.get("safety") if task is not None else None
+        if from_task is not None:
+            base = tighten(base, from_task, self._mistakes)
+        others = []
+        for part, override in self._overrides:
+            if part == "safety" and is_limit(override.path, override.value):
+                asked: dict[str, Located] = {override.path[0]: override.value}
+                base = tighten(base, Located(value=asked, mark=override.value.mark), self._mistakes)
+            else:
+                others.append((part, override))
+        self._overrides = others
+        self._add("safety", base)
+
+    def _check(self, part: str, model: type[T]) -> T | None:
+        tree = self._trees.get(part)
+        return check(tree, model, self._mistakes) if tree is not None else None
+
+    def _refuse_fixed(self) -> None:
+        for part, override in self._overrides:
+            remedy = FIXED.get((part, override.path[0]))
+            if remedy is not None:
+                text = f"{part}.{override.path[0]} is a limit and cannot be set on the command line; {remedy}"
+                self._mistakes.append(Mistake(mark=override.value.mark, key=override.value.key, text=text))
+
+    def _refuse_stray_overrides(self) -> None:
+        if self._mistakes:
+            return  # a part may be missing for that reason
+        for part, override in self._overrides:
+            if part not in self._trees:
+                text = f"there is no '{part}' in this run{hint(part, self._trees)}"
+                self._mistakes.append(Mistake(mark=override.value.mark, key=override.value.key, text=text))
+
+    def _tree(self) -> Located:
+        root = Located(value={}, mark=Mark(source="resolved run"))
+        for part, tree in self._trees.items():
+            root = root.with_value(part.split("."), tree)
+        return root
+
+
+def _with_part(override: Override) -> tuple[str, Override]:
+    """The part an override belongs to, and the override with its path inside that part."""
+    first, *rest = override.path
+    if first == "cameras" and len(rest) > 1:
+        return f"cameras.{rest[0]}", replace(override, path=tuple(rest[1:]))
+    if first in PARTS and rest:
+        return first, replace(override, path=tuple(rest))
+    return "run", override

@@ -1,0 +1,108 @@
+"""robots/*.yaml: what is true of a type of arm, wherever it stands."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from robot_stack.config.section import Name, Section
+
+Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
+
+
+class JointConfig(Section):
+    """Limits of one joint."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """As the driver names it."""
+    min_rad: Angle
+    """Lower end."""
+    max_rad: Angle
+    """Upper end."""
+    max_speed_rad_s: Annotated[float, Field(gt=0, le=20)]
+    """Highest speed."""
+    max_torque_nm: Annotated[float, Field(gt=0, le=1000)]
+    """Highest torque."""
+
+    @field_validator("max_rad")
+    @classmethod
+    def _above_lower_end(cls, value: float, info: ValidationInfo) -> float:
+        lower = info.data.get("min_rad")
+        if lower is not None and value <= lower:
+            raise ValueError(f"max_rad is {value}, must be above min_rad ({lower}); swap or correct them")
+        return value
+
+
+class ImpedanceConfig(Section):
+    """The Cartesian impedance controller below the safety filter."""
+
+    translational_stiffness_n_m: Annotated[float, Field(gt=0, le=5000)]
+    """Force per metre of position error."""
+    rotational_stiffness_nm_rad: Annotated[float, Field(gt=0, le=500)]
+    """Torque per radian of rotation error."""
+    translational_damping_ns_m: Annotated[float, Field(gt=0, le=1000)]
+    """Force per m/s."""
+    rotational_damping_nms_rad: Annotated[float, Field(gt=0, le=100)]
+    """Torque per rad/s."""
+    nullspace_stiffness_nm_rad: Annotated[float, Field(ge=0, le=200)]
+    """Pull of the elbow towards home."""
+    max_position_error_m: Annotated[float, Field(gt=0, le=0.1)]
+    """The error is cut here, so that contact force stays below stiffness times this."""
+    max_rotation_error_rad: Annotated[float, Field(gt=0, le=1)]
+    """The same for rotation."""
+
+
+class GripperConfig(Section):
+    """The gripper."""
+
+    max_width_m: Annotated[float, Field(gt=0, le=0.5)]
+    """Opening at 1.0."""
+    max_force_n: Annotated[float, Field(gt=0, le=200)]
+    """Highest grasp force."""
+
+
+class RobotConfig(Section):
+    """An arm."""
+
+    name: Name
+    """The arm's name in topics and in the spec."""
+    backend: Literal["sim"]
+    """What drives it."""
+    base_frame: Annotated[str, Field(min_length=1)]
+    """Frame of the workspace box."""
+    tcp_frame: Annotated[str, Field(min_length=1)]
+    """Frame of actions and twists."""
+    joints: Annotated[tuple[JointConfig, ...], Field(min_length=1, max_length=16)]
+    """From base to flange."""
+    home_rad: tuple[float, ...]
+    """Start pose, one angle per joint."""
+    impedance: ImpedanceConfig
+    """Controller gains."""
+    gripper: GripperConfig
+    """Gripper limits."""
+
+    @field_validator("joints")
+    @classmethod
+    def _unique_names(cls, joints: tuple[JointConfig, ...]) -> tuple[JointConfig, ...]:
+        names = [joint.name for joint in joints]
+        if len(set(names)) != len(names):
+            raise ValueError(f"joint names are {names}, must be unique; rename one")
+        return joints
+
+    @field_validator("home_rad")
+    @classmethod
+    def _within_limits(cls, home: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
+        joints = info.data.get("joints")
+        if joints is None:
+            return home
+        if len(home) != len(joints):
+            raise ValueError(f"home_rad has {len(home)} angles, must have {len(joints)}; give one per joint")
+        for joint, angle in zip(joints, home):
+            if not joint.min_rad <= angle <= joint.max_rad:
+                raise ValueError(
+                    f"home_rad of {joint.name} is {angle}, must be within [{joint.min_rad}, {joint.max_rad}]; "
+                    "choose a pose inside the joint limits"
+                )
+        return home

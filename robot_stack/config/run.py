@@ -1,0 +1,52 @@
+"""runs/*.yaml: one cell, one task, one algorithm, one reward."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from robot_stack.config.section import FreeSection, Name, Section
+
+
+class Choice(Section):
+    """A registered part and its settings."""
+
+    name: Name
+    """Name in its registry."""
+    settings: FreeSection = Field(default_factory=dict)
+    """Its settings, checked by the part itself."""
+
+
+class TrainingConfig(Section):
+    """How much, and when it is enough."""
+
+    demos: Annotated[int, Field(ge=0, le=10_000)]
+    """Demonstrations before practice starts."""
+    max_episodes: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Practice ends after this many."""
+    max_robot_minutes: Annotated[float, Field(gt=0, le=100_000)]
+    """Practice ends after this much robot time."""
+    eval_episodes: Annotated[int, Field(ge=1, le=10_000)]
+    """Episodes of an evaluation."""
+    max_params_age_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
+    """The actor stops practising on parameters older than this."""
+
+
+class RunConfig(Section):
+    """A run."""
+
+    cell: str
+    """File in cells/."""
+    task: str
+    """File in tasks/."""
+    seed: Annotated[int, Field(ge=0, lt=2**32)]
+    """Of everything random."""
+    rate_hz: Annotated[float, Field(gt=0, le=100)]
+    """Control rate: observations and actions per second."""
+    algorithm: Choice
+    """Learning algorithm."""
+    reward: Choice
+    """Reward model."""
+    training: TrainingConfig
+    """Budget."""

@@ -1,0 +1,120 @@
+"""safety/*.yaml: every limit, none with a default, each below a hard cap. A task can only tighten them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from robot_stack.config.located import Located
+from robot_stack.config.mistake import Mistake
+from robot_stack.config.section import Section
+
+
+class SafetyConfig(Section):
+    """Limits of the safety filter."""
+
+    max_speed_m_s: Annotated[float, Field(gt=0, le=1.0)]
+    """TCP speed."""
+    max_rotation_speed_rad_s: Annotated[float, Field(gt=0, le=3.0)]
+    """TCP rotation speed."""
+    max_acceleration_m_s2: Annotated[float, Field(gt=0, le=10)]
+    """TCP acceleration."""
+    max_rotation_acceleration_rad_s2: Annotated[float, Field(gt=0, le=30)]
+    """TCP rotation acceleration."""
+    max_jerk_m_s3: Annotated[float, Field(gt=0, le=1000)]
+    """TCP jerk."""
+    max_rotation_jerk_rad_s3: Annotated[float, Field(gt=0, le=3000)]
+    """TCP rotation jerk."""
+    tilt_cone_rad: Annotated[float, Field(gt=0, le=math.pi)]
+    """Largest angle between the tool's axis and straight down."""
+    soft_force_n: Annotated[float, Field(gt=0, le=100)]
+    """From here on, motion into the contact is scaled down."""
+    hard_force_n: Annotated[float, Field(gt=0, le=150)]
+    """From here on, the robot holds until a person resumes."""
+    policy_timeout_s: Annotated[float, Field(gt=0, le=0.5)]
+    """Age of a policy command at which the robot holds."""
+    teleop_timeout_s: Annotated[float, Field(gt=0, le=0.5)]
+    """Age of a teleop command at which the robot holds."""
+    state_timeout_s: Annotated[float, Field(gt=0, le=0.2)]
+    """Age of the robot's state at which the robot holds."""
+    output_timeout_s: Annotated[float, Field(gt=0, le=0.1)]
+    """Age of a safety command at which the robot's own watchdog stops it."""
+    retract_m_s: Annotated[float, Field(ge=0, le=0.05)]
+    """Speed of backing out of a contact after a hard force; 0 holds still."""
+    rate_hz: Annotated[float, Field(ge=50, le=1000)]
+    """How often the filter decides."""
+
+    @field_validator("hard_force_n")
+    @classmethod
+    def _above_soft(cls, hard_n: float, info: ValidationInfo) -> float:
+        soft_n = info.data.get("soft_force_n")
+        if soft_n is not None and hard_n <= soft_n:
+            raise ValueError(f"hard_force_n is {hard_n}, must be above soft_force_n ({soft_n}); correct one of them")
+        return hard_n
+
+    @field_validator("rate_hz")
+    @classmethod
+    def _faster_than_watchdog(cls, rate_hz: float, info: ValidationInfo) -> float:
+        timeout_s = info.data.get("output_timeout_s")
+        if timeout_s is not None and rate_hz * timeout_s < 2:
+            raise ValueError(
+                f"rate_hz is {rate_hz}, must give two commands within output_timeout_s ({timeout_s} s); raise it"
+            )
+        return rate_hz
+
+
+Limit = Literal[
+    "max_speed_m_s",
+    "max_rotation_speed_rad_s",
+    "max_acceleration_m_s2",
+    "max_rotation_acceleration_rad_s2",
+    "max_jerk_m_s3",
+    "max_rotation_jerk_rad_s3",
+    "tilt_cone_rad",
+    "soft_force_n",
+    "hard_force_n",
+    "policy_timeout_s",
+    "teleop_timeout_s",
+    "state_timeout_s",
+    "output_timeout_s",
+    "retract_m_s",
+]
+LIMITS: tuple[str, ...] = get_args(Limit)
+"""The limits a task can tighten: all of them. `rate_hz` is no limit."""
+
+TighterLimits = dict[Limit, Annotated[float, Field(ge=0)]]
+
+
+def tighten(base: Located, tighter: Located, mistakes: list[Mistake]) -> Located:
+    """`base` with the limits of `tighter` in place of its own, where they are lower.
+
+    Args:
+        base: A valid safety section.
+        tighter: Some of its limits; keys that are no limits, and values that are no numbers, are left to the model.
+        mistakes: Receives one mistake per limit that would be loosened; it names both values.
+    """
+    for key, new in tighter.entries.items():
+        old = base.get(key)
+        if key not in LIMITS or old is None or not _number(old.value) or not _number(new.value):
+            continue
+        if new.value > old.value:  # type: ignore[operator]
+            text = (
+                f"input should be at most {old.value}, the limit at {old.mark} (got {new.value}); "
+                "limits can only be made tighter here, edit that file to loosen one"
+            )
+            mistakes.append(Mistake(mark=new.mark, key=new.key, text=text))
+        else:
+            base = base.with_value((key,), new)
+    return base
+
+
+def is_limit(path: Sequence[str], value: Located) -> bool:
+    """True if `path` inside a safety section is a limit and `value` a number."""
+    return len(path) == 1 and path[0] in LIMITS and _number(value.value)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,139 @@
+"""tasks/*.yaml: what is to be done, in which steps, and how one knows that it is done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from robot_stack.config.safety import TighterLimits
+from robot_stack.config.section import FreeSection, Name, Section
+from robot_stack.types.spec import AXES
+
+Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
+
+
+class TaskArm(Section):
+    """What an action of 1.0 means."""
+
+    axes: Annotated[tuple[Axis, ...], Field(min_length=1)]
+    """Axes of the TCP frame that the policy moves, in the order x, y, z, rx, ry, rz."""
+    translation_m: Annotated[float, Field(gt=0, le=0.2)]
+    """Metres per control step."""
+    rotation_rad: Annotated[float, Field(gt=0, le=1)]
+    """Radians per control step."""
+    gripper: Literal["none", "discrete", "continuous"]
+    """How the gripper is moved; none leaves it as it is."""
+
+    @field_validator("axes")
+    @classmethod
+    def _in_order(cls, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        wanted = [axis for axis in AXES if axis in axes]
+        if list(axes) != wanted:
+            raise ValueError(f"axes is {list(axes)}, must be in order and without repeats; write {wanted}")
+        return axes
+
+
+FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$", max_length=64)]
+"""A proprio field: `wrench`, or with several arms `left.wrench`."""
+
+
+class ProprioConfig(Section):
+    """One field of the proprio vector."""
+
+    name: FieldName
+    """As sensing knows it."""
+    size: Annotated[int, Field(ge=1, le=64)]
+    """Entries."""
+
+
+class GateCondition(Section):
+    """Bounds on one proprio field, entry by entry; null is no bound."""
+
+    min: tuple[float | None, ...] | None = None
+    """Lowest values, in the field's unit."""
+    max: tuple[float | None, ...] | None = None
+    """Highest values, in the field's unit."""
+
+
+class NOfM(Section):
+    """n hits among the last m frames."""
+
+    n: Annotated[int, Field(ge=1, le=100)]
+    """Hits."""
+    m: Annotated[int, Field(ge=1, le=100)]
+    """Frames."""
+
+    @field_validator("m")
+    @classmethod
+    def _at_least_n(cls, m: int, info: ValidationInfo) -> int:
+        n = info.data.get("n")
+        if n is not None and m < n:
+            raise ValueError(f"m is {m}, must be at least n ({n}); raise m or lower n")
+        return m
+
+
+class SuccessConfig(Section):
+    """The conjunction that declares success: model, n of m frames, gate. A person's word overrides it."""
+
+    threshold: Annotated[float, Field(gt=0, lt=1)]
+    """Success probability of the reward model that counts as a hit."""
+    n_of_m: NOfM
+    """How many hits."""
+    gate: dict[FieldName, GateCondition] = Field(default_factory=dict)
+    """Conditions on proprio fields, all of which must hold too."""
+
+
+class ResetConfig(Section):
+    """How an episode starts."""
+
+    by: Literal["sim", "person"]
+    """Who places the objects."""
+    timeout_s: Annotated[float, Field(gt=0, le=600)]
+    """A reset that takes longer is a fault."""
+
+
+class TaskConfig(Section):
+    """A task."""
+
+    name: Name
+    """Its name in data sets and reports; in the simulator, the scene."""
+    text: Annotated[str, Field(min_length=1, max_length=500)]
+    """What to do, in plain language, for models that read."""
+    arm: TaskArm
+    """Action scale."""
+    episode_steps: Annotated[int, Field(ge=1, le=10_000)]
+    """Longest episode in control steps."""
+    proprio: Annotated[tuple[ProprioConfig, ...], Field(min_length=1)]
+    """In the order in which they are concatenated."""
+    reset: ResetConfig
+    """Start of an episode."""
+    success: SuccessConfig
+    """End of an episode."""
+    safety: TighterLimits = Field(default_factory=dict)
+    """Limits of the safety file made tighter for this task."""
+    sim: FreeSection = Field(default_factory=dict)
+    """Settings of the simulated scene, checked by the simulator."""
+
+    @field_validator("proprio")
+    @classmethod
+    def _unique(cls, fields: tuple[ProprioConfig, ...]) -> tuple[ProprioConfig, ...]:
+        names = [field.name for field in fields]
+        if len(set(names)) != len(names):
+            raise ValueError(f"proprio names are {names}, must be unique; remove the repeat")
+        return fields
+
+    @field_validator("success")
+    @classmethod
+    def _gate_fits_proprio(cls, success: SuccessConfig, info: ValidationInfo) -> SuccessConfig:
+        sizes = {field.name: field.size for field in info.data.get("proprio", ())}
+        for name, condition in success.gate.items() if sizes else ():
+            if name not in sizes:
+                raise ValueError(f"gate names the field '{name}', must be one of {', '.join(sizes)}; correct the name")
+            for bound in ("min", "max"):
+                values = getattr(condition, bound)
+                if values is not None and len(values) != sizes[name]:
+                    raise ValueError(
+                        f"gate.{name}.{bound} has {len(values)} entries, must have {sizes[name]}; use null for no bound"
+                    )
+        return success

@@ -1,0 +1,217 @@
+"""Facts about a run and everything it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from robot_stack.config.library import shipped_with
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.config.section import Section
+from robot_stack.types.errors import ConfigError
+
+Edit = Callable[[str, str, str], None]
+
+
+class Algorithm(Section):
+    batch_size: int = 256
+
+
+def refusal(root: Path, *overrides: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_run("peg_insert", overrides, root)
+    return [line.replace(str(root.resolve()), "mine") for line in str(caught.value).splitlines()]
+
+
+def test_mistakes_in_different_files_are_reported_together(root: Path, edit: Edit) -> None:
+    edit("runs/peg_insert.yaml", "seed: 0", "sed: 0")
+    edit("robots/fr3.yaml", "backend: sim", "backend: sin")
+    edit("safety/table.yaml", "hard_force_n: 35", "hard_force_n: 10")
+    edit("tasks/peg_insert.yaml", "[null, null, 0.06, null, null, null]", "[0.06]")
+    edit("cells/sim.yaml", "teleop: scripted", "teleop: scriptd")
+    places = [line.split(": ", 2)[:2] for line in refusal(root)]
+    assert places == [
+        ["mine/cells/sim.yaml:8:9", "teleop"],
+        ["mine/robots/fr3.yaml:4:10", "backend"],
+        ["mine/runs/peg_insert.yaml:5:6", "sed"],
+        ["mine/safety/table.yaml:11:15", "hard_force_n"],
+        ["mine/tasks/peg_insert.yaml:18:1", "success"],
+    ]
+
+
+def test_a_name_that_does_not_exist_lists_those_that_do(root: Path, edit: Edit) -> None:
+    edit("cells/sim.yaml", "robot: fr3", "robot: fr4")
+    (line,) = refusal(root)
+    assert line.startswith("mine/cells/sim.yaml:3:8: robot: input should be one of fr3 in ")
+    assert line.endswith("(got 'fr4'); did you mean 'fr3'?")
+
+
+@pytest.mark.parametrize("name", ["../peg_insert", "", "peg-insert"])
+def test_a_reference_is_a_name_and_never_a_path(name: str, root: Path, edit: Edit) -> None:
+    edit("runs/peg_insert.yaml", "task: peg_insert", f"task: '{name}'")
+    (line,) = refusal(root)
+    assert "task: input should be one of peg_insert" in line
+
+
+def test_an_unknown_run_lists_the_runs(root: Path) -> None:
+    with pytest.raises(ConfigError, match=r"input should be one of peg_insert .*did you mean 'peg_insert'"):
+        load_run("peg_inset", root=root)
+
+
+def test_a_run_given_by_path_finds_its_neighbours(root: Path, edit: Edit) -> None:
+    edit("safety/table.yaml", "max_speed_m_s: 0.25", "max_speed_m_s: 0.2")
+    assert load_run("mine/runs/peg_insert.yaml").safety.max_speed_m_s == 0.2
+
+
+def test_ones_own_folder_comes_before_the_shipped_one(root: Path, edit: Edit) -> None:
+    edit("tasks/peg_insert.yaml", "episode_steps: 80", "episode_steps: 60")
+    (root / "cells" / "sim.yaml").unlink()  # taken from the shipped folder then
+    resolved = load_run("peg_insert", root=root)
+    assert resolved.task.episode_steps == 60
+    assert resolved.cell.robot == "fr3"
+
+
+def test_overrides_reach_every_part(root: Path) -> None:
+    resolved = load_run(
+        "peg_insert",
+        ["seed=7", "run.training.demos=3", "task.episode_steps=50", "cameras.wrist.rate_hz=30", "teleop.rate_hz=100"],
+        root,
+    )
+    assert (resolved.run.seed, resolved.run.training.demos, resolved.task.episode_steps) == (7, 3, 50)
+    assert (resolved.cameras["wrist"].rate_hz, resolved.cameras["front"].rate_hz) == (30.0, 20.0)
+    assert resolved.teleop.rate_hz == 100.0
+
+
+def test_an_override_of_a_camera_that_is_not_there_is_refused(root: Path) -> None:
+    (line,) = refusal(root, "cameras.wirst.rate_hz=30")
+    assert line.endswith("there is no 'cameras.wirst' in this run; did you mean 'cameras.wrist'?")
+
+
+def test_a_task_makes_limits_tighter(root: Path, edit: Edit) -> None:
+    edit("tasks/peg_insert.yaml", "sim:\n", "safety: {max_speed_m_s: 0.15}\nsim:\n")
+    resolved = load_run("peg_insert", root=root)
+    assert resolved.safety.max_speed_m_s == 0.15
+    origins = {key: origin for key, _, origin in resolved.values()}
+    assert origins["safety.max_speed_m_s"] == "mine/tasks/peg_insert.yaml:23"
+    assert origins["safety.soft_force_n"] == "mine/safety/table.yaml:10"
+
+
+def test_a_task_that_loosens_a_limit_is_refused_with_both_values_and_both_places(root: Path, edit: Edit) -> None:
+    edit("tasks/peg_insert.yaml", "sim:\n", "safety: {hard_force_n: 36}\nsim:\n")
+    (line,) = refusal(root)
+    assert line.startswith(
+        "mine/tasks/peg_insert.yaml:23:24: safety.hard_force_n: "
+        "input should be at most 35, the limit at mine/safety/table.yaml:11:15 (got 36);"
+    )
+
+
+def test_a_task_cannot_name_a_limit_that_does_not_exist(root: Path, edit: Edit) -> None:
+    edit("tasks/peg_insert.yaml", "sim:\n", "safety: {max_sped_m_s: 0.1}\nsim:\n")
+    (line,) = refusal(root)
+    assert "safety.max_sped_m_s" in line
+    assert line.endswith("did you mean 'max_speed_m_s'?")
+
+
+def test_the_command_line_makes_limits_tighter_and_never_looser(root: Path, edit: Edit) -> None:
+    edit("tasks/peg_insert.yaml", "sim:\n", "safety: {max_speed_m_s: 0.15}\nsim:\n")
+    assert load_run("peg_insert", ["safety.max_speed_m_s=0.12"], root).safety.max_speed_m_s == 0.12
+    (line,) = refusal(root, "safety.max_speed_m_s=0.2")
+    assert "input should be at most 0.15, the limit at mine/tasks/peg_insert.yaml:23:25 (got 0.2)" in line
+
+
+@pytest.mark.parametrize("value", ["fast", ".nan", "-1", "0", "true", "[0.1]", "null"])
+def test_a_limit_that_is_no_positive_number_is_refused_from_the_command_line(value: str, root: Path) -> None:
+    assert any("max_speed_m_s: input should be" in line for line in refusal(root, f"safety.max_speed_m_s={value}"))
+
+
+@pytest.mark.parametrize(
+    "override", ["cell.workspace.max_m=[1, 1, 1]", "task.safety={}", "robot.joints=[]", "task.safety.soft_force_n=1"]
+)
+def test_limits_that_only_a_file_can_hold_are_refused_from_the_command_line(override: str, root: Path) -> None:
+    assert any("cannot be set on the command line" in line for line in refusal(root, override))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["rate_hz=15", "task.arm.translation_m=0.02"], "at 15.0 Hz is 0.3 m/s, must be at most the safety limit 0.25"),
+        (["rate_hz=5"], "safety.policy_timeout_s: input should be more than one control period, 0.2 s"),
+        (["cameras.front.rate_hz=8"], "cameras.front.rate_hz: input should be at least run.rate_hz (10.0)"),
+        (["teleop.rate_hz=10", "safety.teleop_timeout_s=0.1"], "more than one sample of the device"),
+        (["robot.base_frame=world"], "cell.workspace.frame: input should be the robot's base frame 'world'"),
+    ],
+)
+def test_parts_that_contradict_each_other_are_refused(overrides: list[str], message: str, root: Path) -> None:
+    assert any(message in line for line in refusal(root, *overrides))
+
+
+def test_a_cells_crop_replaces_the_cameras_and_must_lie_in_its_image(root: Path, edit: Edit) -> None:
+    edit("cells/sim.yaml", "{model: sim_wrist}", "{model: sim_wrist, roi_px: {top: 8, left: 4, height: 40, width: 60}}")
+    roi = load_run("peg_insert", root=root).cameras["wrist"].roi_px
+    assert roi is not None
+    assert (roi.top, roi.left, roi.height, roi.width) == (8, 4, 40, 60)
+    edit("cells/sim.yaml", "width: 60", "width: 61")
+    (line,) = refusal(root)
+    assert line.startswith("mine/cells/sim.yaml:5:")
+    assert "roi_px ends at row 48 and column 65, must be within 64 rows and 64 columns" in line
+
+
+def test_the_spec_has_the_shapes_of_the_files(root: Path) -> None:
+    spec = load_run("peg_insert", root=root).spec()
+    assert (spec.action_size, spec.rate_hz, spec.arms[0].name) == (4, 10.0, "fr3")
+    assert {camera.name: camera.shape for camera in spec.cameras} == {"wrist": (64, 64, 3), "front": (64, 64, 3)}
+    assert spec.proprio_size == sum(field.size for field in spec.proprio)
+
+
+def test_the_spec_changes_with_the_action_scale_but_not_with_the_seed(root: Path) -> None:
+    digest = load_run("peg_insert", root=root).spec().digest
+    assert load_run("peg_insert", ["seed=9"], root).spec().digest == digest
+    assert load_run("peg_insert", ["task.arm.translation_m=0.02"], root).spec().digest != digest
+
+
+def test_a_saved_run_reads_back_the_same_without_any_other_file(root: Path, tmp_path: Path) -> None:
+    overrides = [
+        "seed=3",
+        "safety.soft_force_n=10",
+        "algorithm.settings={name: 'no', sizes: [1, 2], empty: '', n: 1e-7}",
+    ]
+    resolved = load_run("peg_insert", overrides, root)
+    path = tmp_path / "resolved.yaml"
+    path.write_text(resolved.to_yaml())
+    again = load_resolved(path)
+    assert again.parts() == resolved.parts()
+    assert again.name == "peg_insert"
+    assert again.to_yaml() == resolved.to_yaml()
+
+
+def test_a_saved_run_with_an_unknown_part_is_refused(root: Path, tmp_path: Path) -> None:
+    path = tmp_path / "resolved.yaml"
+    path.write_text(load_run("peg_insert", root=root).to_yaml() + "saftey: {}\n")
+    with pytest.raises(ConfigError, match="saftey: extra inputs are not permitted; did you mean 'safety'"):
+        load_resolved(path)
+
+
+def test_settings_of_another_package_are_checked_with_their_place(root: Path, edit: Edit) -> None:
+    key = "run.algorithm.settings"
+    assert load_run("peg_insert", root=root).section(key, Algorithm).batch_size == 256
+    edit("runs/peg_insert.yaml", "{name: rlpd}", "{name: rlpd, settings: {batch_sise: 64}}")
+    with pytest.raises(ConfigError) as caught:
+        load_run("peg_insert", root=root).section(key, Algorithm)
+    assert str(caught.value) == (
+        "mine/runs/peg_insert.yaml:7:48: algorithm.settings.batch_sise: "
+        "extra inputs are not permitted (got 64); did you mean 'batch_size'?"
+    )
+    resolved = load_run("peg_insert", ["algorithm.settings={batch_size: 32}"], root)
+    assert resolved.section(key, Algorithm).batch_size == 32
+
+
+def test_the_shipped_folder_is_found_under_an_install_prefix(tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "python3.11" / "site-packages" / "robot_stack"
+    shared = tmp_path / "share" / "robot_stack" / "hardware_configs"
+    (shared / "robots").mkdir(parents=True)
+    assert shipped_with(package) == shared
+    (shared / "robots").rmdir()
+    with pytest.raises(ConfigError, match="reinstall"):
+        shipped_with(package)

@@ -1,0 +1,82 @@
+"""Facts about the shipped files, their schemas, and `robot-stack show`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from robot_stack.cli import show
+from robot_stack.config.library import KINDS, config_root
+from robot_stack.config.loader import load
+from robot_stack.config.resolve import load_run
+from robot_stack.config.safety import LIMITS, SafetyConfig
+from robot_stack.config.schema import MODELS, schema_texts, write_schemas
+from robot_stack.control.limits import CAPS, RETRACT_CAP_M_S
+
+FILES = sorted(path for kind in KINDS for path in (config_root() / kind).glob("*.yaml"))
+
+
+def test_there_is_a_model_and_a_file_for_every_kind() -> None:
+    assert set(MODELS) == set(KINDS) == {path.parent.name for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_shipped_file_loads_and_names_its_schema(path: Path) -> None:
+    load(path, MODELS[path.parent.name])
+    first = path.read_text().splitlines()[0]
+    assert first == f"# yaml-language-server: $schema=../schema/{path.parent.name}.schema.json"
+
+
+@pytest.mark.parametrize("path", sorted((config_root() / "runs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_shipped_run_resolves(path: Path) -> None:
+    assert load_run(path).spec().action_size >= 1
+
+
+def test_the_schemas_on_disk_are_those_of_the_models() -> None:
+    for name, text in schema_texts().items():
+        assert (config_root() / "schema" / name).read_text() == text, "run robot_stack.config.schema.write_schemas"
+
+
+def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
+    assert {path.name: path.read_text() for path in write_schemas(tmp_path)} == schema_texts()
+
+
+def test_every_safety_value_is_a_limit_without_a_default_except_the_rate() -> None:
+    assert set(LIMITS) == set(SafetyConfig.model_fields) - {"rate_hz"}
+    assert all(field.is_required() for field in SafetyConfig.model_fields.values())
+
+
+def test_the_hard_caps_are_those_of_the_safety_filter() -> None:
+    properties = SafetyConfig.model_json_schema()["properties"]
+    caps = {name: properties[name]["maximum"] for name in LIMITS}
+    assert caps == {**CAPS, "retract_m_s": RETRACT_CAP_M_S}
+
+
+def test_show_prints_each_value_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.run("peg_insert", ["seed=5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("run.seed")).split() == [
+        "run.seed:", "5", "#", "--set", "seed=5"
+    ]  # fmt: skip
+    assert any(line.startswith("safety.soft_force_n: 15.0 ") and line.endswith("table.yaml:10") for line in lines)
+    assert any(line.startswith("robot.joints.6: ") and line.endswith("fr3.yaml:14") for line in lines)
+    assert lines[-1].startswith("Next: robot-stack ")
+
+
+def test_show_as_json_holds_the_same_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.run("peg_insert", as_json=True) == 0
+    document = json.loads(capsys.readouterr().out)
+    resolved = load_run("peg_insert")
+    assert document["spec_digest"] == resolved.spec().digest
+    assert {key: each["value"] for key, each in document["values"].items()} == {
+        key: value for key, value, _ in resolved.values()
+    }
+
+
+def test_show_of_a_wrong_run_fails_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show.run("peg_insret") == 1
+    captured = capsys.readouterr()
+    assert "did you mean 'peg_insert'?" in captured.err
+    assert captured.out == ""
