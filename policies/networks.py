@@ -94,7 +94,7 @@ class GaussianActor(nn.Module):
         nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
         nn.init.zeros_(self.mean.bias)
         nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
-        nn.init.constant_(self.log_std.bias, -1.0)
+        nn.init.constant_(self.log_std.bias, -1.8)
         self._log_std_range = (math.log(std_min), math.log(std_max))
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:

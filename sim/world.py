@@ -88,6 +88,33 @@ class World:
             q = q + jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + 1e-6 * np.eye(6), error)
         raise RobotError(f"start pose is {target}, must be reachable by {self._name}; move the task closer to the base")
 
+    def snapshot(self) -> np.ndarray:
+        """Everything a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights."""
+        model, data = self.model, self.data
+        return np.concatenate([
+            data.qpos, data.mocap_pos.ravel(), data.mocap_quat.ravel(),
+            model.light_diffuse.ravel(), model.vis.headlight.diffuse,
+        ])
+
+    def show(self, snapshot: np.ndarray) -> None:
+        """Bring the scene to a snapshot of another process's world of the same task, for rendering only.
+
+        Raises:
+            RobotError: If it is of another scene.
+        """
+        model, data = self.model, self.data
+        targets = [data.qpos, data.mocap_pos, data.mocap_quat, model.light_diffuse, model.vis.headlight.diffuse]
+        wanted = sum(target.size for target in targets)
+        if snapshot.shape != (wanted,):
+            raise RobotError(f"snapshot has shape {snapshot.shape}, must be ({wanted},); start all processes alike")
+        offset = 0
+        for target in targets:
+            target[...] = snapshot[offset : offset + target.size].reshape(target.shape)
+            offset += target.size
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_camlight(model, data)
+
     def command(self, twist: np.ndarray, gripper: float | None = None) -> None:
         """Follow a tcp-frame twist (6,) until the next call; `gripper` 0 closes, 1 opens, None leaves it."""
         self._twist[:] = twist
