@@ -112,14 +112,14 @@ class MotionShaper:
             (slice(0, 3), limits.max_acceleration_m_s2, limits.max_jerk_m_s3),
             (slice(3, 6), limits.max_rotation_acceleration_rad_s2, limits.max_rotation_jerk_rad_s3),
         )
-        return np.concatenate(
-            [
-                limit_jerk(target[half], self.last[half], self._acceleration[half], largest, largest_jerk, dt_s)
-                if jerk
-                else limit_acceleration(target[half], self.last[half], largest, dt_s)
-                for half, largest, largest_jerk in halves
-            ]
-        )
+        stepped = [
+            limit_jerk(target[half], self.last[half], self._acceleration[half], largest, largest_jerk, dt_s)
+            if jerk
+            else limit_acceleration(target[half], self.last[half], largest, dt_s)
+            for half, largest, largest_jerk in halves
+        ]
+        # Behind a moving target the jerk limit can overshoot; projecting on the speed ball never adds acceleration.
+        return self._slow(np.concatenate(stepped))[0]
 
     def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
         return not self._bound(twist, state, age_s)[1]

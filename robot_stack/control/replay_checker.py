@@ -102,9 +102,9 @@ def _acceleration(ticks: Sequence[LoggedTick], limits: SafetyLimits, slack: floa
 
 
 def _workspace(ticks: Sequence[LoggedTick], limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """Towards a wall the arm can still stop before it, or is already slowing down."""
+    """Towards a wall the arm can still stop before it, or is braking with at least a tenth of what it has."""
     low, high = np.array(limits.box_min_m), np.array(limits.box_max_m)
-    before = np.zeros(3)
+    before, before_ns = np.zeros(3), 0
     for index, tick in enumerate(ticks):
         if tick.state is None:
             continue
@@ -112,11 +112,12 @@ def _workspace(ticks: Sequence[LoggedTick], limits: SafetyLimits, slack: float) 
         position = tick.state.T_base_tcp.position_m
         left = np.where(velocity > 0, high - position, position - low) + slack
         stoppable = np.sqrt(2.0 * limits.max_acceleration_m_s2 * np.maximum(left, 0.0)) + ZERO
-        slowing = np.abs(velocity) < np.abs(before) - ZERO
+        braked = 0.1 * limits.max_acceleration_m_s2 * min((tick.stamp_ns - before_ns) / 1e9, limits.output_timeout_s)
+        slowing = np.abs(velocity) < np.abs(before) - braked
         for axis in np.flatnonzero((np.abs(velocity) > stoppable) & ~slowing):
             text = f"{velocity[axis]:.4f} m/s on {'xyz'[axis]} at {position[axis]:.4f} m, cannot stop before the wall"
             yield Violation(index=index, rule="workspace", text=text)
-        before = velocity
+        before, before_ns = velocity, tick.stamp_ns
 
 
 def _standstill(ticks: Sequence[LoggedTick], limits: SafetyLimits, slack: float) -> Iterator[Violation]:

@@ -7,12 +7,12 @@ from typing import Protocol
 import numpy as np
 
 from robot_stack.types.command import Mode, Source
-from robot_stack.types.event import Label
+from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.robot import RobotState, TeleopSample
-from robot_stack.types.transition import EpisodeHeader, Step
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
 
 class Clock(Protocol):
@@ -87,7 +87,23 @@ class Cell(Protocol):
         ...
 
     def reset(self, seed: int) -> None:
-        """Bring arm and scene to a start state; returns when the arm is ready and at rest."""
+        """Bring arm and scene to a start state; returns when the arm is ready, at rest and freshly observed."""
+        ...
+
+    def start(self, episode_id: str, kind: EpisodeKind) -> None:
+        """An episode begins: from here on the policy (or, in a demo, the human alone) may move the arm."""
+        ...
+
+    def claim(self, verdict: Verdict) -> None:
+        """Tell the person what the model claims about the episode, so that it can be refused."""
+        ...
+
+    def finish(self) -> None:
+        """The episode is over: the arm holds."""
+        ...
+
+    def truth(self) -> bool | None:
+        """Simulator's truth of success for audits, None on a real cell. Never used to train or act."""
         ...
 
 
