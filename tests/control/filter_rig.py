@@ -1,0 +1,93 @@
+"""A safety filter on a kinematic arm with a clock that only the test turns."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.replay_checker import LoggedTick
+from robot_stack.control.safety import SafetyFilter
+from robot_stack.types.command import Command, Decision, Source
+from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.robot import RobotState, TeleopSample
+
+MS = 1_000_000
+TICK_NS = 10 * MS
+DOWN = Rotation.from_quat([1.0, 0.0, 0.0, 0.0])
+LIMITS = SafetyLimits(box_min_m=(-0.2, -0.2, 0.0), box_max_m=(0.2, 0.2, 0.3))
+
+
+def twist(**axes: float) -> np.ndarray:
+    """A twist from named axes, e.g. twist(x=0.1, rz=0.2)."""
+    return np.array([axes.get(name, 0.0) for name in ("x", "y", "z", "rx", "ry", "rz")])
+
+
+class Rig:
+    """Feeds a filter at 100 Hz; the arm follows each decision exactly. State goes in unless `robot_alive` is False."""
+
+    def __init__(self, limits: SafetyLimits = LIMITS, *, auto_resume_ticks: int = 0) -> None:
+        self.filter = SafetyFilter(limits, "arm", teleop_scale=np.full(6, 0.2), auto_resume_ticks=auto_resume_ticks)
+        self.limits = limits
+        self.now_ns = 1_000 * MS
+        self.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), DOWN)
+        self.velocity = np.zeros(6)
+        self.wrench = np.zeros(6)
+        self.fault = ""
+        self.robot_alive = True
+        self.policy: np.ndarray | None = None
+        self.hand: np.ndarray | None = None
+        self.deadman = False
+        self.gripper = 0
+        self.log: list[LoggedTick] = []
+
+    def state(self) -> RobotState:
+        return RobotState(
+            arm="arm",
+            stamp_ns=self.now_ns,
+            T_base_tcp=self.pose,
+            twist=self.velocity,
+            wrench=self.wrench,
+            joints_rad=np.zeros(7),
+            joint_speeds_rad_s=np.zeros(7),
+            gripper=0.5,
+            fault=self.fault,
+        )
+
+    def command(self, motion: np.ndarray, **other: object) -> Command:
+        fields = {"arm": "arm", "twist": motion, "stamp_ns": self.now_ns, "source": Source.POLICY, **other}
+        return Command(**fields)
+
+    def sample(self, **other: object) -> TeleopSample:
+        hand = np.zeros(6) if self.hand is None else self.hand
+        fields = {"stamp_ns": self.now_ns, "twist": hand, "deadman": self.deadman, "gripper": self.gripper, **other}
+        return TeleopSample(**fields)
+
+    def armed(self, *, policy_expected: bool = True) -> Rig:
+        """Armed, and an episode started."""
+        self.filter.offer_state(self.state(), self.now_ns)
+        assert self.filter.arm(self.now_ns) == ""
+        assert self.filter.start(self.now_ns, policy_expected=policy_expected) == ""
+        return self
+
+    def tick(self) -> Decision:
+        self.now_ns += TICK_NS
+        if self.robot_alive:
+            self.filter.offer_state(self.state(), self.now_ns)
+        if self.policy is not None:
+            self.filter.offer(self.command(self.policy), self.now_ns)
+        if self.hand is not None:
+            self.filter.offer_teleop(self.sample(), self.now_ns)
+        decision = self.filter.decide(self.now_ns)
+        self.log.append(LoggedTick(decision=decision, state=self.state()))
+        self.move(decision.command.twist)
+        return decision
+
+    def move(self, motion: np.ndarray) -> None:
+        self.velocity = motion
+        base = rotate_twist(motion, self.pose.rotation) * (TICK_NS / 1e9)
+        turned = Rotation.from_rotvec(base[3:]) * self.pose.rotation
+        self.pose = Pose.from_rotation(self.pose.position_m + base[:3], turned)
+
+    def run(self, seconds: float) -> list[Decision]:
+        return [self.tick() for _ in range(round(seconds * 1e9 / TICK_NS))]

@@ -1,0 +1,36 @@
+"""Limits are validated against hard caps."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from robot_stack.control.limits import CAPS, SafetyLimits
+from robot_stack.types.errors import ConfigError
+
+BOX = {"box_min_m": (-0.2, -0.2, 0.0), "box_max_m": (0.2, 0.2, 0.3)}
+
+
+@pytest.mark.parametrize("name", sorted(set(CAPS) - {"soft_force_n"}))
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e6])
+def test_a_limit_outside_its_cap_is_named(name: str, bad: float):
+    with pytest.raises(ConfigError, match=f"{name} is"):
+        SafetyLimits(**BOX, **{name: bad})
+
+
+def test_all_mistakes_are_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        SafetyLimits(**BOX, max_speed_m_s=9.0, soft_force_n=40.0, retract_m_s=-0.1)
+    for name in ("max_speed_m_s", "soft_force_n", "retract_m_s"):
+        assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("low", [0.3, 0.4, math.nan, -math.inf])
+def test_a_box_must_be_finite_and_rising(low: float):
+    with pytest.raises(ConfigError, match="box on z"):
+        SafetyLimits(box_min_m=(0.0, 0.0, low), box_max_m=(0.1, 0.1, 0.3))
+
+
+def test_zero_is_a_fine_corner_of_a_box():
+    assert SafetyLimits(**BOX).box_min_m[2] == 0.0

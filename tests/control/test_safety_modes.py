@@ -1,0 +1,308 @@
+"""Who is in control, and when that changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from filter_rig import LIMITS, MS, TICK_NS, Rig, twist
+
+from robot_stack.types.command import Mode, Source
+
+PUSH = twist(x=0.1)
+
+
+def driving(**options: int) -> Rig:
+    rig = Rig(**options).armed()
+    rig.policy = PUSH
+    rig.run(0.5)
+    assert rig.filter.mode is Mode.POLICY
+    return rig
+
+
+def test_nothing_moves_before_arm_and_start():
+    rig = Rig()
+    rig.policy, rig.hand, rig.deadman = PUSH, np.ones(6), True
+    assert all(not d.command.twist.any() and d.mode is Mode.DISARMED for d in rig.run(0.3))
+    rig.deadman = False
+    rig.tick()
+    assert rig.filter.arm(rig.now_ns) == ""
+    rig.deadman = True
+    assert all(not d.command.twist.any() and d.mode is Mode.READY for d in rig.run(0.3))
+
+
+def test_policy_drives_after_start_and_reaches_its_command():
+    rig = driving()
+    decision = rig.tick()
+    np.testing.assert_allclose(decision.command.twist, PUSH, atol=1e-6)
+    assert decision.source is Source.POLICY
+
+
+def test_arming_needs_a_robot_state_and_a_released_deadman():
+    rig = Rig()
+    assert "missing" in rig.filter.arm(rig.now_ns)
+    rig.hand, rig.deadman = np.zeros(6), True
+    rig.tick()
+    assert "deadman" in rig.filter.arm(rig.now_ns)
+
+
+def test_a_base_frame_command_moves_the_arm_along_the_base_axis():
+    rig = Rig().armed()
+    for _ in range(60):
+        rig.filter.offer(rig.command(twist(y=0.1), frame="base"), rig.now_ns)
+        rig.tick()
+    assert rig.pose.position_m[1] > 0.03
+    assert abs(rig.pose.position_m[2] - 0.15) < 1e-9
+
+
+@pytest.mark.parametrize(("silent_ms", "mode"), [(150, Mode.POLICY), (151, Mode.HOLD)])
+def test_policy_timeout_is_exact(silent_ms: int, mode: Mode):
+    rig = driving()
+    last_ns, rig.policy = rig.now_ns, None
+    rig.now_ns = last_ns + silent_ms * MS
+    rig.filter.offer_state(rig.state(), rig.now_ns)
+    decision = rig.filter.decide(rig.now_ns)
+    assert decision.mode is mode
+    assert ("policy silent for 151 ms (limit 150)" in decision.reason) == (mode is Mode.HOLD)
+
+
+@pytest.mark.parametrize(("age_ms", "mode"), [(100, Mode.POLICY), (101, Mode.HOLD)])
+def test_state_timeout_is_exact(age_ms: int, mode: Mode):
+    rig = driving()
+    rig.now_ns += age_ms * MS
+    rig.filter.offer(rig.command(PUSH), rig.now_ns)
+    assert rig.filter.decide(rig.now_ns).mode is mode
+
+
+def test_a_silent_policy_is_not_resumed_by_fresh_commands_alone():
+    rig = driving()
+    rig.policy = None
+    rig.run(0.3)
+    rig.policy = PUSH
+    assert rig.run(1.0)[-1].mode is Mode.HOLD
+    assert rig.filter.resume(rig.now_ns) == ""
+    assert rig.run(0.3)[-1].mode is Mode.POLICY
+
+
+def test_auto_resume_waits_for_its_number_of_fresh_commands():
+    rig = driving(auto_resume_ticks=5)
+    rig.policy = None
+    rig.run(0.3)
+    rig.policy = PUSH
+    modes = [rig.tick().mode for _ in range(6)]
+    assert modes[:4] == [Mode.HOLD] * 4
+    assert modes[-1] is Mode.POLICY
+
+
+def test_auto_resume_never_clears_a_hold_by_a_person():
+    rig = driving(auto_resume_ticks=5)
+    rig.filter.hold("hold pressed")
+    assert rig.run(1.0)[-1].mode is Mode.HOLD
+
+
+def test_a_policy_gets_a_second_for_its_first_command():
+    rig = Rig().armed()
+    assert rig.run(1.0)[-1].mode is Mode.POLICY
+    assert rig.run(0.05)[-1].mode is Mode.HOLD
+
+
+def test_human_takes_over_and_control_goes_back_after_the_release_time():
+    rig = driving()
+    rig.hand, rig.deadman = twist(y=0.5), False
+    rig.tick()
+    rig.deadman = True
+    assert rig.tick().mode is Mode.HUMAN
+    taken = rig.run(0.5)[-1]
+    np.testing.assert_allclose(taken.command.twist, twist(y=0.1), atol=1e-6)
+    assert taken.source is Source.HUMAN
+    rig.deadman = False
+    waiting = rig.run(0.3)
+    assert {d.source for d in waiting} == {Source.IDLE}
+    assert {d.mode for d in waiting} == {Mode.HUMAN}
+    assert rig.tick().source is Source.POLICY
+
+
+def test_take_over_and_hand_back_are_blended():
+    rig = driving()
+    rig.hand, rig.deadman = np.zeros(6), False
+    rig.tick()
+    rig.deadman, rig.hand = True, twist(x=-0.5)
+    speeds = [d.command.twist[0] for d in rig.run(0.5)]
+    steps = np.diff([0.1, *speeds])
+    assert speeds[-1] == pytest.approx(-0.1, abs=1e-6)
+    assert np.abs(steps).max() < 0.2 / 20 * 1.8
+    assert sum(abs(steps) > 1e-4) >= 15
+
+
+def test_a_human_who_stands_still_is_idle_only_after_the_idle_time():
+    rig = driving()
+    rig.hand, rig.deadman = np.zeros(6), False
+    rig.tick()
+    rig.deadman, rig.hand = True, twist(x=0.5)
+    rig.run(0.2)
+    rig.hand = np.zeros(6)
+    sources = [d.source for d in rig.run(0.5)]
+    assert sources[:30] == [Source.HUMAN] * 30
+    assert set(sources[30:]) == {Source.IDLE}
+    rig.hand = twist(x=0.5)
+    assert rig.tick().source is Source.HUMAN
+
+
+def test_an_engaged_human_who_never_moved_is_idle_from_the_start():
+    rig = driving()
+    rig.hand, rig.deadman = np.zeros(6), False
+    rig.tick()
+    rig.deadman = True
+    assert {d.source for d in rig.run(0.2)} == {Source.IDLE}
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_teleop_that_dies_while_engaged_leads_to_hold_not_to_the_policy(released: bool):
+    rig = driving()
+    rig.hand, rig.deadman = np.zeros(6), False
+    rig.tick()
+    rig.deadman = True
+    rig.run(0.1)
+    if released:
+        rig.deadman = False
+        rig.tick()
+    rig.hand = None
+    decisions = rig.run(0.2)
+    assert Source.POLICY not in {d.source for d in decisions}
+    assert decisions[-1].mode is Mode.HOLD
+    assert "teleop silent" in decisions[-1].reason
+
+
+def test_after_a_hold_a_held_deadman_must_be_pressed_anew():
+    rig = driving()
+    rig.hand, rig.deadman = twist(x=0.5), False
+    rig.tick()
+    rig.deadman = True
+    rig.run(0.1)
+    rig.filter.hold("test")
+    assert "deadman" in rig.filter.resume(rig.now_ns)
+    rig.deadman = False
+    rig.tick()
+    assert rig.filter.resume(rig.now_ns) == ""
+    rig.deadman = True
+    assert rig.tick().mode is Mode.HUMAN
+
+
+def test_a_person_may_drive_while_the_policy_is_silent():
+    rig = driving()
+    rig.policy, rig.hand = None, twist(y=0.5)
+    assert rig.run(0.3)[-1].mode is Mode.HOLD
+    rig.deadman = True
+    assert rig.tick().mode is Mode.HUMAN
+    rig.deadman = False
+    assert rig.run(0.5)[-1].mode is Mode.HOLD
+
+
+def test_a_demo_without_a_policy_holds_still_instead_of_failing():
+    rig = Rig().armed(policy_expected=False)
+    rig.hand = np.zeros(6)
+    quiet = rig.run(2.0)
+    assert {(d.mode, d.source) for d in quiet} == {(Mode.HUMAN, Source.HOLD)}
+    rig.deadman, rig.hand = True, twist(z=0.5)
+    assert rig.run(0.5)[-1].source is Source.HUMAN
+    rig.deadman = False
+    assert rig.run(1.0)[-1].source is Source.HOLD
+    assert rig.filter.mode is Mode.HUMAN
+    rig.filter.end_episode()
+    assert rig.filter.mode is Mode.READY
+
+
+def test_a_gripper_press_reaches_the_command_and_counts_as_motion():
+    rig = driving()
+    rig.hand, rig.deadman = np.zeros(6), False
+    rig.tick()
+    rig.deadman, rig.gripper = True, -1
+    decision = rig.tick()
+    assert decision.command.gripper == 0.0
+    assert decision.source is Source.HUMAN
+
+
+def test_stop_is_latched_and_left_only_at_rest_to_disarmed():
+    rig = driving()
+    rig.filter.stop("stop pressed", who="console")
+    assert rig.tick().mode is Mode.STOP
+    rig.filter.disarm()
+    rig.filter.hold("x")
+    rig.filter.end_episode()
+    assert rig.filter.mode is Mode.STOP
+    assert "moves" in rig.filter.clear_stop(rig.now_ns)
+    assert rig.run(0.3)[-1].reason == "stop pressed (console)"
+    assert rig.filter.clear_stop(rig.now_ns) == ""
+    assert rig.filter.mode is Mode.DISARMED
+
+
+@pytest.mark.parametrize(("event", "mode"), [("stop", Mode.STOP), ("hold", Mode.HOLD)])
+def test_stop_and_hold_keys_work_even_on_a_broken_sample(event: str, mode: Mode):
+    rig = driving()
+    rig.filter.offer_teleop(rig.sample(twist=np.full(6, np.nan), events=(event,)), rig.now_ns)
+    assert rig.filter.mode is mode
+
+
+def test_the_arm_key_resumes_a_hold():
+    rig = driving()
+    rig.filter.hold("test")
+    rig.run(0.3)
+    rig.filter.offer_teleop(rig.sample(events=("arm",)), rig.now_ns)
+    assert rig.filter.mode is Mode.POLICY
+
+
+def test_a_robot_fault_holds_and_stays_until_it_is_gone():
+    rig = driving()
+    rig.fault = "protective stop"
+    assert rig.tick().mode is Mode.HOLD
+    assert "protective stop" in rig.filter.resume(rig.now_ns)
+    rig.fault = ""
+    rig.run(0.3)
+    assert rig.filter.mode is Mode.HOLD
+    assert rig.filter.resume(rig.now_ns) == ""
+
+
+def test_hard_force_holds_takes_the_push_out_at_once_and_needs_a_person():
+    rig = driving()
+    rig.wrench = np.array([-40.0, 0, 0, 0, 0, 0])
+    decision = rig.tick()
+    assert decision.mode is Mode.HOLD
+    assert decision.command.twist[0] == pytest.approx(0.0, abs=1e-12)
+    assert "40 N" in rig.filter.resume(rig.now_ns)
+    rig.wrench = np.zeros(6)
+    assert rig.run(0.5)[-1].mode is Mode.HOLD
+    assert rig.filter.resume(rig.now_ns) == ""
+
+
+def test_a_gap_in_deciding_starts_again_from_rest():
+    rig = driving()
+    rig.now_ns += 60 * MS
+    rig.filter.offer_state(rig.state(), rig.now_ns)
+    rig.filter.offer(rig.command(PUSH), rig.now_ns)
+    assert np.abs(rig.filter.decide(rig.now_ns).command.twist).max() <= 2.5 * TICK_NS / 1e9
+
+
+def test_a_clock_that_goes_back_holds():
+    rig = driving()
+    decision = rig.filter.decide(rig.now_ns - 5 * MS)
+    assert decision.mode is Mode.HOLD
+    assert "clock went back by 5 ms" in decision.reason
+
+
+def test_disarming_in_motion_ramps_down_and_stays_down():
+    rig = driving()
+    rig.filter.disarm()
+    first = rig.tick().command.twist[0]
+    assert 0.0 < first < 0.1
+    assert not rig.run(0.1)[-1].command.twist.any()
+
+
+def test_retract_backs_out_of_a_hard_contact_only_if_configured_and_not_for_long():
+    rig = Rig(replace(LIMITS, retract_m_s=0.02)).armed()
+    rig.policy = PUSH
+    rig.run(0.3)
+    rig.wrench = np.array([-40.0, 0, 0, 0, 0, 0])
+    assert rig.run(0.3)[-1].command.twist[0] == pytest.approx(-0.02)
+    assert not rig.run(0.4)[-1].command.twist.any()
+    assert rig.filter.mode is Mode.HOLD

@@ -1,0 +1,63 @@
+"""The one key table."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_stack.teleop.bindings import (
+    BINDINGS,
+    CONTROLS,
+    MEANING,
+    MOTIONS,
+    Device,
+    action_of,
+    events_of,
+    key_of,
+    table,
+)
+from robot_stack.types.errors import SpecError
+from robot_stack.types.robot import EVENTS
+
+
+@pytest.mark.parametrize("device", list(Device))
+def test_no_key_means_two_things(device: Device):
+    keys = list(BINDINGS[device].values())
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("device", list(Device))
+def test_every_bound_action_exists(device: Device):
+    assert set(BINDINGS[device]) <= {*EVENTS, *CONTROLS, *MOTIONS}
+
+
+@pytest.mark.parametrize("device", [Device.KEYBOARD, Device.BROWSER])
+def test_esc_holds_and_nothing_else(device: Device):
+    assert action_of(device, "esc") == "hold"
+    assert events_of(device, ["esc"]) == ("hold",)
+
+
+def test_the_browser_moves_nothing_and_takes_no_control():
+    assert not set(BINDINGS[Device.BROWSER]) & {*CONTROLS, *MOTIONS, "arm"}
+
+
+def test_the_keyboard_can_do_everything():
+    assert set(BINDINGS[Device.KEYBOARD]) == {*EVENTS, *CONTROLS, *MOTIONS}
+
+
+def test_events_come_in_the_order_of_the_wire_and_unknown_keys_mean_nothing():
+    assert events_of(Device.KEYBOARD, ["r", "x", "space", "s"]) == ("success", "reset_done")
+
+
+def test_a_missing_key_is_told_with_what_there_is():
+    assert key_of(Device.PEDAL, "deadman") == "middle"
+    with pytest.raises(SpecError, match="must be one of"):
+        key_of(Device.PEDAL, "success")
+
+
+def test_the_table_shows_every_event_with_its_keys():
+    lines = table([Device.KEYBOARD, Device.GAMEPAD]).splitlines()
+    assert lines[0].split() == ["keyboard", "gamepad"]
+    hold = next(line for line in lines if line.startswith("hold"))
+    assert hold.split()[1:3] == ["esc", "BTN_SELECT"]
+    assert hold.endswith(MEANING["hold"])
+    assert not any(line.startswith("x+") for line in table([Device.GAMEPAD]).splitlines())
