@@ -89,6 +89,7 @@ class ScriptedOperator:
         self._done_since_ns: int | None = None
         self._lost_since_ns: int | None = None
         self._judged = False
+        self._audit_ns: int | None = None
         self._attentive_until_ns = 0
         self._next_look_ns = 0
         self._wiggle = np.zeros(6)
@@ -102,6 +103,11 @@ class ScriptedOperator:
         self._let_go_m = self._rng.uniform(0.004, 0.018)
         self._rim_since_ns: int | None = None
         self._hover_m = self._rng.uniform(0.004, 0.012)
+
+    def audit(self, now_ns: int) -> None:
+        """The model claims success: look, and say whether it is so, if attentive."""
+        if self._role is Role.ASSIST and self._rng.random() < self._config.attention:
+            self._audit_ns = now_ns + round(self._config.reaction_s * 1e9)
 
     def see(self, seen: Seen) -> None:
         """The scene changes; the person notices `reaction_s` later."""
@@ -135,7 +141,10 @@ class ScriptedOperator:
 
     def _judge(self, seen: Seen, now_ns: int) -> tuple[str, ...]:
         """Says success or failure once the scene has looked like it for `verdict_s`."""
-        if self._role is Role.WATCH or self._judged:
+        if self._audit_ns is not None and now_ns >= self._audit_ns:
+            self._audit_ns, self._judged = None, True
+            return ("success",) if seen.done else ("failure",)
+        if self._role is Role.WATCH or self._judged or self._audit_ns is not None:
             return ()
         self._done_since_ns = (self._done_since_ns or seen.stamp_ns) if seen.done else None
         self._lost_since_ns = (self._lost_since_ns or seen.stamp_ns) if seen.lost else None

@@ -1,0 +1,1 @@
+"""Where the parts meet: control loop, actor, learner, scorer, evaluation, checkpoints, metrics."""

@@ -1,0 +1,306 @@
+"""The one loop that records, trains, evaluates and deploys: observation in, action out, every tick recorded.
+
+It meets the cell, the recorder and the scores only through Protocols, so it is the same over DDS in real time and in
+one process as fast as MuJoCo goes. Nothing in a tick waits without a bound, writes to disk or uses the network.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.types.command import Mode, Source
+from robot_stack.types.errors import RobotError
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.interfaces import Cell, Clock, Policy, ScoreSource, StepSink
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+
+BLIND_LIMIT_S = 2.0
+"""An episode without a usable observation for so long ends as a fault."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TickRecord:
+    """Times of one episode's ticks, for the control figures: seconds, one entry per tick."""
+
+    jitter_s: list[float] = field(default_factory=list)
+    age_s: list[float] = field(default_factory=list)
+    skew_s: list[float] = field(default_factory=list)
+    act_s: list[float] = field(default_factory=list)
+    params_age_s: list[float] = field(default_factory=list)
+    blind_ticks: int = 0
+    holds: int = 0
+    hold_reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeOutcome:
+    """What an episode came to.
+
+    Attributes:
+        header: Which episode.
+        end: Why it ended.
+        steps: Recorded actions.
+        human_steps: Steps that a person executed.
+        declared: True if the reward model declared success.
+        refused: True if the person refused that.
+        operator: What the person said, or None.
+        truth: Simulator's truth at the end, or None.
+        duration_s: Robot time.
+        ticks: Times.
+    """
+
+    header: EpisodeHeader
+    end: EndReason
+    steps: int
+    human_steps: int
+    declared: bool
+    refused: bool
+    operator: Verdict | None
+    truth: bool | None
+    duration_s: float
+    ticks: TickRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopLimits:
+    """How long things may take.
+
+    Attributes:
+        episode_steps: Longest episode.
+        max_params_age_s: The policy stops acting on older parameters; None never.
+        verdict_s: How long the person may refuse a declared success before the reset.
+    """
+
+    episode_steps: int
+    max_params_age_s: float | None = None
+    verdict_s: float = 0.8
+
+
+class ControlLoop:
+    """Runs episodes, one after the other."""
+
+    def __init__(self, cell: Cell, spec: Spec, clock: Clock, limits: LoopLimits) -> None:
+        self._cell = cell
+        self._spec = spec
+        self._clock = clock
+        self._limits = limits
+        self._space = ActionSpace(spec)
+        self._period_ns = round(spec.period_s * 1e9)
+
+    def run_episode(
+        self,
+        header: EpisodeHeader,
+        policy: Policy | None,
+        sink: StepSink,
+        *,
+        scores: ScoreSource | None = None,
+        deterministic: bool = False,
+    ) -> EpisodeOutcome:
+        """Reset, then tick until the episode ends.
+
+        Args:
+            header: Id, kind and seed of the episode.
+            policy: Acts, or None in a demonstration.
+            sink: Gets every step as executed.
+            scores: Live scores of the reward model, which may declare success.
+            deterministic: Whether the policy acts without noise.
+
+        Raises:
+            RobotError: If the reset fails; nothing has been recorded then.
+        """
+        self._cell.reset(header.seed)
+        sink.begin(header)
+        self._cell.start(header.episode_id, header.kind)
+        episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
+        try:
+            end = self._tick_until_end(episode)
+        finally:
+            self._cell.finish()
+        self._close(episode, end)
+        return self._outcome(episode, end)
+
+    def _tick_until_end(self, episode: _Episode) -> EndReason:
+        start_ns = self._clock.now_ns()
+        for tick in range(100 * self._limits.episode_steps):
+            due_ns = start_ns + tick * self._period_ns
+            self._clock.sleep_until_ns(due_ns)
+            now_ns = self._clock.now_ns()
+            if now_ns - due_ns > self._period_ns:  # overrun: skip ticks, never burst
+                start_ns += (now_ns - due_ns) // self._period_ns * self._period_ns
+            episode.ticks.jitter_s.append(abs(now_ns - due_ns) / 1e9)
+            try:
+                end = self._tick(episode, now_ns)
+            except RobotError as error:
+                episode.ticks.hold_reasons.append(str(error))
+                return EndReason.FAULT
+            if end is not None:
+                return end
+        return EndReason.TIMEOUT
+
+    def _tick(self, episode: _Episode, now_ns: int) -> EndReason | None:
+        observation = self._cell.observe()
+        if observation is None:
+            episode.ticks.blind_ticks += 1
+            blind_s = episode.ticks.blind_ticks * self._spec.period_s
+            return EndReason.FAULT if blind_s > BLIND_LIMIT_S else None
+        self._record(episode, observation)
+        end = self._ending(episode)
+        if end is not None:
+            return end
+        self._act(episode, observation)
+        return None
+
+    def _record(self, episode: _Episode, observation: Observation) -> None:
+        """Finish the previous step with what was executed since, and keep this observation."""
+        ticks = episode.ticks
+        ticks.age_s.append(observation.age_s)
+        ticks.skew_s.append(observation.skew_s)
+        window = self._cell.executed()
+        if episode.observation is not None:
+            human = self._space.human_action(window, 0.0)
+            row = ActionRow(
+                executed=self._space.executed_action(window, 0.0),
+                proposed=episode.proposed,
+                human=human,
+                source=window.source,
+                gripper_pressed=window.human_gripper != 0,
+                clipped=window.clipped,
+                params_version=episode.policy.version if episode.policy is not None else 0,
+                params_age_s=episode.params_age_s,
+            )
+            episode.push(row)
+            if self._cell.mode() is Mode.HOLD:
+                ticks.holds += 1
+        episode.observation = observation
+
+    def _ending(self, episode: _Episode) -> EndReason | None:
+        """Why the episode ends at this frame, or None. A person's word goes before the model's."""
+        events = self._cell.events()
+        if "stop" in events or self._cell.mode() is Mode.STOP:
+            return EndReason.FAULT
+        for event, verdict, end in (
+            ("success", Verdict.SUCCESS, EndReason.SUCCESS),
+            ("failure", Verdict.FAILURE, EndReason.FAILURE),
+            ("discard", Verdict.DISCARD, EndReason.OPERATOR),
+        ):
+            if event in events:
+                episode.operator = verdict
+                return end
+        if episode.scores is not None:
+            live = episode.scores.newest(episode.header.episode_id)
+            if live is not None and live.declared:
+                episode.declared = True
+                return EndReason.SUCCESS
+        return EndReason.TIMEOUT if episode.index >= self._limits.episode_steps else None
+
+    def _act(self, episode: _Episode, observation: Observation) -> None:
+        policy = episode.policy
+        if policy is None:
+            return
+        started = time.perf_counter()
+        action = policy.act(observation, deterministic=episode.deterministic)
+        episode.ticks.act_s.append(time.perf_counter() - started)
+        episode.params_age_s = getattr(policy, "age_s", 0.0)
+        episode.ticks.params_age_s.append(episode.params_age_s)
+        limit = self._limits.max_params_age_s
+        if not np.isfinite(action).all() or (limit is not None and episode.params_age_s > limit):
+            episode.proposed = np.zeros(self._spec.action_size, np.float32)
+            return  # nothing is sent: the safety filter holds
+        episode.proposed = action
+        self._cell.send(action)
+
+    def _close(self, episode: _Episode, end: EndReason) -> None:
+        """Write the last frame and let the person refuse a declared success."""
+        if episode.observation is not None and episode.index > 0:
+            episode.push(None, end)
+        if episode.declared:
+            self._cell.claim(Verdict.SUCCESS)
+            deadline_ns = self._clock.now_ns() + round(self._limits.verdict_s * 1e9)
+            while self._clock.now_ns() < deadline_ns and episode.operator is None:
+                self._clock.sleep_until_ns(self._clock.now_ns() + self._period_ns // 2)
+                events = self._cell.events()
+                if "failure" in events:
+                    episode.operator = Verdict.FAILURE
+                elif "success" in events:
+                    episode.operator = Verdict.SUCCESS
+        if episode.declared:
+            episode.say(Verdict.SUCCESS, LabelSource.MODEL)
+        if episode.operator is not None:
+            episode.say(episode.operator, LabelSource.OPERATOR)
+
+    def _outcome(self, episode: _Episode, end: EndReason) -> EpisodeOutcome:
+        truth = self._cell.truth()
+        if truth is not None:
+            episode.say(Verdict.SUCCESS if truth else Verdict.FAILURE, LabelSource.TRUTH)
+        return EpisodeOutcome(
+            header=episode.header,
+            end=end,
+            steps=episode.index,
+            human_steps=episode.human_steps,
+            declared=episode.declared,
+            refused=episode.declared and episode.operator is Verdict.FAILURE,
+            operator=episode.operator,
+            truth=truth,
+            duration_s=episode.index * self._spec.period_s,
+            ticks=episode.ticks,
+        )
+
+
+class _Episode:
+    """What the loop remembers of the running episode."""
+
+    def __init__(
+        self,
+        header: EpisodeHeader,
+        policy: Policy | None,
+        sink: StepSink,
+        scores: ScoreSource | None,
+        deterministic: bool,
+        actions: int,
+    ) -> None:
+        self.header = header
+        self.policy = policy
+        self.scores = scores
+        self.deterministic = deterministic
+        self.ticks = TickRecord()
+        self.observation: Observation | None = None
+        self.proposed = np.zeros(actions, np.float32)
+        self.params_age_s = 0.0
+        self.index = 0
+        self.human_steps = 0
+        self.declared = False
+        self.operator: Verdict | None = None
+        self._sink = sink
+
+    def push(self, row: ActionRow | None, end: EndReason | None = None) -> None:
+        """Hand over frame `index` and what followed it."""
+        assert self.observation is not None
+        self._sink.push(
+            Step(
+                episode_id=self.header.episode_id,
+                index=self.index,
+                observation=self.observation,
+                action=row,
+                end=end,
+            )
+        )
+        if row is not None:
+            self.index += 1
+            self.human_steps += row.source is Source.HUMAN
+
+    def say(self, verdict: Verdict, source: LabelSource) -> None:
+        """Append a label."""
+        self._sink.label(
+            Label(episode_id=self.header.episode_id, verdict=verdict, source=source, stamp_unix_s=time.time())
+        )
+
+
+def episode_id(number: int, kind: EpisodeKind, actor: str) -> str:
+    """Sortable and unique in a run: number, kind, actor."""
+    return f"{number:06d}-{kind.value}-{actor}"

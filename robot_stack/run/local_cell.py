@@ -1,0 +1,154 @@
+"""A cell in one process: MuJoCo, the safety filter and the scripted operator on simulated time.
+
+The same pure parts that the ROS nodes call, at the same rates (safety 100 Hz, teleop 50 Hz), so that what is tested
+or swept here is what runs over DDS. Time moves when the loop sleeps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
+from robot_stack.control.safety import SafetyFilter
+from robot_stack.sensing.observer import Observer
+from robot_stack.sensing.sync import Snapshot
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Verdict
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
+from sim.cameras import CameraRenderer
+from sim.cell import CAMERA_NAMES
+from sim.operator import Role, ScriptedOperator, Seen
+from sim.world import World
+
+TICK_S = 0.01
+TICK_NS = 10_000_000
+
+ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKind.EVAL: Role.WATCH}
+
+
+def see(world: World) -> Seen:
+    """What a person at the cell sees now."""
+    state = world.state()
+    rotation = state.T_base_tcp.rotation * Rotation.from_euler("x", np.pi).inv()
+    return Seen(
+        stamp_ns=world.time_ns,
+        tcp=np.array([*state.T_base_tcp.position_m, rotation.as_rotvec()[2]]),
+        goal=world.task.goal_in_base(world.data),
+        force_n=float(np.linalg.norm(state.wrench[:3])),
+        done=world.task.succeeded(world.data),
+        lost=world.task.failed(world.data),
+    )
+
+
+class LocalCell:
+    """Implements `Cell` and, on the side, `Clock`."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        world: World,
+        safety: SafetyFilter,
+        operator: ScriptedOperator,
+    ) -> None:
+        self._spec = spec
+        self._world = world
+        self._safety = safety
+        self._operator = operator
+        self._observer = Observer(spec)
+        self._space = ActionSpace(spec)
+        self._executed = ExecutedAccumulator()
+        self._arm = spec.arms[0].name
+        self._cameras = {
+            camera.name: CameraRenderer(world.model, height_px=camera.height_px, width_px=camera.width_px)
+            for camera in spec.cameras
+        }
+        self._events: list[str] = []
+        self._ticks = 0
+
+    # Clock -----------------------------------------------------------------------------------------------------
+    def now_ns(self) -> int:
+        """Simulated time."""
+        return self._world.time_ns
+
+    def sleep_until_ns(self, when_ns: int) -> None:
+        """Let the simulation run until then."""
+        while self._world.time_ns < when_ns:
+            self._tick()
+
+    # Cell ------------------------------------------------------------------------------------------------------
+    def observe(self) -> Observation | None:
+        """Rendered now: age and skew are zero."""
+        world = self._world
+        images = {name: camera.render(world.data, CAMERA_NAMES[name]) for name, camera in self._cameras.items()}
+        snapshot = Snapshot(images=images, states={self._arm: world.state()}, age_s=0.0, skew_s=0.0)
+        return self._observer.observe(snapshot, world.time_ns)
+
+    def send(self, action: np.ndarray) -> None:
+        """To the safety filter."""
+        now_ns = self._world.time_ns
+        self._safety.offer(self._space.to_commands(action, now_ns)[self._arm], now_ns)
+
+    def executed(self) -> ExecutedMotion:
+        """Since the previous call."""
+        return self._executed.take()
+
+    def mode(self) -> Mode:
+        """Of the safety filter."""
+        return self._safety.mode
+
+    def events(self) -> tuple[str, ...]:
+        """Since the previous call."""
+        events, self._events = tuple(self._events), []
+        return events
+
+    def reset(self, seed: int) -> None:
+        """New start state; the scripted person arms the cell and resumes after a hold."""
+        self._safety.end_episode()
+        self._world.reset(seed)
+        self._operator.begin(Role.WATCH)
+        self._observer.begin_episode()
+        for _ in range(3):
+            self._tick()
+        now_ns = self._world.time_ns
+        if self._safety.mode is Mode.HOLD:
+            self._safety.resume(now_ns)
+            self._safety.end_episode()
+        if self._safety.mode is Mode.DISARMED:
+            self._safety.arm(now_ns)
+
+    def start(self, episode_id: str, kind: EpisodeKind) -> None:
+        """Hand the arm to the policy, or to the person in a demo."""
+        self._operator.begin(ROLES[kind])
+        self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
+        self._executed.take()
+        self._events.clear()
+
+    def claim(self, verdict: Verdict) -> None:
+        """The person looks whether it is so."""
+        self._operator.audit(self._world.time_ns)
+
+    def finish(self) -> None:
+        """Hold."""
+        self._safety.end_episode()
+
+    def truth(self) -> bool | None:
+        """From the simulator."""
+        return self._world.task.succeeded(self._world.data)
+
+    def _tick(self) -> None:
+        world, now_ns = self._world, self._world.time_ns
+        self._safety.offer_state(world.state(), now_ns)
+        if self._ticks % 2 == 0:
+            self._operator.see(see(world))
+            sample = self._operator.sample(now_ns, self._safety.mode)
+            self._safety.offer_teleop(sample, now_ns)
+            self._events += sample.events
+        decision = self._safety.decide(now_ns)
+        self._executed.add(decision)
+        world.command(decision.command.twist, decision.command.gripper)
+        world.advance(TICK_S)
+        self._ticks += 1
