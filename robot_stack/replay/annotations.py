@@ -1,0 +1,138 @@
+"""What is said about episodes after the fact: labels in one log, scores in one file per model version and episode."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from robot_stack.replay.columns import check_name
+from robot_stack.replay.durable import append_line, disk_errors, sync_directory, write_durable
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.reward import EpisodeScores
+
+
+class LabelLog:
+    """`labels.jsonl`: one label a line, only ever appended to.
+
+    Attributes:
+        damaged: Line name -> why it could not be read; such lines stay in the file and are skipped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._labels: list[Label] = []
+        self.damaged: dict[str, str] = {}
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All labels in the order of their arrival."""
+        return tuple(self._labels)
+
+    def open(self) -> None:
+        """Read the log; a last line torn by a crash is cut off."""
+        if not self._path.exists():
+            self._path.touch()
+            sync_directory(self._path.parent)
+        raw = self._path.read_bytes()
+        whole = raw.rfind(b"\n") + 1
+        if whole != len(raw):
+            write_durable(self._path, raw[:whole])
+        for number, line in enumerate(raw[:whole].splitlines(), start=1):
+            try:
+                self._labels.append(_label_from_json(line))
+            except (ValueError, KeyError, TypeError) as error:
+                self.damaged[f"{self._path.name} line {number}"] = f"unreadable label: {error!r}"
+
+    def append(self, label: Label) -> bool:
+        """Log a label; False if this very label is there already.
+
+        Raises:
+            StoreError: If it cannot be written.
+        """
+        check_name(label.episode_id, "episode id")
+        if label in self._labels:
+            return False
+        with disk_errors(f"writing a label of {label.episode_id}"):
+            append_line(self._path, json.dumps(asdict(label)))
+        self._labels.append(label)
+        return True
+
+
+def _label_from_json(line: bytes) -> Label:
+    raw = json.loads(line)
+    return Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
+
+
+class ScoreFiles:
+    """`scores/<version>/<episode>.npz`. The first scores of a version and episode stay; repeats change nothing.
+
+    Attributes:
+        damaged: File -> why it could not be read.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.damaged: dict[str, str] = {}
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """All versions that scored something."""
+        return tuple(sorted(p.name for p in self._root.iterdir() if p.is_dir())) if self._root.exists() else ()
+
+    def append(self, scores: EpisodeScores) -> bool:
+        """Write scores durably; False if this version has scored this episode already.
+
+        Raises:
+            StoreError: If they are malformed or cannot be written.
+        """
+        check_scores(scores)
+        path = self._path(scores.version, scores.episode_id)
+        if path.exists() and str(path) not in self.damaged:
+            return False
+        content = io.BytesIO()
+        np.savez(content, progress=scores.progress, success=scores.success)
+        with disk_errors(f"writing scores of {scores.episode_id}"):
+            write_durable(path, content.getbuffer())
+        self.damaged.pop(str(path), None)
+        return True
+
+    def read(self, version: str) -> tuple[EpisodeScores, ...]:
+        """All scores of a version, sorted by episode; an unreadable file is reported in `damaged` and left out."""
+        folder = self._root / check_name(version, "score version")
+        found = []
+        for path in sorted(folder.glob("*.npz")):
+            try:
+                with np.load(path, allow_pickle=False) as raw:
+                    scores = EpisodeScores(
+                        episode_id=path.stem, version=version, progress=raw["progress"], success=raw["success"]
+                    )
+                check_scores(scores)
+                found.append(scores)
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, StoreError) as error:
+                self.damaged[str(path)] = f"unreadable scores: {error!r}"
+        return tuple(found)
+
+    def _path(self, version: str, episode_id: str) -> Path:
+        return self._root / check_name(version, "score version") / f"{check_name(episode_id, 'episode id')}.npz"
+
+
+def check_scores(scores: EpisodeScores) -> None:
+    """Raise StoreError unless both arrays are float32, of one length, and in [0, 1] where they are not NaN."""
+    for name in ("progress", "success"):
+        values = getattr(scores, name)
+        if values.dtype != np.float32 or values.shape != scores.progress.shape or values.ndim != 1:
+            raise StoreError(
+                f"{name} of {scores.episode_id} is {values.dtype} {values.shape}, must be float32 (T+1,) like progress"
+            )
+        known = values[~np.isnan(values)]
+        if ((known < 0) | (known > 1)).any():
+            raise StoreError(
+                f"{name} of {scores.episode_id} spans {known.min()} to {known.max()}, must be in [0, 1] or NaN"
+            )

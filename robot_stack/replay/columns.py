@@ -1,0 +1,96 @@
+"""What one episode holds on disk: names, shapes and dtypes of its arrays. T actions, T+1 frames."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import ActionRow, Step
+
+SCHEMA_VERSION = 1
+IMAGE_PREFIX = "image_"
+NO_SOURCE = 255
+"""Fill value of `source`. It is written last in each flush, so a frame counts once its source is there."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One array of an episode.
+
+    Attributes:
+        name: Of the array in the group.
+        shape: Of one row.
+        dtype: Numpy dtype string.
+        per_frame: True for T+1 rows, False for T rows.
+        fill: Value of rows not written yet.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    per_frame: bool
+    fill: int = 0
+
+
+def columns(spec: Spec) -> tuple[Column, ...]:
+    """All arrays of an episode of `spec`, in the order in which a flush writes them; `source` is last."""
+    frame = [Column(name=IMAGE_PREFIX + c.name, shape=c.shape, dtype="|u1", per_frame=True) for c in spec.cameras]
+    frame += [
+        Column(name="proprio", shape=(spec.proprio_size,), dtype="<f4", per_frame=True),
+        Column(name="stamp_ns", shape=(), dtype="<i8", per_frame=True),
+        Column(name="age_s", shape=(), dtype="<f4", per_frame=True),
+        Column(name="skew_s", shape=(), dtype="<f4", per_frame=True),
+    ]
+    motion = [
+        Column(name=name, shape=(spec.action_size,), dtype="<f4", per_frame=False)
+        for name in ("executed", "proposed", "human")
+    ]
+    motion += [
+        Column(name="gripper_pressed", shape=(), dtype="|b1", per_frame=False),
+        Column(name="clipped", shape=(), dtype="|b1", per_frame=False),
+        Column(name="params_version", shape=(), dtype="<i8", per_frame=False),
+        Column(name="params_age_s", shape=(), dtype="<f4", per_frame=False),
+        Column(name="source", shape=(), dtype="|u1", per_frame=False, fill=NO_SOURCE),
+    ]
+    return (*frame, *motion)
+
+
+def frame_row(observation: Observation) -> dict[str, object]:
+    """Values of the per-frame columns."""
+    row: dict[str, object] = {IMAGE_PREFIX + name: image for name, image in observation.images.items()}
+    row |= {name: getattr(observation, name) for name in ("proprio", "stamp_ns", "age_s", "skew_s")}
+    return row
+
+
+def action_row(action: ActionRow) -> dict[str, object]:
+    """Values of the per-action columns."""
+    return {name: getattr(action, name) for name in ActionRow.__slots__}
+
+
+def check_step(step: Step, spec: Spec) -> None:
+    """Raise SpecError unless observation and action of `step` fit `spec`."""
+    spec.check_images(dict(step.observation.images))
+    spec.check_proprio(step.observation.proprio)
+    if step.action is not None:
+        for name in ("executed", "proposed", "human"):
+            spec.check_action(getattr(step.action, name), name)
+        Source(step.action.source)
+
+
+def check_name(name: str, what: str) -> str:
+    """`name` if it is safe as a file name.
+
+    Raises:
+        StoreError: If it is not; ids arrive over the network, and become paths.
+    """
+    if not _NAME.fullmatch(name) or name.endswith("."):
+        raise StoreError(
+            f"{what} is {name!r}, must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
+        )
+    return name

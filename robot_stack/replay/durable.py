@@ -1,0 +1,119 @@
+"""Files that survive a power cut: write, fsync, rename, fsync the directory."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from zarr.core.buffer import Buffer
+from zarr.storage import LocalStore
+
+from robot_stack.types.errors import StoreError
+
+PARTIAL = ".partial"
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames and new names in `path` durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durable(path: Path, content: bytes | memoryview) -> None:
+    """Replace `path` by `content`, so that at any instant it holds all of the old or all of the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def write_json(path: Path, content: object) -> None:
+    """`write_durable` of indented JSON."""
+    write_durable(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append one line durably. A failed append leaves no torn line behind."""
+    with path.open("ab") as file:
+        start = file.tell()
+        try:
+            file.write(line.encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), start)
+            raise
+
+
+class DurableLocalStore(LocalStore):
+    """A zarr directory store whose every chunk and metadata file is fsynced before it is renamed into place."""
+
+    async def _set(self, key: str, value: Buffer, exclusive: bool = False) -> None:
+        if not self._is_open:
+            await self._open()
+        self._check_writable()
+        if exclusive and (self.root / key).exists():
+            raise FileExistsError(self.root / key)
+        await asyncio.to_thread(write_durable, self.root / key, memoryview(value.as_buffer_like()))
+
+
+@contextmanager
+def disk_errors(doing: str) -> Iterator[None]:
+    """Turn a full, failing or read-only disk into a StoreError that says what was not done."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{doing} failed: {error.strerror or error} ({error.filename or 'no file named'}); "
+            "free space or fix permissions, what was flushed before is safe"
+        ) from error
+
+
+class WriterLock:
+    """One writer per store: an flock that ends with its process, and the pid for the message."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreError: If another process writes to this store.
+        """
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
+            os.close(fd)
+            raise StoreError(
+                f"writer of {self._path.parent} is process {owner}, must be this one; "
+                "stop that process, or choose another run directory"
+            ) from error
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        self._fd = fd
+
+    def release(self) -> None:
+        """Let go of the lock; harmless when not held."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None

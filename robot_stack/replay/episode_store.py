@@ -1,0 +1,281 @@
+"""The episode store: one zarr group per episode, sealed by a manifest; labels and scores beside them.
+
+root/store.json                     which spec and task all episodes share
+root/episodes/<episode_id>.zarr/    arrays of `columns.columns`, manifest.json once closed
+root/labels.jsonl, root/scores/     see `annotations`
+root/quarantine/<episode_id>/       broken episodes, with reason.txt
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from robot_stack.replay.annotations import LabelLog, ScoreFiles
+from robot_stack.replay.columns import check_name, check_step
+from robot_stack.replay.durable import PARTIAL, WriterLock, disk_errors, sync_directory, write_durable
+from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
+from robot_stack.replay.identity import check_identity, check_spec
+from robot_stack.replay.manifest import Manifest
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EndReason, EpisodeHeader, Step
+
+SUFFIX = ".zarr"
+
+
+class EpisodeStore:
+    """All episodes of one run. One writer process; safe to use from several threads of it.
+
+    The owner calls `flush` at least each second; a step is safe once `durable` has reached its index.
+    """
+
+    def __init__(self, root: Path, spec: Spec, task: str) -> None:
+        self._root = root
+        self._spec = spec
+        self._task = task
+        self._episodes = root / "episodes"
+        self._lock = WriterLock(root / "writer.lock")
+        self._mutex = threading.RLock()
+        self._closed: dict[str, int] = {}
+        self._writers: dict[str, EpisodeWriter] = {}
+        self._quarantined: dict[str, str] = {}
+        self._labels = LabelLog(root / "labels.jsonl")
+        self._scores = ScoreFiles(root / "scores")
+
+    def open(self) -> None:
+        """Take the writer lock, verify all episodes and recover unfinished ones; broken ones are set aside.
+
+        Raises:
+            StoreError: If another process writes here, the store is of another spec or task, or the directory
+                cannot be written.
+        """
+        with disk_errors(f"opening the store {self._root}"):
+            self._episodes.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            try:
+                check_identity(self._root / "store.json", self._spec, self._task)
+                self._labels.open()
+                self._recover()
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def close(self) -> None:
+        """Flush and let go of the lock; unfinished episodes stay unfinished."""
+        with self._mutex:
+            try:
+                self.flush()
+            finally:
+                self._lock.release()
+
+    def __enter__(self) -> EpisodeStore:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def episodes(self) -> tuple[str, ...]:
+        """Ids of closed episodes, sorted."""
+        with self._mutex:
+            return tuple(sorted(self._closed))
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Ids of episodes without a last step, sorted."""
+        with self._mutex:
+            return tuple(sorted(self._writers))
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """What is broken and set aside: episode id, label line or score file -> reason."""
+        with self._mutex:
+            return {**self._quarantined, **self._labels.damaged, **self._scores.damaged}
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """Announce an episode; repeating it, also after a restart, is harmless.
+
+        Raises:
+            StoreError: If the id is taken by another header, or is no legal name.
+        """
+        with self._mutex:
+            episode_id = check_name(header.episode_id, "episode id")
+            if header.task != self._task:
+                raise StoreError(f"task of {episode_id} is {header.task!r}, must be {self._task!r}")
+            if episode_id in self._closed or episode_id in self._writers:
+                known = self.header(episode_id)
+                if known != header:
+                    raise StoreError(f"header of {episode_id} is {header}, must be {known}; use a new episode id")
+                return
+            with disk_errors(f"beginning episode {episode_id}"):
+                self._writers[episode_id] = EpisodeWriter.create(self._path(episode_id), header, self._spec)
+
+    def append(self, step: Step) -> bool:
+        """Take one step. Returns False, and changes nothing, if it is there already or its episode is closed.
+
+        Memory only, but for the last step, which closes the episode and is on disk on return.
+
+        Raises:
+            StoreError: On a gap, an unknown episode, or if closing fails; then `flush` tries again.
+            SpecError: If the step does not fit the spec.
+        """
+        with self._mutex:
+            if step.episode_id in self._closed:
+                return False
+            writer = self._writer(step.episode_id)
+            fresh = step.index >= writer.next_index and writer.end is None
+            if fresh:
+                if step.index > writer.next_index:
+                    raise StoreError(
+                        f"step index of {step.episode_id} is {step.index}, must be {writer.next_index}; "
+                        "resend from there"
+                    )
+                check_step(step, self._spec)
+                writer.append(step)
+            if writer.end is not None:
+                self._seal(step.episode_id)
+            return fresh
+
+    def flush(self) -> None:
+        """Bring everything appended so far to disk.
+
+        Raises:
+            StoreError: If the disk refuses; nothing is lost from memory, call again.
+        """
+        with self._mutex:
+            for episode_id, writer in list(self._writers.items()):
+                with disk_errors(f"flushing episode {episode_id}"):
+                    writer.flush()
+                if writer.end is not None:
+                    self._seal(episode_id)
+
+    def durable(self, episode_id: str) -> int:
+        """Highest step index that is safe on disk, -1 for none."""
+        with self._mutex:
+            if episode_id in self._closed:
+                return self._closed[episode_id]
+            return self._writers[episode_id].durable if episode_id in self._writers else -1
+
+    def close_unfinished(self, episode_id: str) -> None:
+        """Close an episode whose actor will not come back, as FAULT at its newest frame; without one, quarantine it."""
+        with self._mutex:
+            writer = self._writer(episode_id)
+            if writer.next_index == 0:
+                del self._writers[episode_id]
+                self._quarantine(self._path(episode_id), "length is 0 frames, must be 1 or more to be closed")
+                return
+            with disk_errors(f"closing episode {episode_id}"):
+                if writer.end is None:
+                    writer.cut(EndReason.FAULT)
+            self._seal(episode_id)
+
+    def header(self, episode_id: str) -> EpisodeHeader:
+        """Header of a closed or unfinished episode."""
+        with self._mutex:
+            if episode_id in self._writers:
+                return self._writers[episode_id].header
+            return read_header(self._path(episode_id))[0]
+
+    def read(self, episode_id: str) -> StoredEpisode:
+        """What is on disk of one episode.
+
+        Raises:
+            StoreError: If it is unknown or unreadable.
+        """
+        return read_episode(self._path(check_name(episode_id, "episode id")))
+
+    def append_label(self, label: Label) -> bool:
+        """Log a label durably; False if this very label is there already."""
+        with self._mutex:
+            return self._labels.append(label)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All labels in the order of their arrival."""
+        with self._mutex:
+            return self._labels.labels
+
+    def append_scores(self, scores: EpisodeScores) -> bool:
+        """Write scores durably; False if that version has scored that episode already."""
+        with self._mutex:
+            frames = self._closed.get(scores.episode_id, -1) + 1
+            if frames and len(scores.progress) != frames:
+                raise StoreError(
+                    f"scores of {scores.episode_id} are of {len(scores.progress)} frames, must be of {frames}"
+                )
+            return self._scores.append(scores)
+
+    def scores(self, version: str) -> tuple[EpisodeScores, ...]:
+        """All scores of a model version, sorted by episode."""
+        with self._mutex:
+            return self._scores.read(version)
+
+    @property
+    def score_versions(self) -> tuple[str, ...]:
+        """Model versions that scored something."""
+        return self._scores.versions
+
+    def _path(self, episode_id: str) -> Path:
+        return self._episodes / (episode_id + SUFFIX)
+
+    def _writer(self, episode_id: str) -> EpisodeWriter:
+        if episode_id not in self._writers:
+            raise StoreError(f"episode is {episode_id!r}, must be one that has begun: {sorted(self._writers)}")
+        return self._writers[episode_id]
+
+    def _seal(self, episode_id: str) -> None:
+        with disk_errors(f"closing episode {episode_id}"):
+            writer = self._writers[episode_id]
+            writer.seal()
+        self._closed[episode_id] = writer.durable
+        del self._writers[episode_id]
+
+    def _recover(self) -> None:
+        for path in self._episodes.iterdir():
+            if path.name.startswith(NEW_PREFIX):
+                shutil.rmtree(path)
+        for path in sorted(self._episodes.iterdir()):
+            for partial in path.rglob("*" + PARTIAL):
+                partial.unlink()
+            try:
+                self._recover_episode(path)
+            except (StoreError, OSError, ValueError, KeyError) as error:
+                self._quarantine(path, str(error))
+        aside = self._root / "quarantine"
+        for path in sorted(aside.iterdir()) if aside.exists() else ():
+            reason = path / "reason.txt"
+            self._quarantined.setdefault(path.name, reason.read_text().strip() if reason.exists() else "unknown")
+
+    def _recover_episode(self, path: Path) -> None:
+        header, spec = read_header(path)
+        if path.name != header.episode_id + SUFFIX:
+            raise StoreError(f"episode id in {path.name} is {header.episode_id}, must be that of the directory")
+        check_spec(spec, self._spec, f"episode {header.episode_id}")
+        manifest = Manifest.load(path)
+        if manifest is None:
+            self._writers[header.episode_id] = EpisodeWriter.resume(path, header, spec)
+        else:
+            manifest.verify(path)
+            self._closed[header.episode_id] = manifest.length
+
+    def _quarantine(self, path: Path, reason: str) -> None:
+        name = path.name.removesuffix(SUFFIX)
+        aside = self._root / "quarantine"
+        number = 1
+        while (target := aside / (name if number == 1 else f"{name}.{number}")).exists():
+            number += 1
+        aside.mkdir(exist_ok=True)
+        path.rename(target)
+        sync_directory(aside)
+        if target.is_dir():
+            write_durable(target / "reason.txt", (reason + "\n").encode())
+        self._quarantined[target.name] = reason

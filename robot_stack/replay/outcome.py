@@ -1,0 +1,103 @@
+"""How an episode counts: the operator's word over the model's over what was recorded.
+
+Labels are a log. Among labels of one source the newest wins, so any verdict can be taken back by a later one, and
+the order in which they arrive does not matter. TRUTH labels are for audits and are never used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+import numpy as np
+
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.transition import EndReason
+
+_RANK = {LabelSource.MODEL: 1, LabelSource.OPERATOR: 2}
+
+
+class Outcome(IntEnum):
+    """What lies at the last frame of an episode."""
+
+    OPEN = 0
+    """Running, or cut short: values lie behind it."""
+    SUCCESS = 1
+    FAILURE = 2
+    DISCARD = 3
+    """Not to be trained on."""
+
+
+def verdict(labels: Iterable[Label]) -> Verdict | None:
+    """The verdict that counts, or None."""
+    ranked = [label for label in labels if label.source in _RANK]
+    if not ranked:
+        return None
+    # the verdict breaks ties of source and time, so that the order of arrival never shows
+    return max(ranked, key=lambda label: (_RANK[label.source], label.stamp_unix_s, label.verdict)).verdict
+
+
+def outcome(labels: Iterable[Label], end: EndReason | None) -> Outcome:
+    """What an episode counts as; before it has ended, only DISCARD counts."""
+    said = verdict(labels)
+    if said is Verdict.DISCARD:
+        return Outcome.DISCARD
+    if end is None:
+        return Outcome.OPEN
+    if said is not None:
+        return Outcome.SUCCESS if said is Verdict.SUCCESS else Outcome.FAILURE
+    return Outcome[end.name] if end.terminal else Outcome.OPEN
+
+
+class OutcomeColumn:
+    """Outcome per episode, and at the row of its last frame.
+
+    Attributes:
+        ends: Episode -> why it ended, as recorded.
+    """
+
+    def __init__(self) -> None:
+        self.ends: dict[str, EndReason] = {}
+        self._labels: dict[str, list[Label]] = {}
+        self._outcomes: dict[str, Outcome] = {}
+        self._values = np.zeros(0, np.int8)
+
+    @property
+    def label_count(self) -> int:
+        """Labels taken so far."""
+        return sum(len(labels) for labels in self._labels.values())
+
+    def of(self, episode_id: str) -> Outcome:
+        """What an episode counts as, as of now."""
+        return self._outcomes.get(episode_id, Outcome.OPEN)
+
+    def add_label(self, label: Label) -> None:
+        """Take a label, unless it is there already; then `settle`."""
+        known = self._labels.setdefault(label.episode_id, [])
+        if label not in known:
+            known.append(label)
+
+    def settle(self, episode_id: str, last_row: int | None) -> bool:
+        """Bring an episode up to date with its labels and end; True if that changed whether it is trained on.
+
+        Args:
+            episode_id: Which episode.
+            last_row: Row of its newest frame, or None before the first.
+        """
+        before = self.of(episode_id)
+        now = outcome(self._labels.get(episode_id, ()), self.ends.get(episode_id))
+        self._outcomes[episode_id] = now
+        if last_row is not None and episode_id in self.ends:
+            self._reserve(last_row + 1)
+            self._values[last_row] = now
+        return (before is Outcome.DISCARD) != (now is Outcome.DISCARD)
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """`Outcome` at rows, int8: OPEN unless the row is the last frame of an episode that has ended."""
+        self._reserve(int(rows.max(initial=-1)) + 1)
+        values: np.ndarray = self._values[rows]
+        return values
+
+    def _reserve(self, rows: int) -> None:
+        if rows > len(self._values):
+            self._values = np.concatenate([self._values, np.zeros(max(1024, rows), np.int8)])

@@ -1,0 +1,73 @@
+"""Which transitions are drawn from where. All pools are row numbers into one `FrameTable`.
+
+A draw depends on the order of a pool, so the order is by episode id and frame: a run resumed from disk draws the
+same rows as the one that was killed, whatever the order of arrival was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.replay.frames import EpisodeRows, FrameTable
+from robot_stack.types.command import Source
+from robot_stack.types.transition import EpisodeKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pools:
+    """Rows of frames t whose transition to t+1 may be drawn, int64.
+
+    Attributes:
+        demo: Expert steps of demos: all but IDLE and HOLD.
+        human: Steps a human executed in online episodes.
+        expert: Both, in canonical order.
+        online: Every step of online episodes, and, once there are any, the IDLE and HOLD steps of demos: what was
+            executed there is no expert's word, but it leads to the end of the demo and its reward.
+    """
+
+    demo: np.ndarray
+    human: np.ndarray
+    expert: np.ndarray
+    online: np.ndarray
+
+    @classmethod
+    def of(cls, table: FrameTable, episodes: Iterable[tuple[EpisodeRows, EpisodeKind]]) -> Pools:
+        """Sort the transitions of `episodes`, given in canonical order."""
+        empty = np.empty(0, np.int64)
+        rows, demos = [empty], [empty.astype(np.bool_)]
+        for episode, kind in episodes:
+            part = np.asarray(episode.rows[: max(0, episode.linked - 1)], np.int64)
+            rows.append(part)
+            demos.append(np.full(len(part), kind is EpisodeKind.DEMO))
+        row, is_demo = np.concatenate(rows), np.concatenate(demos)
+        source = table.column("source")[row]
+        demo = is_demo & (source != Source.IDLE) & (source != Source.HOLD)
+        human = ~is_demo & (source == Source.HUMAN)
+        online = ~is_demo
+        return cls(
+            demo=row[demo],
+            human=row[human],
+            expert=row[demo | human],
+            online=row[online | (is_demo & ~demo)] if online.any() else empty,
+        )
+
+    def draw(self, rng: np.random.Generator, batch_size: int, expert_fraction: float) -> tuple[np.ndarray, np.ndarray]:
+        """Draw uniformly from each pool, expert rows first.
+
+        Returns:
+            Rows, int64 (B,), and True where drawn as expert, bool (B,). An empty pool leaves all to the other.
+        """
+        experts = round(batch_size * expert_fraction)
+        if not len(self.expert):
+            experts = 0
+        elif not len(self.online):
+            experts = batch_size
+        rows = np.empty(batch_size, np.int64)
+        if experts:
+            rows[:experts] = self.expert[rng.integers(len(self.expert), size=experts)]
+        if experts < batch_size:
+            rows[experts:] = self.online[rng.integers(len(self.online), size=batch_size - experts)]
+        return rows, np.arange(batch_size) < experts

@@ -1,0 +1,70 @@
+"""Reward and discount of n-step transitions, computed when sampled and never stored.
+
+Source: Ng, Harada and Russell, 1999, potential-based shaping: r + γⁿ Φ(s') - Φ(s) with Φ(terminal) = 0 leaves the
+best policy what it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.replay.outcome import Outcome
+from robot_stack.types.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardRule:
+    """What an outcome is worth.
+
+    Attributes:
+        success: Reward on the transition into a success.
+        failure: Reward on the transition into a failure.
+        step_penalty: Taken off each step.
+        shaping: Weight of the shaping term; 0 leaves the sparse reward alone.
+    """
+
+    success: float = 1.0
+    failure: float = 0.0
+    step_penalty: float = 0.0
+    shaping: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, low in (("success", None), ("failure", None), ("step_penalty", 0.0), ("shaping", 0.0)):
+            value = getattr(self, name)
+            if not np.isfinite(value) or (low is not None and value < low):
+                raise ConfigError(f"reward {name} is {value}, must be finite" + ("" if low is None else " and >= 0"))
+
+
+def returns(
+    rule: RewardRule,
+    gamma: float,
+    *,
+    steps: np.ndarray,
+    outcome: np.ndarray,
+    phi: np.ndarray,
+    next_phi: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Reward :math:`\sum_{k<m} \gamma^k r_k + w (\gamma^m \Phi(s') - \Phi(s))` and discount :math:`\gamma^m`.
+
+    Args:
+        rule: What an outcome is worth.
+        gamma: Discount per control tick.
+        steps: m, transitions behind each row, int64, shape (B,).
+        outcome: `Outcome` at s', int, shape (B,); OPEN unless the task ended there.
+        phi: Φ(s), float64, shape (B,), NaN where not valid; a NaN on either side masks the shaping of its row.
+        next_phi: Φ(s'), same; not looked at where the task ended.
+
+    Returns:
+        Reward and discount, float32, shape (B,); discount is 0 where the task ended.
+    """
+    worth = np.array([0.0, rule.success, rule.failure, 0.0])
+    terminal = (outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE)
+    powers = gamma ** np.arange(int(steps.max(initial=0)) + 1, dtype=np.float64)
+    penalties = rule.step_penalty * np.concatenate([[0.0], np.cumsum(powers[:-1])])
+    discount = powers[steps]
+    sparse = powers[steps - 1] * worth[outcome] - penalties[steps]
+    shaping = np.where(terminal, 0.0, discount * next_phi) - phi
+    reward = sparse + rule.shaping * np.where(np.isnan(shaping), 0.0, shaping)
+    return reward.astype(np.float32), np.where(terminal, 0.0, discount).astype(np.float32)

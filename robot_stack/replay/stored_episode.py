@@ -1,0 +1,132 @@
+"""One episode read from disk, and the JSON form of its header."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.storage import LocalStore
+
+from robot_stack.replay.columns import IMAGE_PREFIX, NO_SOURCE, SCHEMA_VERSION, columns
+from robot_stack.replay.manifest import Manifest
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEpisode:
+    """All of one episode.
+
+    Attributes:
+        header: As announced.
+        spec: Of the cell it was recorded on.
+        end: Why it ended; None while unfinished, and then there are as many frames as actions.
+        arrays: Column name -> rows, as in `columns.columns`.
+    """
+
+    header: EpisodeHeader
+    spec: Spec
+    end: EndReason | None
+    arrays: Mapping[str, np.ndarray]
+
+    @property
+    def length(self) -> int:
+        """T, the number of actions."""
+        return len(self.arrays["source"])
+
+    def steps(self) -> Iterator[Step]:
+        """The steps as they were recorded, in order."""
+        for index in range(len(self.arrays["stamp_ns"])):
+            last = index == self.length
+            yield Step(
+                episode_id=self.header.episode_id,
+                index=index,
+                observation=self._observation(index),
+                action=None if last else self._action(index),
+                end=self.end if last else None,
+            )
+
+    def _observation(self, index: int) -> Observation:
+        arrays = self.arrays
+        return Observation(
+            images={c.name: arrays[IMAGE_PREFIX + c.name][index] for c in self.spec.cameras},
+            proprio=arrays["proprio"][index],
+            stamp_ns=int(arrays["stamp_ns"][index]),
+            age_s=float(arrays["age_s"][index]),
+            skew_s=float(arrays["skew_s"][index]),
+        )
+
+    def _action(self, index: int) -> ActionRow:
+        arrays = self.arrays
+        return ActionRow(
+            executed=arrays["executed"][index],
+            proposed=arrays["proposed"][index],
+            human=arrays["human"][index],
+            source=Source(int(arrays["source"][index])),
+            gripper_pressed=bool(arrays["gripper_pressed"][index]),
+            clipped=bool(arrays["clipped"][index]),
+            params_version=int(arrays["params_version"][index]),
+            params_age_s=float(arrays["params_age_s"][index]),
+        )
+
+
+def episode_attributes(header: EpisodeHeader, spec: Spec) -> dict[str, Any]:
+    """Attributes of an episode's group."""
+    return {
+        "schema": SCHEMA_VERSION,
+        "header": asdict(header),
+        "spec": json.loads(spec.to_json()),
+        "spec_digest": spec.digest,
+    }
+
+
+def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
+    """Header and spec of the episode directory `path`.
+
+    Raises:
+        StoreError: If they are missing, unreadable, or of another schema.
+    """
+    try:
+        attributes = json.loads((path / "zarr.json").read_text())["attributes"]
+        if attributes["schema"] != SCHEMA_VERSION:
+            raise StoreError(f"schema of {path.name} is {attributes['schema']}, must be {SCHEMA_VERSION}")
+        raw = attributes["header"]
+        spec = Spec.from_json(json.dumps(attributes["spec"]))
+        return EpisodeHeader(**{**raw, "kind": EpisodeKind(raw["kind"])}), spec
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"header of {path.name} is unreadable ({error!r}), must be valid group attributes") from error
+
+
+def read_episode(path: Path) -> StoredEpisode:
+    """Read the episode directory `path`; needs no lock, and may run while another process writes.
+
+    An unfinished episode is read up to its last complete step.
+
+    Raises:
+        StoreError: If it cannot be read.
+    """
+    header, spec = read_header(path)
+    manifest = Manifest.load(path)
+    try:
+        group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
+        length = manifest.length if manifest else complete_steps(group)
+        frames = length + 1 if manifest else length
+        arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in columns(spec)}  # type: ignore[index]
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
+    return StoredEpisode(header=header, spec=spec, end=manifest.end if manifest else None, arrays=arrays)
+
+
+def complete_steps(group: zarr.Group) -> int:
+    """Steps whose frame and action are on disk: those before the first missing source."""
+    source = np.asarray(group["source"][:])  # type: ignore[index]
+    missing = np.flatnonzero(source == NO_SOURCE)
+    return int(missing[0]) if missing.size else len(source)

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded import TASK, assert_same_step, header_of, small_spec, steps_of
+
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.stored_episode import read_episode
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EndReason, EpisodeKind, Step
+
+SPEC = small_spec()
+MIXED = [Source.POLICY, Source.HUMAN, Source.IDLE, Source.HOLD]
+
+
+def store_at(root: Path, spec: Spec = SPEC, task: str = TASK) -> EpisodeStore:
+    return EpisodeStore(root, spec, task)
+
+
+def record(store: EpisodeStore, episode_id: str, actions: int = 4, end: EndReason | None = EndReason.SUCCESS) -> list:
+    store.begin(header_of(episode_id))
+    steps = list(steps_of(SPEC, episode_id, [MIXED[t % 4] for t in range(actions)], end))
+    for step in steps:
+        store.append(step)
+    return steps
+
+
+def assert_holds(store: EpisodeStore, episode_id: str, wanted: list[Step]) -> None:
+    found = list(store.read(episode_id).steps())
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted):
+        assert_same_step(a, b)
+
+
+@pytest.mark.parametrize("actions", [0, 1, 9, 10, 11, 19, 20, 25])
+def test_an_episode_reads_back_as_it_was_recorded(tmp_path: Path, actions: int) -> None:
+    with store_at(tmp_path) as store:
+        steps = record(store, "000001-a", actions)
+    with store_at(tmp_path) as store:
+        assert store.episodes == ("000001-a",)
+        assert store.unfinished == ()
+        assert store.durable("000001-a") == actions
+        assert store.read("000001-a").header == header_of("000001-a")
+        assert_holds(store, "000001-a", steps)
+
+
+def test_flushing_after_every_step_gives_the_same_episode(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        store.begin(header_of("a"))
+        steps = list(steps_of(SPEC, "a", [Source.POLICY] * 23))
+        for step in steps:
+            store.append(step)
+            store.flush()
+            assert store.durable("a") == step.index
+        assert_holds(store, "a", steps)
+
+
+def test_an_episode_may_outgrow_its_first_allocation(tmp_path: Path) -> None:
+    spec = small_spec(rate_hz=1.0)
+    with store_at(tmp_path, spec) as store:
+        store.begin(header_of("a"))
+        steps = list(steps_of(spec, "a", [Source.POLICY] * 70))
+        for step in steps:
+            store.append(step)
+        assert_holds(store, "a", steps)
+
+
+def test_appending_touches_no_disk_and_flush_makes_it_durable(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        store.begin(header_of("a"))
+        before = sorted(p for p in tmp_path.rglob("*") if p.is_file())
+        for step in steps_of(SPEC, "a", [Source.POLICY] * 12, None):
+            assert store.append(step)
+        assert sorted(p for p in tmp_path.rglob("*") if p.is_file()) == before
+        assert store.durable("a") == -1
+        store.flush()
+        assert store.durable("a") == 11
+        assert read_episode(tmp_path / "episodes" / "a.zarr").length == 12
+
+
+def test_a_flush_rewrites_no_finished_chunk(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        steps = list(steps_of(SPEC, "a", [Source.POLICY] * 15, None))
+        store.begin(header_of("a"))
+        for step in steps[:10]:
+            store.append(step)
+        store.flush()
+        chunk = tmp_path / "episodes" / "a.zarr" / "image_front" / "c.0.0.0.0"
+        first = chunk.stat().st_ino
+        for step in steps[10:]:
+            store.append(step)
+        store.flush()
+        assert chunk.stat().st_ino == first
+
+
+def test_a_resend_is_harmless(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        steps = record(store, "a", 12)
+        store.begin(header_of("a"))
+        assert not any(store.append(step) for step in steps)
+        assert_holds(store, "a", steps)
+
+
+def test_a_gap_is_refused_with_the_index_to_resend_from(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        steps = list(steps_of(SPEC, "a", [Source.POLICY] * 5))
+        store.begin(header_of("a"))
+        store.append(steps[0])
+        with pytest.raises(StoreError, match="is 2, must be 1"):
+            store.append(steps[2])
+        assert store.append(steps[1])
+
+
+def test_a_taken_id_and_an_id_that_climbs_out_are_refused(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        store.begin(header_of("a"))
+        with pytest.raises(StoreError, match="header of a"):
+            store.begin(header_of("a", EpisodeKind.DEMO))
+        with pytest.raises(StoreError, match="must be 1 to 128 letters"):
+            store.begin(header_of("../../a"))
+
+
+def test_unfinished_episodes_continue_after_a_restart(tmp_path: Path) -> None:
+    steps = list(steps_of(SPEC, "a", [Source.POLICY] * 27))
+    with store_at(tmp_path) as store:
+        store.begin(header_of("a"))
+        for step in steps[:13]:
+            store.append(step)
+    with store_at(tmp_path) as store:
+        assert store.unfinished == ("a",)
+        assert store.durable("a") == 12
+        assert [store.append(step) for step in steps] == [False] * 13 + [True] * 15
+        assert_holds(store, "a", steps)
+
+
+def test_a_crash_between_trim_and_manifest_is_repaired_by_the_resend(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        steps = record(store, "a", 20)
+    (tmp_path / "episodes" / "a.zarr" / "manifest.json").unlink()
+    with store_at(tmp_path) as store:
+        assert store.unfinished == ("a",)
+        store.append(steps[-1])
+        assert store.episodes == ("a",)
+        assert_holds(store, "a", steps)
+
+
+def test_an_abandoned_episode_closes_as_a_fault_at_its_newest_frame(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        steps = record(store, "a", 12, None)
+        store.begin(header_of("empty"))
+        store.close_unfinished("a")
+        store.close_unfinished("empty")
+        assert not store.append(steps[-1])
+    with store_at(tmp_path) as store:
+        assert store.episodes == ("a",)
+        episode = store.read("a")
+        assert (episode.length, episode.end) == (11, EndReason.FAULT)
+        assert_holds(store, "a", [*steps[:11], dataclasses.replace(steps[11], action=None, end=EndReason.FAULT)])
+        assert "empty" in store.quarantined
+
+
+@pytest.mark.parametrize("name", ["image_wrist/c.1.0.0.0", "executed/c.0.0", "proprio/zarr.json", "manifest.json"])
+def test_a_flipped_bit_quarantines_that_episode_only(tmp_path: Path, name: str) -> None:
+    with store_at(tmp_path) as store:
+        record(store, "bad", 14)
+        good = record(store, "good", 14)
+    file = tmp_path / "episodes" / "bad.zarr" / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    file.write_bytes(content)
+    with store_at(tmp_path) as store:
+        assert list(store.quarantined) == ["bad"]
+        assert "bad" in (tmp_path / "quarantine" / "bad" / "reason.txt").read_text()
+        assert store.episodes == ("good",)
+        assert_holds(store, "good", good)
+    with store_at(tmp_path) as store:
+        assert list(store.quarantined) == ["bad"]
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("damage", ["truncate", "remove"])
+def test_a_truncated_or_missing_chunk_quarantines(tmp_path: Path, sealed: bool, damage: str) -> None:
+    with store_at(tmp_path) as store:
+        record(store, "bad", 14, EndReason.SUCCESS if sealed else None)
+    chunk = tmp_path / "episodes" / "bad.zarr" / "image_front" / "c.0.0.0.0"
+    if damage == "truncate":
+        os.truncate(chunk, chunk.stat().st_size // 2)
+    else:
+        chunk.unlink()
+    with store_at(tmp_path) as store:
+        assert list(store.quarantined) == ["bad"]
+        record(store, "bad", 3)
+        assert store.episodes == ("bad",)
+
+
+def test_rubbish_among_the_episodes_never_stops_the_start(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        record(store, "good")
+    (tmp_path / "episodes" / "empty.zarr").mkdir()
+    (tmp_path / "episodes" / "note.txt").write_text("hello")
+    (tmp_path / "episodes" / ".new-half.zarr").mkdir()
+    with store_at(tmp_path) as store:
+        assert sorted(store.quarantined) == ["empty", "note.txt"]
+        assert store.episodes == ("good",)
+
+
+def test_a_store_of_another_spec_or_task_names_the_field(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        record(store, "a")
+    with pytest.raises(StoreError, match=r"spec.cameras\[0\].height_px is 8, must be 16"):
+        store_at(tmp_path, small_spec(16)).open()
+    with pytest.raises(StoreError, match="task is 'insert', must be 'stack'"):
+        store_at(tmp_path, task="stack").open()
+    with store_at(tmp_path) as store:
+        assert store.quarantined == {}
+
+
+def test_a_second_writer_is_refused_in_words(tmp_path: Path) -> None:
+    with store_at(tmp_path), pytest.raises(StoreError, match=f"process {os.getpid()}"):
+        store_at(tmp_path).open()
+    with store_at(tmp_path) as store:
+        assert store.episodes == ()
+
+
+def test_a_full_disk_is_a_store_error_and_the_next_flush_loses_nothing(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    spec = small_spec(64)
+    rng = np.random.default_rng(0)
+    steps = list(steps_of(spec, "a", [Source.POLICY] * 25))
+    for step in steps:
+        step.observation.images["front"][:] = rng.integers(0, 256, (64, 64, 3))
+    with store_at(tmp_path, spec) as store:
+        store.begin(header_of("a"))
+        for step in steps[:12]:
+            store.append(step)
+        store.flush()
+        for step in steps[12:-1]:
+            store.append(step)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+        try:
+            with pytest.raises(StoreError, match="flushing episode a failed"):
+                store.flush()
+            with pytest.raises(StoreError, match="closing episode a failed"):
+                store.append(steps[-1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert store.durable("a") == 11
+        store.flush()
+        assert store.episodes == ("a",)
+        assert_holds(store, "a", steps)
+
+
+def test_a_directory_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="opening the store"):
+        store_at(tmp_path / "file" / "run").open()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_read_only_directory_is_a_store_error(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="Permission denied"):
+        store_at(tmp_path / "run").open()
+    tmp_path.chmod(0o700)
+
+
+def test_the_manifest_lists_every_file_and_the_group_says_whose_it_is(tmp_path: Path) -> None:
+    with store_at(tmp_path) as store:
+        record(store, "a", 14)
+    path = tmp_path / "episodes" / "a.zarr"
+    manifest = json.loads((path / "manifest.json").read_text())
+    files = {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()} - {"manifest.json"}
+    assert set(manifest["sha256"]) == files
+    assert (manifest["end"], manifest["length"]) == ("success", 14)
+    attributes = json.loads((path / "zarr.json").read_text())["attributes"]
+    assert attributes["spec_digest"] == SPEC.digest
