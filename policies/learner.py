@@ -15,12 +15,19 @@ from robot_stack.types.batch import Batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerSpec:
-    """Sizes a learner is built for: slices of the features, proprio P, actions A, gripper entries of the action."""
+    """What a learner is built for.
+
+    Attributes:
+        slices: Parts of the features that get a head of their own.
+        proprio_mean: Mean of the proprio vector over the demonstrations, float32, shape (P,), SI units.
+        proprio_std: Its standard deviation, same shape.
+        actions: A.
+    """
 
     slices: tuple[slice, ...]
-    proprio: int
+    proprio_mean: Tensor
+    proprio_std: Tensor
     actions: int
-    grippers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

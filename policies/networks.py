@@ -13,11 +13,19 @@ from torch import Tensor, nn
 
 
 class StateEncoder(nn.Module):
-    """A trained head on each slice of the features and on the proprio vector: dense, LayerNorm, tanh each."""
+    """A trained head on each slice of the features and on the proprio vector: dense, LayerNorm, tanh each.
 
-    def __init__(self, slices: Sequence[slice], proprio: int, *, head: int, proprio_head: int) -> None:
+    Proprio comes in SI units and is standardised here, with fixed numbers taken from the demonstrations.
+    """
+
+    def __init__(
+        self, slices: Sequence[slice], proprio_mean: Tensor, proprio_std: Tensor, *, head: int, proprio_head: int
+    ) -> None:
         super().__init__()
         self.slices = tuple(slices)
+        self.register_buffer("proprio_mean", proprio_mean.clone())
+        self.register_buffer("proprio_scale", proprio_std.clamp_min(1e-3).reciprocal())
+        proprio = len(proprio_mean)
 
         def dense(inputs: int, outputs: int) -> nn.Sequential:
             return nn.Sequential(nn.Linear(inputs, outputs), nn.LayerNorm(outputs), nn.Tanh())
@@ -30,7 +38,8 @@ class StateEncoder(nn.Module):
         """Features (B, F) of any float type and proprio (B, P) -> state (B, size)."""
         wide = features.to(proprio.dtype)
         parts = [head(wide[:, part]) for head, part in zip(self.heads, self.slices, strict=True)]
-        return torch.cat([*parts, self.proprio(proprio)], dim=1)
+        known = ((proprio - self.proprio_mean) * self.proprio_scale).clamp(-5, 5)
+        return torch.cat([*parts, self.proprio(known)], dim=1)
 
 
 def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
@@ -84,7 +93,7 @@ class GaussianActor(nn.Module):
     """Tanh-squashed diagonal Gaussian (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
 
     def __init__(
-        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int], std_min: float, std_max: float
+        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int], std_min: float = 0.02, std_max: float = 0.4
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -95,12 +104,12 @@ class GaussianActor(nn.Module):
         nn.init.zeros_(self.mean.bias)
         nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
         nn.init.constant_(self.log_std.bias, -1.8)
-        self._log_std_range = (math.log(std_min), math.log(std_max))
+        self.register_buffer("log_std_range", torch.tensor([math.log(std_min), math.log(std_max)]))
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation before the squash, each (B, A)."""
         hidden = self.body(self.encoder(features, proprio))
-        return self.mean(hidden), self.log_std(hidden).clamp(*self._log_std_range)
+        return self.mean(hidden), self.log_std(hidden).clamp(*self.log_std_range)
 
     def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
         """Reparameterised action (B, A) in (-1, 1) and its log probability (B,)."""

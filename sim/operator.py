@@ -35,7 +35,7 @@ class OperatorConfig:
     """
 
     reaction_s: float = 0.3
-    position_noise_m: float = 0.0012
+    position_noise_m: float = 0.0008
     yaw_noise_rad: float = 0.02
     attention: float = 0.9
     speed: float = 0.8

@@ -31,7 +31,9 @@ class RLPDLearner:
         self._subset_rng = torch.Generator().manual_seed(seed)
 
         def encoder() -> StateEncoder:
-            return StateEncoder(spec.slices, spec.proprio, head=config.head, proprio_head=config.head)
+            return StateEncoder(
+                spec.slices, spec.proprio_mean, spec.proprio_std, head=config.head, proprio_head=config.head
+            )
 
         self.actor = GaussianActor(
             encoder(), spec.actions, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max

@@ -24,6 +24,7 @@ class PegInsertConfig(BaseModel):
     clearance_m: float = Field(0.002, gt=0.0, le=0.01, description="hole side minus peg side")
     peg_below_tcp_m: float = Field(0.050, gt=0.02, le=0.10)
     socket_height_m: float = Field(0.030, gt=0.01, le=0.06)
+    chamfer_m: float = Field(0.0015, ge=0.0, le=0.01, description="45 degree lead-in at the rim")
     socket_wall_m: float = Field(0.014, gt=0.004, le=0.04)
     insert_depth_m: float = Field(0.022, gt=0.005, le=0.05)
     centre_m: tuple[float, float] = (0.50, 0.0)
@@ -48,25 +49,8 @@ class PegInsert:
         """Add socket, peg and the front camera."""
         config = self._config
         socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*config.centre_m, 0.0])
+        self._add_walls(socket)
         hole = (config.peg_side_m + config.clearance_m) / 2
-        wall = config.socket_wall_m / 2
-        height = config.socket_height_m / 2
-        for name, x, y, size in (
-            ("front", hole + wall, 0.0, [wall, hole + 2 * wall, height]),
-            ("back", -hole - wall, 0.0, [wall, hole + 2 * wall, height]),
-            ("left", 0.0, hole + wall, [hole, wall, height]),
-            ("right", 0.0, -hole - wall, [hole, wall, height]),
-        ):
-            socket.add_geom(
-                name=f"socket_{name}",
-                type=mujoco.mjtGeom.mjGEOM_BOX,
-                size=size,
-                pos=[x, y, height],
-                rgba=[0.16, 0.30, 0.62, 1.0],
-                contype=1,
-                conaffinity=1,
-                friction=[0.4, 0.005, 0.0001],
-            )
         socket.add_geom(  # the bottom, dark, so that the hole reads as a hole
             type=mujoco.mjtGeom.mjGEOM_BOX,
             size=[hole, hole, 0.0005],
@@ -82,6 +66,44 @@ class PegInsert:
             xyaxes=[0, 1, 0, -0.48, 0, 0.877],
             fovy=30,
         )
+
+    def _add_walls(self, socket: mujoco.MjsBody) -> None:
+        """Four walls around the hole; each has a low inner part, a rim set back by the chamfer, and the chamfer."""
+        config = self._config
+        hole, wall = (config.peg_side_m + config.clearance_m) / 2, config.socket_wall_m
+        height, chamfer = config.socket_height_m, config.chamfer_m
+        thickness = 0.001
+        for quarter in range(4):
+            angle = quarter * np.pi / 2
+            rotation = Rotation.from_euler("z", angle)
+            boxes = [
+                ([hole + wall / 2, 0, (height - chamfer) / 2], [wall / 2, hole + wall, (height - chamfer) / 2], 0.0),
+            ]
+            if chamfer > 0:
+                outer = wall - chamfer
+                slope = chamfer * np.sqrt(2) / 2
+                inward = thickness / np.sqrt(2)
+                boxes += [
+                    ([hole + chamfer + outer / 2, 0, height - chamfer / 2], [outer / 2, hole + wall, chamfer / 2], 0.0),
+                    (
+                        [hole + chamfer / 2 + inward, 0, height - chamfer / 2 - inward],
+                        [slope, hole + chamfer / 2, thickness],
+                        -np.pi / 4,
+                    ),
+                ]
+            for index, (position, size, tilt) in enumerate(boxes):
+                x, y, z, w = (rotation * Rotation.from_euler("y", tilt)).as_quat()
+                socket.add_geom(
+                    name=f"socket_{quarter}_{index}",
+                    type=mujoco.mjtGeom.mjGEOM_BOX,
+                    size=size,
+                    pos=rotation.apply(position),
+                    quat=[w, x, y, z],
+                    rgba=[0.16, 0.30, 0.62, 1.0],
+                    contype=1,
+                    conaffinity=1,
+                    friction=[0.3, 0.005, 0.0001],
+                )
 
     def _add_peg(self, spec: mujoco.MjSpec) -> None:
         config = self._config
@@ -99,7 +121,7 @@ class PegInsert:
             contype=3,
             conaffinity=3,
             condim=4,
-            friction=[0.4, 0.005, 0.0001],
+            friction=[0.3, 0.005, 0.0001],
             priority=0,
         )
         peg.add_geom(  # a light edge at the tip
