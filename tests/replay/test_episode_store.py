@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import resource
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -237,7 +238,7 @@ def test_a_full_disk_is_a_store_error_and_the_next_flush_loses_nothing(tmp_path:
     steps = list(steps_of(spec, "a", [Source.POLICY] * 25))
     for step in steps:
         step.observation.images["front"][:] = rng.integers(0, 256, (64, 64, 3))
-    with store_at(tmp_path, spec) as store:
+    with store_at(tmp_path / "run", spec) as store:
         store.begin(header_of("a"))
         for step in steps[:12]:
             store.append(step)
@@ -253,9 +254,13 @@ def test_a_full_disk_is_a_store_error_and_the_next_flush_loses_nothing(tmp_path:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert store.durable("a") == 11
+        shutil.copytree(tmp_path / "run", tmp_path / "crashed")
         store.flush()
         assert store.episodes == ("a",)
         assert_holds(store, "a", steps)
+    with store_at(tmp_path / "crashed", spec) as store:
+        assert store.durable("a") == 11
+        assert_holds(store, "a", steps[:12])
 
 
 def test_a_directory_that_cannot_be_written_is_a_store_error(tmp_path: Path) -> None:

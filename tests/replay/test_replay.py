@@ -1,0 +1,397 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from recorded import TASK, header_of, small_spec, steps_of
+
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.outcome import Outcome
+from robot_stack.replay.replay import Draw, Replay
+from robot_stack.replay.rewards import RewardRule
+from robot_stack.types.batch import Batch
+from robot_stack.types.command import Source
+from robot_stack.types.errors import ResumeError, StoreError
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import EndReason, EpisodeKind
+
+SPEC = small_spec()
+P, H, IDLE, N = Source.POLICY, Source.HUMAN, Source.IDLE, Source.HOLD
+
+
+def add(
+    replay: Replay,
+    episode_id: str,
+    sources: Sequence[Source],
+    end: EndReason | None = EndReason.TIMEOUT,
+    kind: EpisodeKind = EpisodeKind.ONLINE,
+    *,
+    tag: int = 1,
+    pressed: Sequence[bool] | None = None,
+) -> None:
+    replay.begin(header_of(episode_id, kind))
+    for step in steps_of(SPEC, episode_id, sources, end, tag=tag, pressed=pressed):
+        replay.add_step(step)
+
+
+def sample(replay: Replay, size: int = 200, *, n_step: int = 1, gamma: float = 0.9, fraction: float = 0.5) -> Batch:
+    return replay.sample(np.random.default_rng(0), size, gamma=gamma, expert_fraction=fraction, n_step=n_step)
+
+
+def frames_of(replay: Replay, rows: np.ndarray) -> list[int]:
+    return replay.frames.column("frame")[rows].tolist()
+
+
+def label(verdict: Verdict, source: LabelSource = LabelSource.OPERATOR, stamp: float = 1.0, of: str = "a") -> Label:
+    return Label(episode_id=of, verdict=verdict, source=source, stamp_unix_s=stamp)
+
+
+def scores(values: Sequence[float] | np.ndarray, version: str = "v1", of: str = "a") -> EpisodeScores:
+    progress = np.array(values, np.float32)
+    return EpisodeScores(episode_id=of, version=version, progress=progress, success=progress)
+
+
+def test_fault_1_the_next_frame_is_the_next_frame_of_the_same_episode() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 5, tag=1)
+    add(replay, "b", [H, P, P, H, P], tag=2)
+    batch = sample(replay)
+    np.testing.assert_array_equal(batch.next_proprio[:, 0], batch.proprio[:, 0])
+    np.testing.assert_array_equal(batch.next_proprio[:, 1], batch.proprio[:, 1] + 1)
+    assert {(int(t), int(n)) for t, n in zip(batch.proprio[batch.expert, 1], batch.next_proprio[batch.expert, 1])} == {
+        (0, 1),
+        (3, 4),
+    }
+
+
+def test_fault_1_interleaved_actors_do_not_stitch() -> None:
+    replay = Replay(SPEC)
+    pairs = zip(steps_of(SPEC, "a", [P] * 6, tag=1), steps_of(SPEC, "b", [P] * 6, tag=2))
+    replay.begin(header_of("a"))
+    replay.begin(header_of("b"))
+    for pair in pairs:
+        for step in pair:
+            replay.add_step(step)
+    batch = sample(replay, n_step=3)
+    np.testing.assert_array_equal(batch.next_proprio[:, 0], batch.proprio[:, 0])
+    np.testing.assert_array_equal(batch.next_proprio[:, 1], np.minimum(batch.proprio[:, 1] + 3, 6))
+
+
+@pytest.mark.parametrize("end", list(EndReason))
+def test_fault_2_only_success_and_failure_stop_the_bootstrap(end: EndReason) -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, P, P], end)
+    batch = sample(replay)
+    last = batch.frame == 2
+    assert set(batch.discount[~last]) == {np.float32(0.9)}
+    assert set(batch.discount[last]) == {np.float32(0.0 if end.terminal else 0.9)}
+    assert set(batch.reward[last]) == {np.float32(end is EndReason.SUCCESS)}
+
+
+def test_fault_3_two_cameras_of_128_pixels_cost_at_most_105_kb_a_transition() -> None:
+    spec = small_spec(128)
+    replay = Replay(spec, feature_size=512)
+    for number in range(5):
+        replay.begin(header_of(f"{number}"))
+        for step in steps_of(spec, f"{number}", [P] * 100):
+            replay.add_step(step)
+    frames = replay.frames
+    blocks = frames.nbytes - sum(frames._columns[name].nbytes for name in frames._columns)
+    assert blocks == 2 * 512 * 128 * 128 * 3
+    assert frames.bytes_per_transition <= 105_000
+
+
+def test_fault_4_the_action_is_the_executed_one() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, H, P, H])
+    batch = sample(replay)
+    np.testing.assert_array_equal(batch.action, np.repeat((batch.frame[:, None] / 10).astype(np.float32), 7, axis=1))
+
+
+def test_fault_5_idle_and_hold_are_no_expert_data_but_stay_online() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, H, IDLE, N, H])
+    assert frames_of(replay, replay.pools.expert) == [1, 4]
+    assert frames_of(replay, replay.pools.online) == [0, 1, 2, 3, 4]
+
+
+def test_the_idle_end_of_a_demo_is_online_data_once_there_is_any() -> None:
+    replay = Replay(SPEC)
+    add(replay, "demo", [H, H, IDLE, N], EndReason.SUCCESS, EpisodeKind.DEMO)
+    assert frames_of(replay, replay.pools.expert) == [0, 1]
+    assert not len(replay.pools.online)
+    add(replay, "online", [P, P])
+    assert frames_of(replay, replay.pools.online) == [2, 3, 0, 1]
+
+
+def test_fault_6_no_press_is_no_gripper_label() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, H, H, IDLE], pressed=[False, False, True, False])
+    batch = sample(replay)
+    assert {(int(t), bool(ok)) for t, ok in zip(batch.frame, batch.gripper_label)} == {
+        (0, True),
+        (1, False),
+        (2, True),
+        (3, True),
+    }
+
+
+def test_fault_7_a_penalty_in_the_same_step_does_not_hide_the_success() -> None:
+    replay = Replay(SPEC, RewardRule(success=1.0, step_penalty=0.25))
+    add(replay, "a", [P, P], EndReason.SUCCESS)
+    batch = sample(replay)
+    last = batch.frame == 1
+    assert set(batch.reward[last]) == {np.float32(0.75)}
+    assert set(batch.discount[last]) == {np.float32(0.0)}
+
+
+def test_eval_and_discarded_episodes_are_not_drawn() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [H, P], tag=1)
+    add(replay, "b", [H, P], kind=EpisodeKind.EVAL, tag=2)
+    add(replay, "c", [H, P], tag=3)
+    replay.add_label(label(Verdict.DISCARD, of="c"))
+    assert set(sample(replay).proprio[:, 0]) == {1}
+    assert len(replay.frames) == 6
+    replay.add_label(label(Verdict.FAILURE, of="c", stamp=2.0))
+    assert set(sample(replay).proprio[:, 0]) == {1, 3}
+
+
+def test_a_late_label_flips_the_end_and_a_later_one_takes_it_back() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, P], EndReason.TIMEOUT)
+
+    def last() -> tuple[float, float]:
+        batch = sample(replay, gamma=0.5)
+        (row, *_) = np.flatnonzero(batch.frame == 1)
+        return float(batch.reward[row]), float(batch.discount[row])
+
+    assert last() == (0.0, 0.5)
+    replay.add_label(label(Verdict.SUCCESS, LabelSource.TRUTH))
+    assert last() == (0.0, 0.5)
+    replay.add_label(label(Verdict.SUCCESS, LabelSource.MODEL, 9.0))
+    assert last() == (1.0, 0.0)
+    replay.add_label(label(Verdict.FAILURE, stamp=3.0))
+    assert last() == (0.0, 0.0)
+    replay.add_label(label(Verdict.SUCCESS, stamp=2.0))
+    assert last() == (0.0, 0.0)
+    replay.add_label(label(Verdict.SUCCESS, stamp=4.0))
+    assert last() == (1.0, 0.0)
+    assert replay.outcome("a") is Outcome.SUCCESS
+
+
+def test_a_running_episode_is_drawn_up_to_its_newest_frame() -> None:
+    replay = Replay(SPEC)
+    replay.begin(header_of("a"))
+    steps = list(steps_of(SPEC, "a", [P] * 3))
+    replay.add_step(steps[0])
+    with pytest.raises(StoreError, match="replay size is 0"):
+        sample(replay)
+    replay.add_step(steps[1])
+    assert set(sample(replay).frame) == {0}
+    replay.add_step(steps[2])
+    assert set(sample(replay).frame) == {0, 1}
+
+
+def test_with_a_frozen_trunk_a_transition_counts_once_both_frames_have_features() -> None:
+    replay = Replay(SPEC, feature_size=2, keep_images=False)
+    add(replay, "a", [P] * 4, EndReason.SUCCESS)
+    assert not len(replay.pools.online)
+    features = np.arange(10, dtype=np.float16).reshape(5, 2)
+    replay.set_features("a", features[:3])
+    batch = sample(replay, n_step=3, gamma=0.5)
+    assert set(zip(batch.frame.tolist(), batch.discount.tolist())) == {(0, 0.25), (1, 0.5)}
+    replay.set_features("a", features[2:], start=2)
+    batch = sample(replay)
+    np.testing.assert_array_equal(batch.features, features[batch.frame])
+    np.testing.assert_array_equal(batch.next_features, features[batch.frame + 1])
+    assert set(batch.frame) == {0, 1, 2, 3}
+    assert replay.images(Draw(**{n: np.zeros(1, np.int64) for n in Draw.__slots__})) == ({}, {})
+
+
+def test_half_of_a_batch_is_expert_unless_a_pool_is_empty() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, P])
+    assert not sample(replay, 10).expert.any()
+    add(replay, "b", [H, P])
+    assert sample(replay, 10).expert.sum() == 5
+    assert sample(replay, 10, fraction=0.25).expert.sum() == 2
+    demos = Replay(SPEC)
+    add(demos, "d", [H, H], kind=EpisodeKind.DEMO)
+    assert sample(demos, 10).expert.all()
+
+
+def test_each_pool_is_drawn_uniformly() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 3)
+    add(replay, "b", [P] * 17)
+    batch = sample(replay, 20_000)
+    counts = np.bincount(batch.episode * 20 + batch.frame)
+    assert counts[counts > 0].min() > 850
+    assert (counts > 0).sum() == 20
+    assert counts.max() < 1150
+
+
+def test_shaping_telescopes_to_minus_the_first_potential() -> None:
+    gamma, phi = 0.9, [0.2, 0.4, 0.1, 0.9]
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 3, EndReason.SUCCESS)
+    replay.add_scores(scores(phi))
+    replay.activate_scores("v1")
+    batch = sample(replay, gamma=gamma)
+    reward = [float(batch.reward[batch.frame == t][0]) for t in range(3)]
+    assert sum(gamma**t * r for t, r in enumerate(reward)) == pytest.approx(gamma**2 - 0.2, abs=1e-6)
+
+
+def test_a_time_limit_keeps_the_potential_behind_it() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P], EndReason.TIMEOUT)
+    replay.add_scores(scores([0.5, 0.75]))
+    replay.activate_scores("v1")
+    assert set(sample(replay, gamma=0.5).reward) == {np.float32(0.5 * 0.75 - 0.5)}
+
+
+def test_episodes_without_enough_valid_scores_of_the_active_version_are_sparse_only() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 3)
+    replay.add_scores(scores([0.1, np.nan, 0.3, 0.4], "v1"))
+    replay.add_scores(scores([0.1, 0.2, 0.3, 0.4], "v2"))
+    replay.activate_scores("v1")
+    assert set(sample(replay).reward) == {0.0}
+    replay.activate_scores("v2")
+    assert len(set(sample(replay).reward)) == 3
+    replay.activate_scores(None)
+    assert set(sample(replay).reward) == {0.0}
+
+
+def test_a_single_invalid_frame_masks_the_two_transitions_that_touch_it() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 29)
+    phi = np.linspace(0.1, 0.9, 30, dtype=np.float32)
+    phi[10] = np.nan
+    replay.add_scores(scores(phi))
+    replay.activate_scores("v1")
+    batch = sample(replay, 2000)
+    assert set(batch.frame[batch.reward == 0].tolist()) == {9, 10}
+
+
+def test_scores_of_another_length_are_dropped_and_counted() -> None:
+    replay = Replay(SPEC)
+    replay.activate_scores("v1")
+    replay.add_scores(scores([0.1, 0.2]))
+    add(replay, "a", [P] * 3)
+    assert replay.rejected_scores == 1
+    assert set(sample(replay).reward) == {0.0}
+
+
+def test_images_are_those_of_the_frames_drawn() -> None:
+    replay = Replay(SPEC)
+    for tag in range(12):
+        add(replay, f"{tag:02d}", [P] * 40, tag=tag)
+    draw = replay.draw(np.random.default_rng(1), 64, gamma=0.9, n_step=2)
+    batch = replay.gather(draw)
+    now, after = replay.images(draw)
+    tags = batch.proprio[:, 0].astype(int)
+    for camera in ("front", "wrist"):
+        np.testing.assert_array_equal(now[camera][:, 3, 3, 1], (batch.frame + 17 * tags) % 256)
+        np.testing.assert_array_equal(after[camera][:, 0, 0, 0], (np.minimum(batch.frame + 2, 40) + 17 * tags) % 256)
+
+
+def test_an_episode_ended_from_outside_bootstraps_from_its_newest_frame() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 3, None)
+    replay.end_episode("a", EndReason.FAULT)
+    replay.end_episode("a", EndReason.SUCCESS)
+    batch = sample(replay)
+    assert set(batch.frame) == {0, 1}
+    assert set(batch.discount) == {np.float32(0.9)}
+
+
+def test_steps_are_idempotent_and_gaps_and_strangers_refused() -> None:
+    replay = Replay(SPEC)
+    steps = list(steps_of(SPEC, "a", [P] * 3))
+    with pytest.raises(StoreError, match="call begin first"):
+        replay.add_step(steps[0])
+    replay.begin(header_of("a"))
+    assert replay.add_step(steps[0])
+    assert not replay.add_step(steps[0])
+    with pytest.raises(StoreError, match="is 2, must be 1"):
+        replay.add_step(steps[2])
+    assert len(replay.frames) == 1
+
+
+@pytest.mark.parametrize("wrong", [{"n_step": 0}, {"gamma": 1.5}, {"fraction": -0.1}, {"size": 0}])
+def test_draws_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P])
+    with pytest.raises(StoreError, match="draw is of"):
+        sample(replay, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_resumed_replay_draws_the_same_batches_and_refuses_what_is_missing(tmp_path: Path) -> None:
+    replay, ids = Replay(SPEC), ("a", "b", "c")
+    with EpisodeStore(tmp_path, SPEC, TASK) as store:
+        arriving = [list(steps_of(SPEC, i, [P, H, P, N] * 3, EndReason.SUCCESS, tag=n)) for n, i in enumerate(ids)]
+        for episode_id in reversed(ids):
+            replay.begin(header_of(episode_id))
+            store.begin(header_of(episode_id))
+        for together in zip(*arriving):
+            for step in together:
+                replay.add_step(step)
+                store.append(step)
+        said, scored = label(Verdict.FAILURE, of="b"), scores(np.linspace(0, 1, 13), of="c")
+        replay.add_label(said)
+        store.append_label(said)
+        replay.add_scores(scored)
+        store.append_scores(scored)
+        replay.activate_scores("v1")
+        replay.sample(np.random.default_rng(0), 4, gamma=0.9)
+    state = replay.state_dict()
+
+    with EpisodeStore(tmp_path, SPEC, TASK) as store:
+        resumed = Replay(SPEC)
+        for episode_id in store.episodes[:2]:
+            resumed.add_episode(store.read(episode_id))
+        with pytest.raises(ResumeError, match="episode c has 0 frames, must have 13"):
+            resumed.load_state_dict(state)
+        resumed.add_episode(store.read("c"))
+        with pytest.raises(ResumeError, match="number of labels is 0"):
+            resumed.load_state_dict(state)
+        for one in store.labels:
+            resumed.add_label(one)
+        with pytest.raises(ResumeError, match="scored by v1 is 0"):
+            resumed.load_state_dict(state)
+        for found in store.scores("v1"):
+            resumed.add_scores(found)
+        resumed.load_state_dict(state)
+    assert resumed.state_dict() == state
+    for n_step in (1, 3):
+        a, b = sample(replay, n_step=n_step), sample(resumed, n_step=n_step)
+        for name in Batch.__slots__:
+            if name != "episode":
+                np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+
+
+def test_one_writer_and_one_sampler_do_not_disturb_each_other() -> None:
+    replay = Replay(SPEC, keep_images=False)
+    add(replay, "000", [P, H], tag=0)
+    done = threading.Event()
+
+    def write() -> None:
+        for tag in range(1, 60):
+            add(replay, f"{tag:03d}", [P, H, P] * 10, EndReason.SUCCESS, tag=tag)
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    rng = np.random.default_rng(0)
+    while not done.is_set():
+        batch = replay.sample(rng, 64, gamma=0.9, n_step=3)
+        np.testing.assert_array_equal(batch.next_proprio[:, 0], batch.proprio[:, 0])
+        np.testing.assert_array_equal(batch.proprio[:, 1], batch.frame)
+    writer.join()
+    assert len(replay.frames) == 3 + 59 * 31
