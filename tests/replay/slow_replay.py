@@ -53,7 +53,9 @@ def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
         if not episode.used():
             continue
         for t in range(len(episode.steps) - 1):
-            source = episode.steps[t].action.source
+            action = episode.steps[t].action
+            assert action is not None
+            source = action.source
             demo = episode.kind is EpisodeKind.DEMO
             if demo and source in (Source.IDLE, Source.HOLD):
                 leftover.append((episode_id, t))
