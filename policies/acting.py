@@ -45,12 +45,12 @@ class ActingPolicy:
     def __init__(self, spec: Spec, params: Params, *, seed: int) -> None:
         self._spec = spec
         self._rng = torch.Generator().manual_seed(seed)
-        self._trunk_id = params.metadata["trunk"]
+        self.trunk_id = params.metadata["trunk"]
         self._trunk = Trunk({c.name: c.shape for c in spec.cameras}, int(params.metadata["to_go_size"]))
         self._trunk.load_state_dict(_tensors(params, TRUNK))
         self._trunk.requires_grad_(False).eval()
-        if self._trunk.identity != self._trunk_id:
-            raise SpecError(f"trunk is {self._trunk.identity}, must be {self._trunk_id}; the parameters are damaged")
+        if self._trunk.identity != self.trunk_id:
+            raise SpecError(f"trunk is {self._trunk.identity}, must be {self.trunk_id}; the parameters are damaged")
         sizes = LearnerSpec(
             slices=self._trunk.slices,
             proprio_mean=torch.zeros(spec.proprio_size),
@@ -69,8 +69,8 @@ class ActingPolicy:
         Raises:
             SpecError: If they belong to another trunk, are not newer, or do not fit.
         """
-        if params.metadata["trunk"] != self._trunk_id:
-            raise SpecError(f"trunk of params {params.version} is {params.metadata['trunk']}, must be {self._trunk_id}")
+        if params.metadata["trunk"] != self.trunk_id:
+            raise SpecError(f"trunk of params {params.version} is {params.metadata['trunk']}, must be {self.trunk_id}")
         if params.version <= self.version:
             raise SpecError(f"params version is {params.version}, must be above {self.version}")
         self._actor.load_state_dict({name: tensor.float() for name, tensor in _tensors(params, ACTOR).items()})

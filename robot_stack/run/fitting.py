@@ -1,0 +1,99 @@
+"""What is fitted between the demonstrations and the practice: the trunk, and the reward model, then again later."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from policies.encoders.embedded import EmbeddedConfig, fit_trunk
+from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.model import FitReport, ProgressModel
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.run.training_data import demo_frames
+from robot_stack.types.errors import ResumeError
+from robot_stack.types.spec import Spec
+
+OnStep = Callable[[int, int, float], None]
+
+
+def image_shapes(spec: Spec) -> dict[str, tuple[int, int, int]]:
+    """Camera -> shape of its images."""
+    return {camera.name: camera.shape for camera in spec.cameras}
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+    """safetensors, written beside and renamed."""
+    draft = path.with_suffix(".tmp")
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, draft, metadata)
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def load_trunk(path: Path, spec: Spec) -> Trunk:
+    """The frozen trunk of a run.
+
+    Raises:
+        ResumeError: If the file does not fit the cell's cameras.
+    """
+    tensors = load_file(path)
+    trunk = Trunk(image_shapes(spec), len(tensors["to_go.bias"]))
+    try:
+        trunk.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ResumeError(f"trunk {path} does not fit the cameras of this cell: {error}") from error
+    return trunk.requires_grad_(False).eval()
+
+
+def fit_or_load_trunk(
+    path: Path, demos: Sequence[StoredEpisode], spec: Spec, config: EmbeddedConfig, *, seed: int, on_step: OnStep
+) -> Trunk:
+    """The trunk of this run; trained once on its demonstrations, then frozen for good."""
+    if path.exists():
+        return load_trunk(path, spec)
+    trunk = fit_trunk([demo_frames(demo) for demo in demos], image_shapes(spec), config, seed=seed, on_step=on_step)
+    write_tensors(path, trunk.state_dict(), {"identity": trunk.identity})
+    return trunk
+
+
+def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec) -> LearnerSpec:
+    """Sizes, and the scale of proprio in the demonstrations."""
+    proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
+    return LearnerSpec(
+        slices=trunk.slices,
+        proprio_mean=torch.from_numpy(proprio.mean(axis=0)),
+        proprio_std=torch.from_numpy(proprio.std(axis=0)),
+        actions=spec.action_size,
+    )
+
+
+def save_progress(path: Path, model: ProgressModel) -> None:
+    """Weights of a reward model with its version."""
+    state = model.state_dict()
+    tensors = {f"network.{name}": tensor for name, tensor in state["network"].items()}
+    write_tensors(path, tensors | {"mean": state["mean"], "scale": state["scale"]}, {"version": state["version"]})
+
+
+def load_progress(path: Path, version: str, config: ProgressConfig) -> ProgressModel:
+    """Inverse of `save_progress`; refuses weights of another version."""
+    tensors = load_file(path)
+    mean, scale = tensors.pop("mean"), tensors.pop("scale")
+    model = ProgressModel(len(mean), config)
+    network = {name.removeprefix("network."): tensor for name, tensor in tensors.items()}
+    model.load_state_dict({"network": network, "mean": mean, "scale": scale, "version": version})
+    return model
+
+
+def fit_progress(
+    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, seed: int, on_step: OnStep
+) -> tuple[ProgressModel, FitReport]:
+    """A progress model from demonstrations and what has been judged since."""
+    return ProgressModel.fit(episodes, config, seed=seed, on_step=on_step)

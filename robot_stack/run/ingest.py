@@ -1,0 +1,109 @@
+"""Turns what arrives into what is trained on: features once per frame, live scores, replay, accounts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from policies.encoders.trunk import Trunk
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.replay import Replay
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.run.backend import Arrival
+from robot_stack.run.ledger import Ledger
+from robot_stack.run.scoring import Scorer
+from robot_stack.run.training_data import reward_inputs
+from robot_stack.types.event import Label
+from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+
+
+class Ingest:
+    """One thread of the learner process calls this; the update loop reads the replay meanwhile."""
+
+    def __init__(
+        self,
+        *,
+        trunk: Trunk,
+        replay: Replay,
+        store: EpisodeStore,
+        scorer: Scorer,
+        ledger: Ledger,
+        on_end: Callable[[str], None],
+    ) -> None:
+        self._trunk = trunk
+        self._replay = replay
+        self._store = store
+        self._scorer = scorer
+        self._ledger = ledger
+        self._on_end = on_end
+        self._mutex = threading.Lock()
+
+    def load(self, episode: StoredEpisode) -> None:
+        """An episode from disk, features in one pass; its scores join later."""
+        episode_id = episode.header.episode_id
+        account = self._ledger.begin(episode.header)
+        self._replay.begin(episode.header)
+        for step in episode.steps():
+            if account.steps == step.index and account.end is None:
+                account.add(step)
+            self._replay.add_step(step)
+        images = {c.name: episode.arrays[f"image_{c.name}"] for c in episode.spec.cameras}
+        self._featurise(episode_id, images, episode.arrays["proprio"], 0)
+
+    def take(self, arrivals: list[Arrival]) -> None:
+        """What came over the link since the last call, in order."""
+        steps: list[Step] = []
+        for arrival in arrivals:
+            if isinstance(arrival, Step):
+                steps.append(arrival)
+                continue
+            self._take_steps(steps)
+            steps = []
+            if isinstance(arrival, EpisodeHeader):
+                self._ledger.begin(arrival)
+                self._replay.begin(arrival)
+            elif isinstance(arrival, Label):
+                self._ledger.label(arrival)
+                self._replay.add_label(arrival)
+        self._take_steps(steps)
+
+    def _take_steps(self, steps: list[Step]) -> None:
+        """Steps of one episode after the other: one pass of the trunk for all that came together."""
+        for episode_id in dict.fromkeys(step.episode_id for step in steps):
+            mine = [step for step in steps if step.episode_id == episode_id]
+            account = self._ledger.episodes[episode_id]
+            if account.header.kind is EpisodeKind.EVAL:
+                continue
+            for step in mine:
+                account.add(step)
+                self._replay.add_step(step)
+            names = list(mine[0].observation.images)
+            images = {name: np.stack([step.observation.images[name] for step in mine]) for name in names}
+            proprio = np.stack([step.observation.proprio for step in mine])
+            self._featurise(episode_id, images, proprio, mine[0].index)
+            self._scorer.score_live(episode_id)
+            if mine[-1].end is not None:
+                self._join_scores(episode_id)
+                self._on_end(episode_id)
+
+    def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
+        features = self._trunk.encode(images)
+        self._replay.set_features(episode_id, features, start)
+        self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
+
+    def _join_scores(self, episode_id: str) -> None:
+        scores = self._scorer.finish(episode_id)
+        if scores is not None:
+            self.add_scores(scores)
+
+    def add_scores(self, scores: EpisodeScores) -> None:
+        """Keep scores on disk and let them join the replay."""
+        self._store.append_scores(scores)
+        self._replay.add_scores(scores)
+        account = self._ledger.episodes.get(scores.episode_id)
+        if account is not None and len(scores.progress):
+            account.progress = float(scores.progress[-1])
+            account.max_progress = float(scores.progress.max())

@@ -1,0 +1,54 @@
+"""The learner process: collects demonstrations, fits encoder and reward, then trains until it is enough.
+
+    python -m robot_stack.run.learner --run runs/NAME/run.yaml
+
+SIGKILL at any instant costs at most a second of steps; a restart goes on from the last checkpoint and all episodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.run.training import Training
+from robot_stack.types.errors import StackError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until training is over or a signal comes; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="robot_stack.run.learner", description="The learner process.")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--address", default="", help="host:port to serve at; default: the cell's, port 0: any free")
+    parser.add_argument("--wandb", default="offline", choices=("offline", "online", "disabled"))
+    options = parser.parse_args(arguments)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        resolved = load_resolved(options.run)
+        training = Training(resolved, options.run.parent, wandb_mode=options.wandb)
+        training.serve(options.address or resolved.cell.learner_address or "127.0.0.1:0")
+        try:
+            training.run(stop)
+            while not stop.wait(0.2):  # keep answering until the actors have left
+                if time.monotonic() - training.finished_s > 30.0:
+                    break
+        finally:
+            training.close()
+    except StackError as error:
+        print(f"learner: {error}", file=sys.stderr, flush=True)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""The learner's account of episodes: what each came to, and the rows that reports are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from robot_stack.types.command import Source
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+
+
+@dataclass(slots=True, kw_only=True)
+class EpisodeAccount:
+    """One episode as it grows.
+
+    Attributes:
+        header: As announced.
+        steps: Actions so far.
+        human_steps: Of them, executed by a person.
+        interventions: Times a person took over.
+        clipped: Steps the safety filter changed.
+        end: Why it ended, or None.
+        verdicts: Newest word of each source.
+        params_version: Newest parameters behind a proposal.
+        progress: Φ of the newest scored frame, and its maximum.
+    """
+
+    header: EpisodeHeader
+    steps: int = 0
+    human_steps: int = 0
+    interventions: int = 0
+    clipped: int = 0
+    end: EndReason | None = None
+    verdicts: dict[LabelSource, Verdict] = field(default_factory=dict)
+    params_version: int = 0
+    progress: float = float("nan")
+    max_progress: float = float("nan")
+    _source: Source = Source.HOLD
+
+    def add(self, step: Step) -> None:
+        """Take the next step."""
+        self.end = step.end
+        if step.action is None:
+            return
+        source = step.action.source
+        self.steps += 1
+        self.human_steps += source is Source.HUMAN
+        self.interventions += source is Source.HUMAN and self._source not in (Source.HUMAN, Source.IDLE)
+        self.clipped += step.action.clipped
+        self.params_version = max(self.params_version, step.action.params_version)
+        self._source = source
+
+    @property
+    def success(self) -> bool:
+        """Outcome as it counts: the person's word, else the model's, else how it ended."""
+        for source in (LabelSource.OPERATOR, LabelSource.MODEL):
+            if source in self.verdicts:
+                return self.verdicts[source] is Verdict.SUCCESS
+        return self.end is EndReason.SUCCESS
+
+    @property
+    def refused(self) -> bool:
+        """The model said success, the person said no."""
+        said = self.verdicts
+        return said.get(LabelSource.MODEL) is Verdict.SUCCESS and said.get(LabelSource.OPERATOR) is Verdict.FAILURE
+
+    def row(self, rate_hz: float) -> dict[str, Any]:
+        """For metrics.jsonl."""
+        truth = self.verdicts.get(LabelSource.TRUTH)
+        return {
+            "episode_id": self.header.episode_id,
+            "episode_kind": self.header.kind.value,
+            "seed": self.header.seed,
+            "started_unix_s": self.header.started_unix_s,
+            "end": self.end.value if self.end else None,
+            "steps": self.steps,
+            "duration_s": self.steps / rate_hz,
+            "human_steps": self.human_steps,
+            "interventions": self.interventions,
+            "clipped": self.clipped,
+            "success": self.success,
+            "declared": self.verdicts.get(LabelSource.MODEL) is Verdict.SUCCESS,
+            "refused": self.refused,
+            "truth": None if truth is None else truth is Verdict.SUCCESS,
+            "params_version": self.params_version,
+            "progress_last": self.progress,
+            "progress_max": self.max_progress,
+        }
+
+
+class Ledger:
+    """All episodes of a run in the order of their start."""
+
+    def __init__(self, rate_hz: float) -> None:
+        self._rate_hz = rate_hz
+        self.episodes: dict[str, EpisodeAccount] = {}
+
+    def begin(self, header: EpisodeHeader) -> EpisodeAccount:
+        """Open an account; repeating it is harmless."""
+        return self.episodes.setdefault(header.episode_id, EpisodeAccount(header=header))
+
+    def label(self, label: Label) -> None:
+        """Take a verdict."""
+        if label.episode_id in self.episodes:
+            self.episodes[label.episode_id].verdicts[label.source] = label.verdict
+
+    def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
+        """Finished episodes of a kind."""
+        return [a for a in self.episodes.values() if a.header.kind is kind and a.end is not None]
+
+    def demos(self) -> list[EpisodeAccount]:
+        """Finished demonstrations that succeeded."""
+        return [a for a in self.ended(EpisodeKind.DEMO) if a.success]
+
+    @property
+    def online_steps(self) -> int:
+        """Online actions, those of the running episode included."""
+        return sum(a.steps for a in self.episodes.values() if a.header.kind is EpisodeKind.ONLINE)
+
+    def recent_success(self, window: int) -> float:
+        """Share of the last `window` online episodes that succeeded without a person; NaN while there are fewer."""
+        online = self.ended(EpisodeKind.ONLINE)[-window:]
+        if len(online) < window:
+            return float("nan")
+        return float(np.mean([a.success and a.human_steps == 0 for a in online]))
+
+    def human_share(self, accounts: list[EpisodeAccount]) -> float:
+        """Share of steps that a person executed."""
+        steps = sum(a.steps for a in accounts)
+        return sum(a.human_steps for a in accounts) / steps if steps else 0.0

@@ -1,0 +1,50 @@
+"""A policy that takes newer parameters between two ticks and knows how old they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policies.acting import ActingPolicy
+from robot_stack.types.interfaces import Clock, ParamsSource
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+
+
+class LivePolicy:
+    """Implements `Policy` on a `ParamsSource`; has nothing to act with until `ready`."""
+
+    def __init__(self, spec: Spec, source: ParamsSource, clock: Clock, *, seed: int) -> None:
+        self._spec = spec
+        self._source = source
+        self._clock = clock
+        self._seed = seed
+        self._policy: ActingPolicy | None = None
+        self._taken_ns = 0
+
+    def refresh(self) -> bool:
+        """Take the newest parameters, if there are any; True once there is something to act with."""
+        params = self._source.latest()
+        if params is not None:
+            if self._policy is None or params.metadata["trunk"] != self._policy.trunk_id:
+                self._policy = ActingPolicy(self._spec, params, seed=self._seed)
+            else:
+                self._policy.load(params)
+            self._taken_ns = self._clock.now_ns()
+        return self._policy is not None
+
+    @property
+    def version(self) -> int:
+        """Of the parameters in use, 0 for none."""
+        return self._policy.version if self._policy is not None else 0
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since they were taken."""
+        return (self._clock.now_ns() - self._taken_ns) / 1e9
+
+    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
+        """Action float32 (A,); NaN without parameters, which the loop does not send."""
+        self.refresh()
+        if self._policy is None:
+            return np.full(self._spec.action_size, np.nan, np.float32)
+        return self._policy.act(observation, deterministic=deterministic)

@@ -1,0 +1,78 @@
+"""Metrics: one JSON object a line, always; wandb beside it, offline unless told otherwise."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class MetricsLog:
+    """Appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`. Safe from several threads."""
+
+    def __init__(self, path: Path, *, wandb_mode: str = "disabled", run_name: str = "", config: Any = None) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", buffering=1)
+        self._lock = threading.Lock()
+        self._wandb: Any = None
+        if wandb_mode != "disabled":
+            import wandb
+
+            self._wandb = wandb.init(
+                project="robot-stack",
+                name=run_name,
+                id=run_name,
+                resume="allow",
+                dir=str(path.parent),
+                mode=wandb_mode,  # type: ignore[arg-type]
+                config=config,
+                settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
+            )
+
+    def log(self, kind: str, **values: Any) -> None:
+        """Write one row; numpy scalars become numbers, NaN becomes null."""
+        row = {"t": round(time.time(), 3), "kind": kind, **{name: plain(value) for name, value in values.items()}}
+        with self._lock:
+            self._file.write(json.dumps(row) + "\n")
+            if self._wandb is not None:
+                numbers = {f"{kind}/{name}": v for name, v in row.items() if isinstance(v, (int, float))}
+                self._wandb.log(numbers)
+
+    def close(self) -> None:
+        """Flush and close."""
+        with self._lock:
+            self._file.close()
+            if self._wandb is not None:
+                self._wandb.finish(quiet=True)
+
+
+def plain(value: Any) -> Any:
+    """A JSON value: numpy and torch scalars as numbers, NaN and infinities as None."""
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        return [plain(v) for v in value]
+    if isinstance(value, float):
+        return round(value, 6) if np.isfinite(value) else None
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return value
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All whole rows of a metrics file; a torn last line, as a killed process leaves it, is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return rows

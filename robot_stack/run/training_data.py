@@ -1,0 +1,66 @@
+"""From recorded episodes to what encoders, baselines and reward models train on."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from policies.encoders.embedded import DemoFrames
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose
+from robot_stack.types.spec import Spec
+
+TO_GO_SCALE = np.array([0.03, 0.03, 0.03, 0.15, 0.15, 0.15])
+"""Metres and radians of "to go" that count as one."""
+
+
+def proprio_slice(spec: Spec, name: str) -> slice:
+    """Where a proprio field lies in the vector.
+
+    Raises:
+        SpecError: If the task does not record it.
+    """
+    offset = 0
+    for field in spec.proprio:
+        if field.name == name:
+            return slice(offset, offset + field.size)
+        offset += field.size
+    raise SpecError(f"proprio fields are {[f.name for f in spec.proprio]}, must include {name!r}")
+
+
+def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
+    """Displacement of the TCP from each frame to the episode's last, in that frame's tcp frame.
+
+    Hindsight from proprioception of a finished demonstration: no object pose is known.
+
+    Args:
+        proprio: float32, shape (T+1, P), with `tcp_pose` relative to the start pose.
+        spec: Of the cell.
+
+    Returns:
+        One column per active axis of the arm, scaled by `TO_GO_SCALE`, float32, shape (T+1, G).
+    """
+    poses = [
+        Pose.from_rotation(row[:3], Rotation.from_rotvec(row[3:]))
+        for row in proprio[:, proprio_slice(spec, "tcp_pose")].astype(np.float64)
+    ]
+    left = [poses[-1].relative_to(pose) for pose in poses]
+    rows = np.array([np.concatenate([pose.position_m, pose.rotation.as_rotvec()]) for pose in left]) / TO_GO_SCALE
+    return rows[:, list(spec.arms[0].axis_indices)].astype(np.float32)
+
+
+def demo_frames(episode: StoredEpisode) -> DemoFrames:
+    """One demonstration as input of `fit_trunk`."""
+    arrays, spec = episode.arrays, episode.spec
+    return DemoFrames(
+        images={camera.name: arrays[f"image_{camera.name}"] for camera in spec.cameras},
+        proprio=arrays["proprio"],
+        actions=arrays["executed"],
+        to_go=to_go(arrays["proprio"], spec),
+    )
+
+
+def reward_inputs(features: np.ndarray, proprio: np.ndarray) -> np.ndarray:
+    """Input of the progress model: features (T, F) and proprio (T, P) side by side, float32."""
+    return np.concatenate([features.astype(np.float32), proprio], axis=1)
