@@ -1,0 +1,97 @@
+"""What the gRPC server needs of a learner. Every method is called from several threads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from robot_stack.types.event import Label
+from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeHeader, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerStatus:
+    """What the learner is doing.
+
+    Attributes:
+        phase: One word, e.g. collecting_demos, fitting, training, done.
+        message: One plain sentence for a person, may be empty.
+        counters: Name -> number, e.g. env_steps, updates.
+    """
+
+    phase: str
+    message: str = ""
+    counters: Mapping[str, float] = field(default_factory=dict)
+
+
+class LearnerBackend(Protocol):
+    """The learner behind the server.
+
+    A method may raise SpecError (the item itself is wrong; the actor stops and says so) or StoreError (the disk
+    refused; the actor tries again). It never waits longer than a disk write or its `timeout_s`.
+    """
+
+    @property
+    def spec(self) -> Spec:
+        """Spec of the run: what every step is checked against before it arrives here."""
+        ...
+
+    @property
+    def task(self) -> str:
+        """Task of the run."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Identity of the run, the same after a resume."""
+        ...
+
+    def hello(self, actor_id: str) -> int:
+        """An actor whose protocol, spec, task and run fit has connected; returns steps of the run on disk."""
+        ...
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """Start an episode; on disk when this returns. The same header again changes nothing."""
+        ...
+
+    def append(self, step: Step) -> None:
+        """Take the next step of an episode that was begun, maybe in an earlier life of this process.
+
+        A step it already holds, on disk or in memory, changes nothing. Steps arrive in order; a gap is a
+        SpecError. Arrays are read-only views.
+        """
+        ...
+
+    def durable(self, episode_id: str) -> int:
+        """Highest index on disk with everything before it, -1 for none. Cheap: asked 20 times a second.
+
+        The backend flushes by itself at least each second, and, if it likes its actors to know at once, calls
+        `LearnerServer.durable_advanced` after it.
+        """
+        ...
+
+    def label(self, label: Label) -> None:
+        """Append a verdict; on disk when this returns. The same (episode, source, stamp) counts once."""
+        ...
+
+    def params_after(self, version: int, timeout_s: float) -> Params | None:
+        """Newest parameters with a version above `version`, or None once `timeout_s` has passed.
+
+        `version` may be what an actor holds from before a resume: number the next ones above it.
+        """
+        ...
+
+    def scores_after(self, cursor: int, timeout_s: float) -> tuple[int, Sequence[LiveScore]]:
+        """Live scores published since `cursor` and the next cursor; () once `timeout_s` has passed.
+
+        Cursor 0 is a new reader. Old scores may be dropped: only the newest of an episode matters.
+        """
+        ...
+
+    def status(self) -> LearnerStatus:
+        """What the learner is doing now."""
+        ...

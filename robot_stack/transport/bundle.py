@@ -1,0 +1,86 @@
+"""Params <-> a safetensors message, and the checks before an actor may use them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.wire import MAX_MESSAGE_BYTES
+from robot_stack.types.errors import TransportError
+from robot_stack.types.params import Params
+
+SPEC_DIGEST = "spec_digest"
+"""Metadata key that every bundle carries."""
+
+
+def seal(*, version: int, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Params:
+    """Params with the digest of their serialised tensors; `metadata` must name the spec digest.
+
+    Raises:
+        TransportError: If the version is below 1, the spec digest is missing, or a value is not finite.
+    """
+    if version < 1:
+        raise TransportError(f"params version is {version}, must be 1 or more; 0 stands for none")
+    if not metadata.get(SPEC_DIGEST):
+        raise TransportError(f"params metadata is {sorted(metadata)}, must contain {SPEC_DIGEST!r}")
+    owned = {name: np.array(value, copy=True, order="C") for name, value in tensors.items()}
+    _check_finite(owned, version)
+    digest = hashlib.sha256(safetensors.save(owned)).hexdigest()
+    return Params(version=version, tensors=owned, sha256=digest, metadata=dict(metadata))
+
+
+def encode_params(params: Params, *, created_unix_s: float) -> pb.Params:
+    """The message for `params`; the digest is the one they carry.
+
+    Raises:
+        TransportError: If the message is larger than the link takes.
+    """
+    raw = safetensors.save(dict(params.tensors))
+    if len(raw) > MAX_MESSAGE_BYTES - 65536:
+        raise TransportError(
+            f"params version {params.version} is {len(raw)} bytes, must be below {MAX_MESSAGE_BYTES}; "
+            "publish only what the actor needs, as fp16"
+        )
+    return pb.Params(
+        version=params.version,
+        sha256=params.sha256,
+        safetensors=raw,
+        metadata=dict(params.metadata),
+        created_unix_s=created_unix_s,
+    )
+
+
+def decode_params(message: pb.Params, *, above_version: int, spec_digest: str) -> Params:
+    """Params that are newer than `above_version`, whole, finite and of this cell.
+
+    Raises:
+        TransportError: If they are not; the message says which check failed.
+    """
+    version = message.version
+    if version <= above_version:
+        raise TransportError(f"params version is {version}, must be above {above_version}; a lower one is never used")
+    digest = hashlib.sha256(message.safetensors).hexdigest()
+    if digest != message.sha256:
+        raise TransportError(f"sha256 of params version {version} is {digest}, must be {message.sha256} as announced")
+    if message.metadata.get(SPEC_DIGEST, "") != spec_digest:
+        raise TransportError(
+            f"{SPEC_DIGEST} of params version {version} is {message.metadata.get(SPEC_DIGEST, '')!r}, "
+            f"must be {spec_digest!r}; they were trained for another cell or task"
+        )
+    try:
+        tensors = safetensors.load(message.safetensors)
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        raise TransportError(f"params version {version} is unreadable ({error}), must be safetensors") from error
+    _check_finite(tensors, version)
+    return Params(version=version, tensors=tensors, sha256=digest, metadata=dict(message.metadata))
+
+
+def _check_finite(tensors: Mapping[str, np.ndarray], version: int) -> None:
+    for name, value in tensors.items():
+        if not np.isfinite(value).all():
+            raise TransportError(f"tensor {name} of params version {version} is not finite, must be; training diverged")

@@ -1,0 +1,40 @@
+"""Numbers and channel options both ends share."""
+
+from __future__ import annotations
+
+PROTOCOL_VERSION = 1
+"""Raised whenever an older peer would misread a message."""
+
+MAX_MESSAGE_BYTES = 64 << 20
+"""Largest message either end takes; a step of two 128x128 cameras is 0.1 MB."""
+
+MAX_DETAIL_CHARS = 2000
+"""Words in a refusal; they travel in an HTTP/2 header, of which gRPC takes 8 KB."""
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    # A peer that vanished without closing (cable, power) is noticed after 1 s of silence and 3 s without an answer.
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 3000),
+    # gRPC's own bandwidth pings hold the keepalive ones back, and would wait 60 s for their answer.
+    ("grpc.http2.ping_timeout_ms", 3000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+SERVER_OPTIONS = (
+    *CHANNEL_OPTIONS,
+    ("grpc.http2.min_ping_interval_without_data_ms", 500),
+    ("grpc.http2.max_ping_strikes", 0),
+    # Otherwise two learners share a port without a word, and each gets half of the calls.
+    ("grpc.so_reuseport", 0),
+)
+
+CLIENT_OPTIONS = (
+    *CHANNEL_OPTIONS,
+    # Without its own pool a new channel inherits the back-off of the one that failed.
+    ("grpc.use_local_subchannel_pool", 1),
+    # The learner is on this network; a proxy from the environment only gets in the way.
+    ("grpc.enable_http_proxy", 0),
+)

@@ -1,0 +1,171 @@
+"""A learner that only remembers, and the cell its steps come from. "Disk" is what outlives `restarted`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.types.command import Source
+from robot_stack.types.errors import SpecError
+from robot_stack.types.event import Label
+from robot_stack.types.observation import Observation
+from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+
+TASK = "peg"
+SPEC = Spec(
+    arms=(ArmSpec(name="arm", translation_m=0.02, rotation_rad=0.1, gripper=GripperKind.DISCRETE),),
+    cameras=(CameraSpec(name="front", height_px=8, width_px=12), CameraSpec(name="wrist", height_px=8, width_px=8)),
+    proprio=(ProprioField(name="tcp", size=7), ProprioField(name="gripper", size=1)),
+    rate_hz=10.0,
+)
+
+
+def make_header(episode_id: str, **changes: object) -> EpisodeHeader:
+    fields = {"kind": EpisodeKind.ONLINE, "task": TASK, "actor": "actor-1", "started_unix_s": 1.5e9, "seed": 3}
+    return EpisodeHeader(**{**fields, "episode_id": episode_id, **changes})  # type: ignore[arg-type]
+
+
+def make_step(episode_id: str, index: int, *, last: bool = False, spec: Spec = SPEC) -> Step:
+    """A step whose content is a function of episode and index, so that a mix-up shows."""
+    rng = np.random.default_rng([index, *episode_id.encode()])
+    actions = rng.uniform(-1, 1, (3, spec.action_size)).astype(np.float32)
+    row = ActionRow(
+        executed=actions[0], proposed=actions[1], human=actions[2], source=Source.HUMAN, gripper_pressed=True,
+        clipped=True, params_version=7, params_age_s=0.25,
+    )  # fmt: skip
+    return Step(
+        episode_id=episode_id,
+        index=index,
+        observation=Observation(
+            images={c.name: rng.integers(0, 256, c.shape, dtype=np.uint8) for c in spec.cameras},
+            proprio=rng.normal(size=spec.proprio_size).astype(np.float32),
+            stamp_ns=index * 100_000_000,
+            age_s=0.03,
+            skew_s=0.01,
+        ),
+        action=None if last else row,
+        end=EndReason.SUCCESS if last else None,
+    )
+
+
+def fingerprint(step: Step) -> list[object]:
+    """Every bit of a step, comparable with ==."""
+    seen, row = step.observation, step.action
+    images = {name: (image.shape, image.tobytes()) for name, image in seen.images.items()}
+    found: list[object] = [step.episode_id, step.index, step.end, images]
+    found += [seen.proprio.tobytes(), seen.stamp_ns, seen.age_s, seen.skew_s]
+    if row is not None:
+        found += [row.executed.tobytes(), row.proposed.tobytes(), row.human.tobytes(), row.source]
+        found += [row.gripper_pressed, row.clipped, row.params_version, row.params_age_s]
+    return found
+
+
+def equal_steps(a: Step, b: Step) -> bool:
+    return fingerprint(a) == fingerprint(b)
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 20.0) -> bool:
+    """Bounded; False if it never came true."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class FakeLearner:
+    """Takes steps into memory; `flush` puts them on its disk. With `auto_flush` each step is there at once."""
+
+    def __init__(self, *, spec: Spec = SPEC, task: str = TASK, run_id: str = "run-1", auto_flush: bool = True) -> None:
+        self.spec, self.task, self.run_id = spec, task, run_id
+        self.auto_flush = auto_flush
+        self.changed = threading.Condition()
+        self.headers: dict[str, EpisodeHeader] = {}
+        self.disk: dict[str, list[Step]] = {}
+        self.memory: dict[str, list[Step]] = {}
+        self.labels: dict[tuple[str, str, float], Label] = {}
+        self.label_calls = 0
+        self.appends = 0
+        self.actors: list[str] = []
+        self.params: Params | None = None
+        self.scores: list[LiveScore] = []
+        self.fail_next: Exception | None = None
+
+    def restarted(self) -> FakeLearner:
+        """The same run in a new process: what was not flushed is gone."""
+        other = FakeLearner(spec=self.spec, task=self.task, run_id=self.run_id, auto_flush=self.auto_flush)
+        with self.changed:
+            other.headers, other.labels = dict(self.headers), dict(self.labels)
+            other.disk = {name: list(steps) for name, steps in self.disk.items()}
+            other.memory = {name: list(steps) for name, steps in self.disk.items()}
+        return other
+
+    def flush(self) -> None:
+        with self.changed:
+            self.disk = {name: list(steps) for name, steps in self.memory.items()}
+
+    def hello(self, actor_id: str) -> int:
+        self.actors.append(actor_id)
+        return sum(map(len, self.disk.values()))
+
+    def begin(self, header: EpisodeHeader) -> None:
+        with self.changed:
+            self.headers.setdefault(header.episode_id, header)
+            self.memory.setdefault(header.episode_id, [])
+            self.disk.setdefault(header.episode_id, [])
+
+    def append(self, step: Step) -> None:
+        with self.changed:
+            self.appends += 1
+            if self.fail_next is not None:
+                error, self.fail_next = self.fail_next, None
+                raise error
+            held = self.memory[step.episode_id]
+            if step.index > len(held):
+                raise SpecError(f"index is {step.index}, must be {len(held)}")
+            if step.index == len(held):
+                held.append(step)
+            self.changed.notify_all()
+        if self.auto_flush:
+            self.flush()
+
+    def durable(self, episode_id: str) -> int:
+        return len(self.disk.get(episode_id, ())) - 1
+
+    def label(self, label: Label) -> None:
+        with self.changed:
+            self.label_calls += 1
+            self.labels.setdefault((label.episode_id, label.source.value, label.stamp_unix_s), label)
+
+    def publish(self, params: Params) -> None:
+        with self.changed:
+            self.params = params
+            self.changed.notify_all()
+
+    def params_after(self, version: int, timeout_s: float) -> Params | None:
+        def newer() -> Params | None:
+            return self.params if self.params is not None and self.params.version > version else None
+
+        with self.changed:
+            return self.changed.wait_for(newer, timeout_s)
+
+    def score(self, score: LiveScore) -> None:
+        with self.changed:
+            self.scores.append(score)
+            self.changed.notify_all()
+
+    def scores_after(self, cursor: int, timeout_s: float) -> tuple[int, Sequence[LiveScore]]:
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.scores) > cursor, timeout_s)
+            return len(self.scores), self.scores[cursor:]
+
+    def status(self) -> LearnerStatus:
+        return LearnerStatus(phase="training", message="fine", counters={"updates": 12.0})
