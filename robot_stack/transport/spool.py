@@ -1,0 +1,209 @@
+"""A durable first-in first-out queue on the actor's disk: what the learner has not acked survives a crash.
+
+`put` only touches memory; a thread writes, and syncs at least every `sync_s`. Records have positions that
+count up; `release` forgets those below a position, a whole segment file at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+
+from robot_stack.transport.segment import SUFFIX, Segment
+from robot_stack.types.errors import TransportError
+
+
+class Spool:
+    """One folder, one process.
+
+    Args:
+        folder: Created if missing.
+        queue_bytes: Memory for records the disk has not taken yet; beyond it `put` refuses.
+        disk_bytes: Backlog on disk beyond which `put` refuses.
+        segment_bytes: Size at which the next file begins.
+        sync_s: Longest time between a record reaching the file and fsync.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        queue_bytes: int = 256 << 20,
+        disk_bytes: int = 16 << 30,
+        segment_bytes: int = 4 << 20,
+        sync_s: float = 0.5,
+    ) -> None:
+        self.folder = folder
+        self.error = ""
+        """Why the disk refuses, or "" while it does not."""
+        self._queue_bytes, self._disk_bytes = queue_bytes, disk_bytes
+        self._segment_bytes, self._sync_s = segment_bytes, sync_s
+        self._changed = threading.Condition()
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._segments: deque[Segment] = deque()
+        self._released = 0
+        self._closing = False
+        self._descriptor = -1
+        self._lock = -1
+        self._writer: threading.Thread | None = None
+
+    def open(self) -> None:
+        """Recover what an earlier process left, and start writing.
+
+        Raises:
+            TransportError: If another process has the folder, or a file in the middle is damaged.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise TransportError(
+                f"spool {self.folder} is in use by another actor, must be its own; give each actor its own folder"
+            ) from None
+        self._recover()
+        self._writer = threading.Thread(target=self._write, name="spool-writer", daemon=True)
+        self._writer.start()
+
+    @property
+    def released(self) -> int:
+        """Position of the first record not yet released."""
+        return self._released
+
+    @property
+    def end(self) -> int:
+        """Position the next record gets."""
+        with self._changed:
+            return (self._segments[-1].end if self._segments else 0) + len(self._queue)
+
+    def put(self, record: bytes) -> bool:
+        """Queue a record; False, and nothing done, if memory or disk are at their limit."""
+        with self._changed:
+            backlog = sum(segment.size for segment in self._segments)
+            if self._queued + len(record) > self._queue_bytes or backlog + len(record) > self._disk_bytes:
+                return False
+            self._queue.append(record)
+            self._queued += len(record)
+            self._changed.notify_all()
+            return True
+
+    def read(self, position: int, timeout_s: float) -> bytes | None:
+        """Record `position` once it is in the file, or None after `timeout_s`."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: position < self._segments[-1].end, timeout_s):
+                return None
+            segment = next(s for s in reversed(self._segments) if s.first <= position)
+        return segment.read(position)
+
+    def release(self, position: int) -> None:
+        """Forget every record below `position`; whole files are deleted, the rest is marked."""
+        with self._changed:
+            if position <= self._released:
+                return
+            self._released = position
+            gone = []
+            while len(self._segments) > 1 and self._segments[0].end <= position:
+                gone.append(self._segments.popleft())
+        with contextlib.suppress(OSError):  # then the records are sent twice, which is harmless
+            self._write_mark(position)
+        for segment in gone:
+            segment.path.unlink(missing_ok=True)
+
+    def wait_written(self, timeout_s: float) -> bool:
+        """True once everything put so far is in the file."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queue, timeout_s)
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Write and sync what is queued, for at most `timeout_s`, and let go of the folder."""
+        if self._writer is None:
+            return
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._writer.join(timeout_s)
+        if not self._writer.is_alive():
+            os.close(self._descriptor)
+            os.close(self._lock)
+            self._writer = None
+
+    def _write(self) -> None:
+        dirty_since: float | None = None
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._closing, self._sync_s / 2)
+                record = self._queue[0] if self._queue else None
+                closing = self._closing
+            try:
+                if record is not None:
+                    self._store(record)
+                    dirty_since = time.monotonic() if dirty_since is None else dirty_since
+                if dirty_since is not None and (
+                    (closing and record is None) or time.monotonic() - dirty_since >= self._sync_s / 2
+                ):
+                    os.fsync(self._descriptor)
+                    dirty_since = None
+                self.error = ""
+            except OSError as error:
+                self.error = f"spool {self.folder} is not writable ({error.strerror}), must be; free some space"
+                time.sleep(self._sync_s / 2)  # the record stays first in the queue
+            if closing and (record is None or self.error):
+                return
+
+    def _store(self, record: bytes) -> None:
+        if self._segments[-1].size >= self._segment_bytes:
+            os.fsync(self._descriptor)
+            self._new_segment(self._segments[-1].end)
+        self._segments[-1].write(self._descriptor, record)
+        with self._changed:  # never around the write: `put` takes the lock too
+            self._segments[-1].took(len(record))
+            self._queue.popleft()
+            self._queued -= len(record)
+            self._changed.notify_all()
+
+    def _recover(self) -> None:
+        found = [Segment.recover(path) for path in sorted(self.folder.glob(f"*{SUFFIX}"))]
+        for earlier, later in pairwise(found):
+            if earlier.end != later.first:
+                raise TransportError(
+                    f"{earlier.path} ends at record {earlier.end}, must reach {later.first}; the disk damaged it: "
+                    f"move {self.folder} away to go on without its steps"
+                )
+        self._released = max(self._read_mark(), found[0].first if found else 0)
+        for segment in found:
+            if segment.end <= self._released:
+                segment.path.unlink()
+            else:
+                self._segments.append(segment)
+        self._new_segment(max(self._released, self._segments[-1].end if self._segments else 0))
+
+    def _new_segment(self, first: int) -> None:
+        segment = Segment.create(self.folder, first)
+        descriptor = os.open(segment.path, os.O_RDWR)
+        with self._changed:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = descriptor
+            self._segments.append(segment)
+
+    def _read_mark(self) -> int:
+        """Where the last process had released up to; lost with the power, then records are sent twice."""
+        try:
+            return int((self.folder / "released").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def _write_mark(self, position: int) -> None:
+        descriptor = os.open(self.folder / "released", os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, f"{position:020d}".encode(), 0)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_learner import wait_until
+
+from robot_stack.transport import segment
+from robot_stack.transport.spool import Spool
+from robot_stack.types.errors import TransportError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def spool(folder: Path) -> Iterator[Spool]:
+    spool = Spool(folder, segment_bytes=100)
+    spool.open()
+    yield spool
+    spool.close()
+
+
+def contents(spool: Spool) -> list[bytes | None]:
+    return [spool.read(p, 5.0) for p in range(spool.released, spool.end)]
+
+
+def fill(spool: Spool, count: int) -> list[bytes]:
+    records = [b"%03d" % i * 10 for i in range(count)]
+    assert all(map(spool.put, records))
+    assert spool.wait_written(5.0)
+    return records
+
+
+def test_records_come_out_in_order_across_segments(spool: Spool, folder: Path) -> None:
+    records = fill(spool, 20)
+    assert contents(spool) == records
+    assert len(list(folder.glob("*.spool"))) > 3
+
+
+def test_read_gives_up_when_there_is_no_record(spool: Spool) -> None:
+    assert spool.read(0, 0.05) is None
+
+
+def test_release_deletes_whole_segments_only(spool: Spool, folder: Path) -> None:
+    records = fill(spool, 20)
+    before = len(list(folder.glob("*.spool")))
+    spool.release(2)
+    assert len(list(folder.glob("*.spool"))) == before
+    spool.release(11)
+    assert len(list(folder.glob("*.spool"))) < before
+    assert contents(spool) == records[11:]
+
+
+def test_unreleased_records_are_there_after_a_restart(spool: Spool, folder: Path) -> None:
+    records = fill(spool, 20)
+    spool.release(11)
+    spool.close()
+    again = Spool(folder)
+    again.open()
+    assert again.released == 11
+    assert contents(again) == records[11:]
+    again.put(b"new")
+    assert contents(again) == [*records[11:], b"new"]
+    again.close()
+    third = Spool(folder)
+    third.open()
+    assert contents(third) == [*records[11:], b"new"]
+    third.close()
+
+
+def test_nothing_is_left_once_all_is_released(spool: Spool, folder: Path) -> None:
+    fill(spool, 20)
+    spool.release(20)
+    spool.close()
+    again = Spool(folder)
+    again.open()
+    assert contents(again) == []
+    again.close()
+
+
+@pytest.mark.parametrize("cut", [1, 9, 33, 37])
+def test_a_torn_tail_costs_only_the_torn_record(folder: Path, cut: int) -> None:
+    spool = Spool(folder)
+    spool.open()
+    records = fill(spool, 5)
+    spool.close()
+    path = next(folder.glob("*.spool"))
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - cut)
+    again = Spool(folder)
+    again.open()
+    assert contents(again) == records[:4]
+    again.put(b"new")
+    assert contents(again) == [*records[:4], b"new"]
+    again.close()
+
+
+def test_a_lost_release_mark_means_twice_and_never_lost(spool: Spool, folder: Path) -> None:
+    records = fill(spool, 3)
+    spool.release(2)
+    spool.close()
+    (folder / "released").unlink()
+    again = Spool(folder)
+    again.open()
+    assert contents(again) == records
+    again.close()
+
+
+def test_a_release_mark_ahead_of_the_file_does_not_swallow_new_records(spool: Spool, folder: Path) -> None:
+    fill(spool, 3)
+    spool.release(3)
+    spool.close()
+    path = next(folder.glob("*.spool"))
+    with path.open("r+b") as file:
+        file.truncate(10)
+    again = Spool(folder)
+    again.open()
+    again.put(b"new")
+    assert contents(again) == [b"new"]
+    again.close()
+
+
+def test_damage_in_the_middle_is_named_and_not_skipped(spool: Spool, folder: Path) -> None:
+    fill(spool, 20)
+    spool.close()
+    first = min(folder.glob("*.spool"))
+    raw = bytearray(first.read_bytes())
+    raw[10] ^= 1
+    first.write_bytes(raw)
+    with pytest.raises(TransportError, match=f"{first.name} ends at record 0, must reach"):
+        Spool(folder).open()
+
+
+def test_a_full_queue_refuses_and_keeps_what_it_has(folder: Path) -> None:
+    spool = Spool(folder, queue_bytes=100)
+    assert spool.put(b"x" * 60)  # not opened: nothing drains the queue
+    assert not spool.put(b"y" * 60)
+    spool.open()
+    assert contents(spool) == [b"x" * 60]
+    assert spool.put(b"y" * 60)
+    spool.close()
+
+
+def test_a_full_backlog_refuses(folder: Path) -> None:
+    spool = Spool(folder, disk_bytes=100)
+    spool.open()
+    assert spool.put(b"x" * 60)
+    assert spool.wait_written(5.0)
+    assert not spool.put(b"y" * 60)
+    spool.close()
+
+
+def test_a_full_disk_is_said_and_survived(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(segment.os, "pwrite", full)
+        assert spool.put(b"kept")
+        assert wait_until(lambda: "No space left" in spool.error)
+    assert spool.read(0, 5.0) == b"kept"
+    assert wait_until(lambda: spool.error == "")
+
+
+def test_a_record_is_synced_without_being_asked(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(segment.os, "fsync", noted)
+    spool.put(b"x")
+    assert wait_until(lambda: synced, timeout_s=2.0)
+
+
+def test_one_folder_serves_one_process(spool: Spool, folder: Path) -> None:
+    with pytest.raises(TransportError, match="is in use by another actor"):
+        Spool(folder).open()
+
+
+def test_a_killed_process_loses_nothing_it_has_written(folder: Path) -> None:
+    script = (
+        "import sys, time; from pathlib import Path; from robot_stack.transport.spool import Spool\n"
+        f"s = Spool(Path({str(folder)!r})); s.open()\n"
+        "for i in range(50): s.put(b'%d' % i * 100)\n"
+        "assert s.wait_written(10); print('written', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"written\n"
+        child.send_signal(signal.SIGKILL)
+    spool = Spool(folder)
+    spool.open()
+    assert contents(spool) == [b"%d" % i * 100 for i in range(50)]
+    spool.close()
