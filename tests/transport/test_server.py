@@ -1,0 +1,244 @@
+"""The server as a raw stub sees it: what is refused, in which words, and what an ack means."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import grpc
+import pytest
+from fake_learner import SPEC, TASK, FakeLearner, make_header, make_step, wait_until
+
+from robot_stack.transport import bundle, push_stream
+from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.codec import encode_header, encode_step
+from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.security import open_channel
+from robot_stack.transport.server import LearnerServer
+from robot_stack.transport.wire import MAX_MESSAGE_BYTES, PROTOCOL_VERSION
+from robot_stack.types.errors import StoreError, TransportError
+from robot_stack.types.spec import CameraSpec, Spec
+
+Serve = Callable[..., LearnerServer]
+
+
+@pytest.fixture
+def backend() -> FakeLearner:
+    return FakeLearner()
+
+
+@pytest.fixture
+def stub(backend: FakeLearner, serve: Serve) -> Iterator[LearnerStub]:
+    with open_channel(serve(backend).address, None) as channel:
+        yield LearnerStub(channel)
+
+
+def hello(**changes: object) -> pb.HelloRequest:
+    fields = {
+        "protocol": PROTOCOL_VERSION, "actor_id": "a", "spec_digest": SPEC.digest, "spec_json": SPEC.to_json(),
+        "task": TASK, **changes,
+    }  # fmt: skip
+    return pb.HelloRequest(**fields)  # type: ignore[arg-type]
+
+
+def items(episode_id: str, count: int, run_id: str = "run-1") -> list[pb.PushRequest]:
+    """Header and `count` steps; the last one ends the episode."""
+    steps = [encode_step(make_step(episode_id, i, last=i == count - 1), SPEC) for i in range(count)]
+    header = pb.PushRequest(run_id=run_id, header=encode_header(make_header(episode_id)))
+    return [header, *(pb.PushRequest(run_id=run_id, step=step) for step in steps)]
+
+
+def refused(call: Callable[[], object], code: grpc.StatusCode) -> str:
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    assert caught.value.code() is code, caught.value.details()
+    return str(caught.value.details())
+
+
+def test_hello_answers_with_run_and_steps(stub: LearnerStub, backend: FakeLearner) -> None:
+    reply = stub.Hello(hello(), timeout=10)
+    assert (reply.protocol, reply.run_id, reply.accepted_steps) == (PROTOCOL_VERSION, "run-1", 0)
+    assert backend.actors == ["a"]
+
+
+def test_another_spec_is_refused_by_field_and_both_values(stub: LearnerStub, backend: FakeLearner) -> None:
+    other = Spec(
+        arms=SPEC.arms,
+        cameras=(CameraSpec(name="front", height_px=8, width_px=96), SPEC.cameras[1]),
+        proprio=SPEC.proprio,
+        rate_hz=20.0,
+    )
+    words = refused(
+        lambda: stub.Hello(hello(spec_digest=other.digest, spec_json=other.to_json()), timeout=10),
+        grpc.StatusCode.FAILED_PRECONDITION,
+    )
+    assert "spec.cameras[0].width_px is 96 on the actor, must be 12 as on the learner" in words
+    assert "spec.rate_hz is 20.0 on the actor, must be 10.0 as on the learner" in words
+    assert "height" not in words
+    assert backend.actors == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"protocol": 99}, f"protocol is 99 on the actor, must be {PROTOCOL_VERSION} as on the learner"),
+        ({"task": "nut"}, "task is 'nut' on the actor, must be 'peg' as on the learner"),
+        ({"run_id": "run-0"}, "run is 'run-0' on the actor, must be 'run-1' as on the learner"),
+        ({"spec_digest": "0" * 64}, f"spec digest is '{'0' * 64}' on the actor"),
+        ({"spec_digest": "0" * 64, "spec_json": "{"}, "spec is '{' on the actor, must be JSON"),
+    ],
+)
+def test_a_mismatch_is_refused_in_words(stub: LearnerStub, changes: dict[str, object], words: str) -> None:
+    said = refused(lambda: stub.Hello(hello(**changes), timeout=10), grpc.StatusCode.FAILED_PRECONDITION)
+    assert words in said
+
+
+class Stream:
+    """A recording stream one item at a time; acks are collected on a thread."""
+
+    def __init__(self, stub: LearnerStub) -> None:
+        self._requests: queue.SimpleQueue[pb.PushRequest | None] = queue.SimpleQueue()
+        self._acks: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._call = stub.PushSteps(iter(self._requests.get, None), timeout=30)
+        self._collector = threading.Thread(target=self._collect, daemon=True)
+        self._collector.start()
+
+    def send(self, *requests: pb.PushRequest) -> None:
+        for request in requests:
+            self._requests.put(request)
+
+    def ack(self, timeout_s: float = 10.0) -> int | None:
+        """Index of the next ack, None if there is none in time."""
+        try:
+            return self._acks.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        self._requests.put(None)
+        self._collector.join(10.0)
+
+    def _collect(self) -> None:
+        with contextlib.suppress(grpc.RpcError):  # the server of a test may stop first
+            for ack in self._call:
+                self._acks.put(ack.index)
+
+
+def test_an_ack_waits_for_the_disk(stub: LearnerStub, backend: FakeLearner) -> None:
+    backend.auto_flush = False
+    stream = Stream(stub)
+    stream.send(*items("e", 5))
+    assert stream.ack() == -1
+    assert wait_until(lambda: backend.appends == 5)
+    assert stream.ack(timeout_s=0.3) is None
+    backend.flush()
+    assert stream.ack() == 4
+    stream.close()
+
+
+def test_the_server_may_be_told_that_the_disk_got_further(
+    serve: Serve, backend: FakeLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push_stream, "POLL_S", 60.0)
+    backend.auto_flush = False
+    server = serve(backend)
+    with open_channel(server.address, None) as channel:
+        stream = Stream(LearnerStub(channel))
+        stream.send(*items("e", 2)[:2])
+        assert wait_until(lambda: backend.appends == 1)
+        backend.flush()
+
+        def told() -> bool:
+            server.durable_advanced()
+            return stream.ack(timeout_s=0.1) == 0
+
+        assert wait_until(told)
+        server.stop(grace_s=0.0)
+
+
+def test_steps_sent_again_one_by_one_are_each_acked(stub: LearnerStub, backend: FakeLearner) -> None:
+    list(stub.PushSteps(iter(items("e", 5)), timeout=30))
+    stream = Stream(stub)
+    for expected, item in enumerate(items("e", 5), start=-1):
+        stream.send(item)
+        assert stream.ack() == expected
+    stream.close()
+    assert backend.durable("e") == 4
+
+
+def test_the_same_items_twice_are_stored_once_and_acked_again(stub: LearnerStub, backend: FakeLearner) -> None:
+    for _ in range(2):
+        acks = list(stub.PushSteps(iter(items("e", 5)), timeout=30))
+        assert (acks[0].index, acks[-1].index) == (-1, 4)
+    assert [step.index for step in backend.disk["e"]] == [0, 1, 2, 3, 4]
+    assert len(backend.headers) == 1
+
+
+def test_a_wrong_step_ends_the_stream_in_words_and_keeps_those_before(stub: LearnerStub, backend: FakeLearner) -> None:
+    requests = items("e", 5)
+    requests[4].step.observation.proprio = b"\x00" * 12
+    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
+    assert "proprio is float32 (3,), must be float32 (8,)" in words
+    assert [step.index for step in backend.memory["e"]] == [0, 1, 2]
+
+
+def test_a_step_of_another_run_is_refused(stub: LearnerStub, backend: FakeLearner) -> None:
+    requests = items("e", 2, run_id="run-0")
+    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.FAILED_PRECONDITION)
+    assert "run is 'run-0' on the actor, must be 'run-1'" in words
+    assert backend.memory == {}
+
+
+def test_an_episode_of_another_task_is_refused(stub: LearnerStub) -> None:
+    requests = [pb.PushRequest(run_id="run-1", header=encode_header(make_header("e", task="nut")))]
+    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
+    assert "task of e is 'nut', must be 'peg'" in words
+
+
+def test_an_empty_item_is_refused(stub: LearnerStub) -> None:
+    requests = [pb.PushRequest(run_id="run-1")]
+    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
+    assert "item is missing" in words
+
+
+def test_a_disk_that_refuses_is_worth_another_try(stub: LearnerStub, backend: FakeLearner) -> None:
+    backend.fail_next = StoreError("disk is full")
+    words = refused(lambda: list(stub.PushSteps(iter(items("e", 2)), timeout=30)), grpc.StatusCode.UNAVAILABLE)
+    assert words == "disk is full"
+
+
+def test_an_oversize_message_is_refused_with_the_limit(serve: Serve, backend: FakeLearner) -> None:
+    big = pb.Label(episode_id="e", verdict="success", source="model", note="x" * (MAX_MESSAGE_BYTES + 1))
+    options = [("grpc.max_send_message_length", -1)]
+    with grpc.insecure_channel(serve(backend).address, options=options) as channel:
+        stub = LearnerStub(channel)
+        words = refused(lambda: stub.Label(big, timeout=30), grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert str(MAX_MESSAGE_BYTES) in words
+    assert backend.label_calls == 0
+
+
+def test_a_port_in_use_is_named(serve: Serve, backend: FakeLearner) -> None:
+    address = serve(backend).address
+    with pytest.raises(TransportError, match=f"port {address.rpartition(':')[2]} of .* is in use"):
+        LearnerServer(backend, address).start()
+
+
+def test_port_0_becomes_a_real_one(serve: Serve, backend: FakeLearner) -> None:
+    first, second = serve(backend), serve(backend)
+    assert 0 not in {int(s.address.rpartition(":")[2]) for s in (first, second)}
+    assert first.address != second.address
+
+
+def test_stop_does_not_wait_for_open_watches(serve: Serve, backend: FakeLearner) -> None:
+    server = serve(backend)
+    backend.publish(bundle.seal(version=1, tensors={}, metadata={bundle.SPEC_DIGEST: SPEC.digest}))
+    with open_channel(server.address, None) as channel:
+        watch = LearnerStub(channel).WatchParams(pb.WatchParamsRequest(), timeout=60)
+        assert next(watch).version == 1
+        start = time.monotonic()
+        server.stop(grace_s=8.0)
+        assert time.monotonic() - start < 6.0
+        assert list(watch) == []
