@@ -1,0 +1,58 @@
+"""Which sent records are on the learner's disk. Acks come per episode; the spool is released in order."""
+
+from __future__ import annotations
+
+import threading
+
+LABEL = -2
+"""Index under which a label waits; it is confirmed by position."""
+
+
+class AckWindow:
+    """The records in flight on one connection, at most `limit`."""
+
+    def __init__(self, first: int, limit: int = 1024) -> None:
+        self._released = first
+        self._limit = limit
+        self._flying: dict[int, tuple[str, int]] = {}
+        self._landed: set[int] = set()
+        self._changed = threading.Condition()
+
+    @property
+    def released(self) -> int:
+        """Position below which everything is on the learner's disk."""
+        return self._released
+
+    def wait_room(self, timeout_s: float) -> bool:
+        """True once fewer than `limit` records are in flight."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._flying) < self._limit, timeout_s)
+
+    def sent(self, position: int, episode_id: str, index: int) -> None:
+        """A record is on its way; index -1 is the header of the episode."""
+        with self._changed:
+            self._flying[position] = (episode_id, index)
+
+    def acked(self, episode_id: str, index: int) -> None:
+        """The header and all steps of the episode up to `index` are on disk."""
+        with self._changed:
+            self._land([p for p, (e, i) in self._flying.items() if e == episode_id and LABEL < i <= index])
+
+    def confirmed(self, position: int) -> None:
+        """One record is on disk."""
+        with self._changed:
+            self._land([position])
+
+    def wait_released(self, position: int, timeout_s: float) -> bool:
+        """True once everything below `position` is on disk."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._released >= position, timeout_s)
+
+    def _land(self, positions: list[int]) -> None:
+        for position in positions:
+            self._flying.pop(position, None)
+            self._landed.add(position)
+        while self._released in self._landed:
+            self._landed.remove(self._released)
+            self._released += 1
+        self._changed.notify_all()

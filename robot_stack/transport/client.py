@@ -1,0 +1,263 @@
+"""The actor's side of the link: steps out, parameters and scores in. No method of the control loop waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.calls import learner_status
+from robot_stack.transport.codec import encode_header, encode_label, encode_step
+from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
+from robot_stack.transport.link import Link
+from robot_stack.transport.security import Security, require_loopback
+from robot_stack.transport.spool import Spool
+from robot_stack.transport.wire import PROTOCOL_VERSION
+from robot_stack.types.errors import SpecError, TransportError
+from robot_stack.types.event import Label
+from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeHeader, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkCounters:
+    """What went over the link since `connect`.
+
+    Attributes:
+        spooled: Records (headers, steps, labels) to deliver, with those an earlier process left.
+        acked: Of them, on the learner's disk.
+        not_spooled: Records refused because memory or disk of this machine was full.
+        reconnects: Connections after the first.
+        params_version: Newest good version, 0 for none.
+        params_refused: Bad bundles.
+        labels_refused: Labels the learner did not take.
+    """
+
+    spooled: int
+    acked: int
+    not_spooled: int
+    reconnects: int
+    params_version: int
+    params_refused: int
+    labels_refused: int
+
+
+class LearnerClient:
+    """StepSink, ParamsSource and ScoreSource over gRPC.
+
+    Args:
+        address: Of the learner, host:port. It may come up later, restart or go away.
+        spec: Of this cell.
+        task: Task name.
+        actor_id: Name of this actor process.
+        spool_dir: Where steps wait until they are on the learner's disk; its own for each actor.
+        security: Needed beyond loopback.
+        run_id: Only this run will do; empty: the run the spool holds steps of, or any.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        spec: Spec,
+        task: str,
+        actor_id: str,
+        spool_dir: Path,
+        security: Security | None = None,
+        run_id: str = "",
+        spool: Spool | None = None,
+    ) -> None:
+        if security is None:
+            require_loopback(address)
+        self._address, self._spec, self._task, self._actor_id = address, spec, task, actor_id
+        self._security = security
+        self._run_id = run_id
+        self._spool = spool if spool is not None else Spool(spool_dir)
+        self._binding = spool_dir / "binding.json"
+        self._params = ParamsInbox(spec.digest)
+        self._scores = ScoreInbox()
+        self._link = Link(
+            address, security, hello=self._hello, linked=self._linked,
+            spool=self._spool, params=self._params, scores=self._scores,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+        self._expected: tuple[str, int] = ("", 0)
+        self._not_spooled = 0
+        self._first = 0
+        self.accepted_steps = 0
+        """Steps of the run on the learner's disk at the last connection."""
+
+    def connect(self) -> None:
+        """Open the spool and connect in the background; returns at once, also without a learner.
+
+        Raises:
+            TransportError: If the spool is in use, or holds steps of another spec or run.
+        """
+        self._spool.open()
+        self._first = self._spool.released
+        try:
+            self._bind()
+        except TransportError:
+            self._spool.close()
+            raise
+        self._link.start()
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """Announce an episode.
+
+        Raises:
+            SpecError: If the header is not well-formed.
+            TransportError: If there is no room to spool it.
+        """
+        with self._lock:
+            self._put(pb.SpoolRecord(header=encode_header(header)), f"header of {header.episode_id}")
+            self._expected = (header.episode_id, 0)
+
+    def push(self, step: Step) -> None:
+        """Copy and queue one step; never waits for network or disk.
+
+        Raises:
+            SpecError: If the step does not fit the spec, or is not the next one of the episode begun last.
+            TransportError: If there is no room to spool it; the rest of the episode is then refused too.
+        """
+        with self._lock:
+            if (step.episode_id, step.index) != self._expected:
+                raise SpecError(
+                    f"step is {step.episode_id}/{step.index}, must be {self._expected[0]}/{self._expected[1]}, "
+                    "the next of the episode begun last"
+                )
+            record = pb.SpoolRecord(step=encode_step(step, self._spec))
+            self._put(record, f"step {step.episode_id}/{step.index}")
+            self._expected = (step.episode_id, step.index + 1)
+
+    def label(self, label: Label) -> None:
+        """Queue a verdict; it arrives after everything queued before it.
+
+        Raises:
+            SpecError: If the label is not well-formed.
+            TransportError: If there is no room to spool it.
+        """
+        with self._lock:
+            self._put(pb.SpoolRecord(label=encode_label(label)), f"label of {label.episode_id}")
+
+    def latest(self) -> Params | None:
+        """Newest good parameters, each version once, or None."""
+        return self._params.take()
+
+    def newest(self, episode_id: str) -> LiveScore | None:
+        """Newest score of that episode, or None."""
+        return self._scores.newest(episode_id)
+
+    @property
+    def link(self) -> bool:
+        """True while connected."""
+        return self._link.up
+
+    @property
+    def refusal(self) -> str:
+        """Why the learner will not have this actor, or "". Final: a person must act; steps stay in the spool."""
+        return self._link.refusal
+
+    @property
+    def last_error(self) -> str:
+        """What went wrong last, or ""."""
+        return self._spool.error or self._params.refusal or self._link.last_error
+
+    @property
+    def run_id(self) -> str:
+        """The learner's run, "" until known."""
+        return self._run_id
+
+    @property
+    def counters(self) -> LinkCounters:
+        """Counts now."""
+        return LinkCounters(
+            spooled=self._spool.end - self._first,
+            acked=self._spool.released - self._first,
+            not_spooled=self._not_spooled,
+            reconnects=max(self._link.connections - 1, 0),
+            params_version=self._params.version,
+            params_refused=self._params.refused,
+            labels_refused=self._link.labels_refused,
+        )
+
+    def status(self, timeout_s: float = 2.0) -> LearnerStatus:
+        """Ask the learner what it does. Waits: not for the control loop.
+
+        Raises:
+            TransportError: If it does not answer in time.
+        """
+        return learner_status(self._address, security=self._security, timeout_s=timeout_s)
+
+    def wait_acked(self, timeout_s: float) -> bool:
+        """True once all that was handed over is on the learner's disk; False at once after a refusal."""
+
+        def settled() -> bool:
+            return self._spool.released >= self._spool.end or bool(self.refusal)
+
+        with self._link.acks:
+            self._link.acks.wait_for(settled, timeout_s)
+        return self._spool.released >= self._spool.end
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """Deliver what is left for at most `timeout_s`, then stop; what remains stays in the spool.
+
+        Returns:
+            True if nothing remains.
+        """
+        delivered = self.wait_acked(timeout_s)
+        self._link.stop(timeout_s=5.0)
+        self._spool.close()
+        return delivered
+
+    def _put(self, record: pb.SpoolRecord, what: str) -> None:
+        if not self._spool.put(record.SerializeToString()):
+            self._not_spooled += 1
+            raise TransportError(
+                f"{what} is not recorded: {self._spool.error or 'the spool is full'}; "
+                "start the learner or free some space, and begin a new episode"
+            )
+
+    def _hello(self) -> pb.HelloRequest:
+        return pb.HelloRequest(
+            protocol=PROTOCOL_VERSION,
+            actor_id=self._actor_id,
+            spec_digest=self._spec.digest,
+            spec_json=self._spec.to_json(),
+            task=self._task,
+            run_id=self._run_id,
+        )
+
+    def _linked(self, reply: pb.HelloReply) -> None:
+        self.accepted_steps = reply.accepted_steps
+        if self._run_id != reply.run_id:
+            self._run_id = reply.run_id
+            self._write_binding()
+
+    def _bind(self) -> None:
+        """A spool with steps in it belongs to one spec and one run."""
+        pending = self._spool.end - self._spool.released
+        if pending and self._binding.exists():
+            bound = json.loads(self._binding.read_text())
+            wanted = {"spec": self._spec.digest, "run": self._run_id or bound["run"]}
+            for name, value in wanted.items():
+                if bound[name] and bound[name] != value:
+                    raise TransportError(
+                        f"{name} is {value}, must be {bound[name]}, of which {pending} records are in "
+                        f"{self._spool.folder}; deliver them first, or move the folder away"
+                    )
+            self._run_id = wanted["run"]
+        self._write_binding()
+
+    def _write_binding(self) -> None:
+        draft = self._binding.with_suffix(".tmp")
+        with draft.open("w") as file:
+            json.dump({"spec": self._spec.digest, "run": self._run_id}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._binding)

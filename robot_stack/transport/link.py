@@ -1,0 +1,257 @@
+"""The actor's connection to its learner: threads that connect, send, listen, and start over.
+
+One connection is a Hello, a recording stream that begins at the first record not acked, two watches and the
+labels. Whatever breaks, all of it is dropped and built again after a pause; a refusal ends it for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.ack_window import LABEL, AckWindow
+from robot_stack.transport.calls import error_words
+from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
+from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.security import Security, open_channel
+from robot_stack.transport.spool import Spool
+from robot_stack.types.errors import StoreError
+
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 2.0
+CALL_TIMEOUT_S = 5.0
+POLL_S = 0.1
+
+_FATAL = (
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNIMPLEMENTED,
+)
+
+log = logging.getLogger(__name__)
+
+
+class _Connection:
+    """What lives as long as one connection."""
+
+    def __init__(self, stub: LearnerStub, run_id: str, window: AckWindow) -> None:
+        self.stub = stub
+        self.run_id = run_id
+        self.window = window
+        self.labels: queue.SimpleQueue[tuple[int, pb.Label]] = queue.SimpleQueue()
+        self.over = threading.Event()
+
+
+class Link:
+    """Runs from `start` to `stop` or to a refusal.
+
+    Args:
+        address: Of the learner, host:port.
+        security: None on loopback.
+        hello: What to introduce this actor with; asked anew for each connection.
+        linked: Told the reply.
+        spool: Records to send, SpoolRecord messages.
+        params, scores: Where to put what comes.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        security: Security | None,
+        *,
+        hello: Callable[[], pb.HelloRequest],
+        linked: Callable[[pb.HelloReply], None],
+        spool: Spool,
+        params: ParamsInbox,
+        scores: ScoreInbox,
+    ) -> None:
+        self.up = False
+        self.refusal = ""
+        self.last_error = ""
+        self.connections = 0
+        self.labels_refused = 0
+        self.acks = threading.Condition()
+        """Notified when the spool was released further."""
+        self._address, self._security = address, security
+        self._hello, self._linked = hello, linked
+        self._spool, self._params, self._scores = spool, params, scores
+        self._stop = threading.Event()
+        self._push: grpc.Call | None = None
+        self._rng = random.Random(address)
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Connect in the background, as often as it takes."""
+        self._thread = threading.Thread(target=self._run, name="learner-link", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Drop the connection."""
+        self._stop.set()
+        push = self._push
+        if push is not None:
+            push.cancel()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        pause_s = MIN_BACKOFF_S
+        while not self._stop.is_set():
+            before = self.connections
+            try:
+                self._connect()
+            except grpc.RpcError as error:
+                self._note(error)
+            except OSError as error:
+                self.last_error = f"spool {self._spool.folder} is not writable ({error}), must be; free some space"
+            if self.refusal:
+                with self.acks:
+                    self.acks.notify_all()
+                return
+            pause_s = MIN_BACKOFF_S if self.connections > before else min(2 * pause_s, MAX_BACKOFF_S)
+            self._stop.wait(pause_s * self._rng.uniform(0.5, 1.0))
+
+    def _note(self, error: grpc.RpcError) -> None:
+        if self._stop.is_set():
+            return
+        self.last_error = error_words(error, self._address)
+        if error.code() in _FATAL:
+            self.refusal = self.last_error
+            log.error("learner refused: %s", self.refusal)
+        else:
+            log.warning("learner link lost: %s", self.last_error)
+
+    def _connect(self) -> None:
+        """One connection from Hello to its end, which is always an RpcError or `stop`."""
+        with open_channel(self._address, self._security) as channel:
+            stub = LearnerStub(channel)
+            reply = stub.Hello(self._hello(), timeout=CALL_TIMEOUT_S)
+            self._linked(reply)
+            connection = _Connection(stub, reply.run_id, AckWindow(self._spool.released))
+            push = stub.PushSteps(self._outgoing(connection))
+            self._push = push
+            jobs = (self._watch_params, self._watch_scores, self._send_labels)
+            threads = [threading.Thread(target=job, args=(connection,), daemon=True) for job in jobs]
+            for thread in threads:
+                thread.start()
+            self.connections += 1
+            self.up = True
+            try:
+                if not self._stop.is_set():
+                    self._take_acks(push, connection.window)
+            finally:
+                self.up = False
+                self._push = None
+                connection.over.set()
+                channel.close()  # ends the watches, so that their threads can be joined
+                for thread in threads:
+                    thread.join(CALL_TIMEOUT_S)
+
+    def _take_acks(self, push: Any, window: AckWindow) -> None:
+        for ack in push:
+            window.acked(ack.episode_id, ack.index)
+            self._release(window)
+
+    def _release(self, window: AckWindow) -> None:
+        self._spool.release(window.released)
+        with self.acks:
+            self.acks.notify_all()
+
+    def _outgoing(self, connection: _Connection) -> Iterator[pb.PushRequest]:
+        """Records in order, from the first one not acked. Runs on a thread of gRPC."""
+        position = connection.window.released
+        while not connection.over.is_set():
+            if not connection.window.wait_room(POLL_S):
+                continue
+            try:
+                raw = self._spool.read(position, POLL_S)
+            except (StoreError, OSError) as error:
+                self.refusal = str(error)
+                return
+            if raw is None:
+                continue
+            record = pb.SpoolRecord.FromString(raw)
+            kind = record.WhichOneof("item")
+            if kind == "label":
+                connection.window.sent(position, record.label.episode_id, LABEL)
+                connection.labels.put((position, record.label))
+            elif kind == "header":
+                connection.window.sent(position, record.header.episode_id, -1)
+                yield pb.PushRequest(run_id=connection.run_id, header=record.header)
+            else:
+                connection.window.sent(position, record.step.episode_id, record.step.index)
+                yield pb.PushRequest(run_id=connection.run_id, step=record.step)
+            position += 1
+
+    def _send_labels(self, connection: _Connection) -> None:
+        """Each label once everything spooled before it is on the learner's disk."""
+        while not connection.over.is_set():
+            try:
+                position, label = connection.labels.get(timeout=POLL_S)
+            except queue.Empty:
+                continue
+            while not connection.over.is_set() and not connection.window.wait_released(position, POLL_S):
+                pass
+            while not connection.over.is_set() and not self._delivered(connection, label):
+                connection.over.wait(MIN_BACKOFF_S)
+            if not connection.over.is_set():
+                connection.window.confirmed(position)
+                self._release(connection.window)
+
+    def _delivered(self, connection: _Connection, label: pb.Label) -> bool:
+        try:
+            connection.stub.Label(label, timeout=CALL_TIMEOUT_S)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
+                return False
+            self.labels_refused += 1
+            self.last_error = error_words(error, self._address)
+            log.error("label of %s refused: %s", label.episode_id, self.last_error)
+        except ValueError:  # what gRPC raises on a channel closed meanwhile
+            return False
+        return True
+
+    def _watch_params(self, connection: _Connection) -> None:
+        def failed(error: grpc.RpcError) -> None:
+            if error.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.FAILED_PRECONDITION):
+                self._params.refuse(error_words(error, self._address))
+
+        def watch() -> Any:
+            return connection.stub.WatchParams(pb.WatchParamsRequest(version=self._params.version))
+
+        _listen(connection, watch, self._params.offer, failed)
+
+    def _watch_scores(self, connection: _Connection) -> None:
+        def failed(error: grpc.RpcError) -> None:
+            log.debug("scores: %s", error_words(error, self._address))
+
+        def watch() -> Any:
+            return connection.stub.WatchScores(pb.WatchScoresRequest())
+
+        _listen(connection, watch, self._scores.offer, failed)
+
+
+def _listen(
+    connection: _Connection,
+    watch: Callable[[], Any],
+    offer: Callable[[Any], None],
+    failed: Callable[[grpc.RpcError], None],
+) -> None:
+    """Feed a server stream to `offer`; one that fails alone is opened again and leaves the recording be."""
+    while not connection.over.is_set():
+        try:
+            for message in watch():
+                offer(message)
+        except grpc.RpcError as error:
+            failed(error)
+        except ValueError:  # what gRPC raises on a channel closed meanwhile
+            return
+        connection.over.wait(MAX_BACKOFF_S)
