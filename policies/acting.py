@@ -61,6 +61,7 @@ class ActingPolicy:
         encoder = StateEncoder(sizes.slices, sizes.proprio_mean, sizes.proprio_std, head=head, proprio_head=head)
         self._actor = GaussianActor(encoder, sizes.actions, hidden=hidden).requires_grad_(False)
         self.version = 0
+        self.age_s = 0.0
         self.load(params)
 
     def load(self, params: Params) -> None:

@@ -93,7 +93,7 @@ class GaussianActor(nn.Module):
     """Tanh-squashed diagonal Gaussian (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
 
     def __init__(
-        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int], std_min: float = 0.02, std_max: float = 0.4
+        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int], std_min: float = 0.02, std_max: float = 0.15
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -103,7 +103,7 @@ class GaussianActor(nn.Module):
         nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
         nn.init.zeros_(self.mean.bias)
         nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
-        nn.init.constant_(self.log_std.bias, -1.8)
+        nn.init.constant_(self.log_std.bias, -2.3)
         self.register_buffer("log_std_range", torch.tensor([math.log(std_min), math.log(std_max)]))
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:

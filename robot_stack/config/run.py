@@ -18,6 +18,15 @@ class Choice(Section):
     """Its settings, checked by the part itself."""
 
 
+class EnoughConfig(Section):
+    """When practice may end early."""
+
+    episodes: Annotated[int, Field(ge=1, le=10_000)] = 40
+    """Newest online episodes that are looked at."""
+    success: Annotated[float, Field(gt=0, le=1)] = 0.975
+    """Share of them that must have succeeded without a person."""
+
+
 class TrainingConfig(Section):
     """How much, and when it is enough."""
 
@@ -29,6 +38,8 @@ class TrainingConfig(Section):
     """Practice ends after this much robot time."""
     eval_episodes: Annotated[int, Field(ge=1, le=10_000)]
     """Episodes of an evaluation."""
+    enough: EnoughConfig = EnoughConfig()
+    """Practice ends early once the policy succeeds by itself."""
     max_params_age_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
     """The actor stops practising on parameters older than this."""
 

@@ -192,6 +192,8 @@ class ControlLoop:
             if event in events:
                 episode.operator = verdict
                 return end
+        if episode.header.kind is EpisodeKind.EVAL and self._cell.truth():
+            return EndReason.SUCCESS  # evaluation is the one place where the simulator's word ends an episode
         if episode.scores is not None:
             live = episode.scores.newest(episode.header.episode_id)
             if live is not None and live.declared:
@@ -206,7 +208,7 @@ class ControlLoop:
         started = time.perf_counter()
         action = policy.act(observation, deterministic=episode.deterministic)
         episode.ticks.act_s.append(time.perf_counter() - started)
-        episode.params_age_s = getattr(policy, "age_s", 0.0)
+        episode.params_age_s = policy.age_s
         episode.ticks.params_age_s.append(episode.params_age_s)
         limit = self._limits.max_params_age_s
         if not np.isfinite(action).all() or (limit is not None and episode.params_age_s > limit):

@@ -143,6 +143,9 @@ class Policy(Protocol):
     """Acts. Stateless between ticks except for its own random generator."""
 
     version: int
+    """Of the parameters in use."""
+    age_s: float
+    """Seconds since they arrived; 0 for fixed ones."""
 
     def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
         """Action float32 (A,) in [-1, 1]."""

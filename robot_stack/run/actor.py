@@ -1,0 +1,131 @@
+"""The actor's job: demonstrations while the learner collects them, then practice, until the learner says done.
+
+Knows nothing of ROS: `cell` is a cell over DDS or one in this process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.run.live_policy import LivePolicy
+from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.seeds import reset_seed
+from robot_stack.transport.client import LearnerClient
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import RobotError, TransportError
+from robot_stack.types.interfaces import Cell, Clock
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind
+
+RETRY_S = 1.0
+
+
+class Actor:
+    """Runs episodes on one cell.
+
+    Args:
+        resolved: The run.
+        folder: Where its counter and metrics are kept.
+        cell: What is sensed and moved.
+        clock: Of the control loop.
+        client: Link to the learner, connected.
+        actor_id: Unique among the actors of a run.
+    """
+
+    def __init__(
+        self, resolved: ResolvedRun, folder: Path, cell: Cell, clock: Clock, client: LearnerClient, actor_id: str
+    ) -> None:
+        self._resolved = resolved
+        self._spec = resolved.spec()
+        self._cell = cell
+        self._client = client
+        self._id = actor_id
+        self._counter = folder / f"{actor_id}.next"
+        self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
+        self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
+        limits = LoopLimits(
+            episode_steps=resolved.task.episode_steps, max_params_age_s=resolved.run.training.max_params_age_s
+        )
+        self._loop = ControlLoop(cell, self._spec, clock, limits)
+
+    def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
+        """Until the learner is done or `stop`; returns why it left."""
+        while not stop.is_set():
+            if self._client.refusal:
+                return self._client.refusal
+            phase = self._phase()
+            if phase == "done":
+                return ""
+            if self._cell.mode() is Mode.STOP or phase not in ("collecting_demos", "training"):
+                stop.wait(0.3)
+                continue
+            kind = EpisodeKind.DEMO if phase == "collecting_demos" else EpisodeKind.ONLINE
+            if kind is EpisodeKind.ONLINE and not self._policy.refresh():
+                stop.wait(0.3)
+                continue
+            try:
+                outcome = self._episode(kind)
+            except (RobotError, TransportError) as error:
+                say(f"episode not run: {error}")
+                self._metrics.log("fault", reason=str(error))
+                stop.wait(RETRY_S)
+                continue
+            self._log(outcome)
+            if kind is EpisodeKind.DEMO:
+                self._client.wait_acked(1.0)  # so that the count of demonstrations is current
+        return "stopped"
+
+    def _phase(self) -> str:
+        """What the learner does; while it cannot be reached, practice goes on with the parameters at hand."""
+        try:
+            return self._client.status(timeout_s=1.0).phase
+        except TransportError:
+            return "training" if self._policy.version else "away"
+
+    def _episode(self, kind: EpisodeKind) -> EpisodeOutcome:
+        number = self._next_number()
+        header = EpisodeHeader(
+            episode_id=episode_id(number, kind, self._id),
+            kind=kind,
+            task=self._resolved.task.name,
+            actor=self._id,
+            started_unix_s=time.time(),
+            seed=reset_seed(self._resolved.run.seed, kind, number),
+        )
+        policy = None if kind is EpisodeKind.DEMO else self._policy
+        return self._loop.run_episode(header, policy, self._client, scores=self._client)
+
+    def _next_number(self) -> int:
+        """Counts up across restarts of this actor, whether or not the learner can be reached."""
+        number = int(self._counter.read_text()) if self._counter.exists() else 0
+        draft = self._counter.with_suffix(".tmp")
+        draft.write_text(str(number + 1))
+        draft.replace(self._counter)
+        return number
+
+    def _log(self, outcome: EpisodeOutcome) -> None:
+        ticks = outcome.ticks
+        counters = self._client.counters
+        self._metrics.log(
+            "control",
+            episode_id=outcome.header.episode_id,
+            episode_kind=outcome.header.kind.value,
+            end=outcome.end.value,
+            steps=outcome.steps,
+            jitter_ms=np.round(1e3 * np.array(ticks.jitter_s), 2),
+            age_ms=np.round(1e3 * np.array(ticks.age_s), 2),
+            skew_ms_max=1e3 * max(ticks.skew_s, default=0.0),
+            act_ms=np.round(1e3 * np.array(ticks.act_s), 2),
+            params_age_s=np.round(np.array(ticks.params_age_s), 2),
+            blind_ticks=ticks.blind_ticks,
+            holds=ticks.holds,
+            hold_reasons=ticks.hold_reasons,
+            link=self._client.link,
+            spooled=counters.spooled - counters.acked,
+        )

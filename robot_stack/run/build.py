@@ -1,0 +1,62 @@
+"""Builds the parts of a simulated cell from a resolved run; nodes and the in-process cell use the same builders."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.safety import SafetyFilter
+from robot_stack.run.local_cell import LocalCell
+from sim.cell import find_task, make_world
+from sim.controller import Impedance
+from sim.operator import OperatorConfig, ScriptedOperator
+from sim.world import World
+
+
+def build_world(resolved: ResolvedRun) -> World:
+    """The simulated arm and task."""
+    return make_world(
+        arm=resolved.robot.name,
+        task=resolved.task.name,
+        config=resolved.section("task.sim", find_task(resolved.task.name).config),
+        impedance=Impedance(**resolved.robot.impedance.model_dump()),
+    )
+
+
+def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
+    """The scripted person of a cell whose teleop device is `scripted`."""
+    scale = ActionSpace(resolved.spec()).full_scale(resolved.robot.name)
+    operator = resolved.teleop.operator
+    config = OperatorConfig() if operator is None else OperatorConfig(**operator.model_dump())
+    return ScriptedOperator(
+        config, np.random.default_rng(seed), linear_m_s=float(scale[0]), angular_rad_s=float(scale[5])
+    )
+
+
+def build_safety(resolved: ResolvedRun) -> SafetyFilter:
+    """The safety filter of a cell's arm."""
+    settings = resolved.safety.model_dump(exclude={"rate_hz"})
+    workspace = resolved.cell.workspace
+    limits = SafetyLimits(
+        **settings,
+        box_min_m=np.array(workspace.min_m, dtype=np.float64),
+        box_max_m=np.array(workspace.max_m, dtype=np.float64),
+    )
+    scale = ActionSpace(resolved.spec()).full_scale(resolved.robot.name)
+    share = np.array([resolved.teleop.scale.linear] * 3 + [resolved.teleop.scale.angular] * 3)
+    return SafetyFilter(
+        limits,
+        resolved.robot.name,
+        teleop_scale=scale * share,
+        release_s=resolved.teleop.release_s,
+        blend_s=resolved.teleop.blend_s,
+    )
+
+
+def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
+    """The whole cell in this process."""
+    return LocalCell(
+        resolved.spec(), build_world(resolved), build_safety(resolved), build_operator(resolved, seed)
+    )

@@ -1,0 +1,13 @@
+"""Seeds of resets. Held-out resets never appear in practice, and are the same for every policy that is compared."""
+
+from __future__ import annotations
+
+from robot_stack.types.transition import EpisodeKind
+
+_OFFSETS = {EpisodeKind.DEMO: 0, EpisodeKind.ONLINE: 1 << 20, EpisodeKind.EVAL: 1 << 30}
+
+
+def reset_seed(run_seed: int, kind: EpisodeKind, number: int) -> int:
+    """Seed of reset `number`; evaluation does not depend on the run's seed."""
+    base = 0 if kind is EpisodeKind.EVAL else (run_seed % 256) << 21
+    return _OFFSETS[kind] + base + number

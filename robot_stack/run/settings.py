@@ -1,0 +1,43 @@
+"""Settings of a run's learning side, checked by their owners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from policies.registry import find_algorithm
+from reward_models.progress.config import ProgressConfig
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.types.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningSettings:
+    """Algorithm and reward of a run.
+
+    Attributes:
+        algorithm: Name in the registry.
+        config: The algorithm's settings, a model of its own.
+        reward: Settings of the progress model.
+    """
+
+    algorithm: str
+    config: Any
+    reward: ProgressConfig
+
+
+def learning_settings(resolved: ResolvedRun) -> LearningSettings:
+    """Check the free sections of a run against the parts they name.
+
+    Raises:
+        ConfigError: If a name is unknown or a setting does not fit.
+    """
+    name = resolved.run.algorithm.name
+    config: BaseModel = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    if resolved.run.reward.name != "progress":
+        raise ConfigError(f"run.reward.name is {resolved.run.reward.name!r}, must be one of ['progress']")
+    return LearningSettings(
+        algorithm=name, config=config, reward=resolved.section("run.reward.settings", ProgressConfig)
+    )

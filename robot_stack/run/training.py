@@ -1,0 +1,391 @@
+"""The learner's job from the first demonstration to the last update.
+
+Phases: collecting_demos -> fitting -> training -> done. The update loop runs in the main thread and waits for
+nobody; ingest and scoring have a thread of their own, and so does each refit of the reward model.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from policies.acting import actor_metadata, pack_tensors
+from policies.encoders.embedded import EmbeddedConfig
+from policies.learner import TensorBatch
+from policies.registry import find_algorithm
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.replay import Replay
+from robot_stack.replay.rewards import RewardRule
+from robot_stack.run import fitting
+from robot_stack.run.backend import Backend, ParamsBoard
+from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.run.governor import Governor
+from robot_stack.run.ingest import Ingest
+from robot_stack.run.ledger import Ledger
+from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.refit import Refitter
+from robot_stack.run.scoring import Scorer
+from robot_stack.run.settings import learning_settings
+from robot_stack.run.success import SuccessRule
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.bundle import SPEC_DIGEST, seal
+from robot_stack.transport.server import LearnerServer
+from robot_stack.types.params import Params
+from robot_stack.types.transition import EpisodeKind
+
+PUBLISH_EVERY = 50
+LOG_EVERY = 200
+CHECKPOINT_S = 20.0
+
+
+class Training:
+    """One run in its folder; everything it needs to go on after a kill is there."""
+
+    def __init__(self, resolved: ResolvedRun, folder: Path, *, wandb_mode: str = "disabled") -> None:
+        torch.set_num_threads(1)
+        self.folder = folder
+        self._resolved = resolved
+        self._spec = resolved.spec()
+        self._settings = learning_settings(resolved)
+        self._seed = resolved.run.seed
+        self._metrics = MetricsLog(
+            folder / "metrics.jsonl", wandb_mode=wandb_mode, run_name=folder.name, config={"run": resolved.to_yaml()}
+        )
+        self._store = EpisodeStore(folder / "store", self._spec, resolved.task.name)
+        self._ledger = Ledger(self._spec.rate_hz)
+        self._scorer = Scorer(lambda: SuccessRule(resolved.task.success, self._spec))
+        self._board = ParamsBoard()
+        self._checkpoints = CheckpointFolder(folder / "checkpoints")
+        self._phase, self._message = "collecting_demos", ""
+        self._rate = 0.0
+        self._params_version = 0
+        self._logged: set[str] = set()
+        self.finished_s = float("inf")
+        self._learner: Any = None
+        self._ingest: Ingest | None = None
+        self._refitter: Refitter | None = None
+        self._backend: Backend | None = None
+        self._server: LearnerServer | None = None
+        self._quit = threading.Event()
+
+    # ------------------------------------------------------------------------------------------------ life cycle
+    def serve(self, address: str) -> str:
+        """Open the store and listen; returns host:port.
+
+        Raises:
+            StoreError, TransportError: If the folder is in use or of another run, or the port is taken.
+        """
+        self._store.open()
+        for name, reason in self._store.quarantined.items():
+            self._metrics.log("quarantine", episode_id=name, reason=reason)
+        self._backend = Backend(
+            spec=self._spec,
+            task=self._resolved.task.name,
+            run_id=self.folder.name,
+            store=self._store,
+            scorer=self._scorer,
+            board=self._board,
+            status=self.status,
+        )
+        self._backend.start()
+        server = LearnerServer(self._backend, address)
+        bound = server.start()
+        self._backend.on_durable = server.durable_advanced
+        self._server = server
+        (self.folder / "learner.address").write_text(bound)
+        return bound
+
+    def close(self) -> None:
+        """Stop serving; what arrived is on disk."""
+        self._quit.set()
+        if self._server is not None:
+            self._server.stop()
+        if self._backend is not None:
+            self._backend.stop()
+        self._store.close()
+        self._metrics.close()
+
+    def run(self, stop: threading.Event) -> None:
+        """All phases, or until `stop`; a stop in training saves a checkpoint first."""
+        assert self._backend is not None
+        if not self._collect(stop):
+            return
+        self._fit()
+        if stop.is_set():
+            return
+        worker = threading.Thread(target=self._work, name="ingest", daemon=True)
+        worker.start()
+        try:
+            self._update_until_enough(stop)
+        finally:
+            self._save_checkpoint()
+            self._quit.set()
+            worker.join(10.0)
+        if not stop.is_set():
+            self._finish()
+
+    # ------------------------------------------------------------------------------------------------ phases
+    def _collect(self, stop: threading.Event) -> bool:
+        """Until there are enough successful demonstrations on disk; False if stopped."""
+        assert self._backend is not None
+        for episode_id in (*self._store.episodes, *self._store.unfinished):
+            account = self._ledger.begin(self._store.header(episode_id))
+            for step in self._store.read(episode_id).steps():
+                account.add(step)
+        for label in self._store.labels:
+            self._ledger.label(label)
+        wanted = self._resolved.run.training.demos
+        while len(self._ledger.demos()) < wanted:
+            self._message = f"{len(self._ledger.demos())} of {wanted} demonstrations"
+            if stop.is_set():
+                return False
+            self._backend.arrived.wait(0.1)
+            for arrival in self._backend.take():
+                self._ledger_takes(arrival)
+            self._log_episodes()
+        return True
+
+    def _ledger_takes(self, arrival: Any) -> None:
+        if hasattr(arrival, "started_unix_s"):
+            self._ledger.begin(arrival)
+        elif hasattr(arrival, "verdict"):
+            self._ledger.label(arrival)
+        else:
+            self._ledger.episodes[arrival.episode_id].add(arrival)
+
+    def _fit(self) -> None:
+        """Trunk, features, learner, reward model; or what a killed run left of them."""
+        self._phase = "fitting"
+        spec, settings, seed = self._spec, self._settings, self._seed
+        started = time.monotonic()
+        chosen = [a.header.episode_id for a in self._ledger.demos()[: self._resolved.run.training.demos]]
+        demos = [self._store.read(episode_id) for episode_id in chosen]
+        trunk = fitting.fit_or_load_trunk(
+            self.folder / "trunk.safetensors", demos, spec, EmbeddedConfig(), seed=seed, on_step=self._says("encoder")
+        )
+        trunk_s = time.monotonic() - started
+        self._trunk = trunk
+        config = settings.config
+        self._replay = Replay(
+            spec,
+            RewardRule(shaping=config.shaping_weight),
+            feature_size=trunk.feature_size,
+            keep_images=False,
+        )
+        self._ingest = Ingest(
+            trunk=trunk,
+            replay=self._replay,
+            store=self._store,
+            scorer=self._scorer,
+            ledger=self._ledger,
+            on_end=lambda _: None,
+        )
+        sizes = fitting.learner_spec(trunk, demos, spec)
+        self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
+        self._rng = np.random.default_rng(seed)
+        self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
+        self._load_episodes()
+        self._refitter = Refitter(
+            folder=self.folder, settings=settings.reward, ledger=self._ledger, scorer=self._scorer,
+            replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
+        )  # fmt: skip
+        self._resume_or_begin()
+        self._metrics.log("fit", trunk_s=trunk_s, total_s=time.monotonic() - started, demos=len(demos))
+
+    def _load_episodes(self) -> None:
+        assert self._ingest is not None
+        for episode_id in (*self._store.episodes, *self._store.unfinished):
+            if self._store.header(episode_id).kind is not EpisodeKind.EVAL:
+                self._message = f"features of {episode_id}"
+                self._ingest.load(self._store.read(episode_id))
+        for label in self._store.labels:
+            self._replay.add_label(label)
+
+    def _resume_or_begin(self) -> None:
+        """Exact state of the newest checkpoint, or the first fit of the reward and the updates on demos."""
+        assert self._refitter is not None
+        state = self._checkpoints.load_latest()
+        if state is None:
+            self._refitter.fit(on_step=self._says("reward model"))
+            while self._governor.may_update(self._learner.updates, 0) and not self._quit.is_set():
+                self._update()
+                self._message = f"learning from demonstrations, {self._learner.updates} updates"
+            self._publish()
+            return
+        self._refitter.load(state["reward_version"])
+        self._replay.load_state_dict(state["replay"])
+        self._learner.load_state_dict(state["learner"])
+        self._rng.bit_generator.state = _unpack_rng(state["rng"])
+        self._params_version = state["params_version"] + 1_000_000 // PUBLISH_EVERY
+        self._metrics.log("resume", updates=self._learner.updates, env_steps=self._ledger.online_steps)
+        self._publish()
+
+    def _update_until_enough(self, stop: threading.Event) -> None:
+        assert self._backend is not None
+        self._phase, self._message = "training", ""
+        saved_s = clock_s = time.monotonic()
+        counted = self._learner.updates
+        while not stop.is_set() and not self._enough():
+            if not self._governor.may_update(self._learner.updates, self._ledger.online_steps):
+                self._quit.wait(0.01)
+            else:
+                metrics = self._update()
+                if self._learner.updates % PUBLISH_EVERY == 0:
+                    self._publish()
+                if self._learner.updates % LOG_EVERY == 0:
+                    now_s = time.monotonic()
+                    self._rate = (self._learner.updates - counted) / (now_s - clock_s)
+                    counted, clock_s = self._learner.updates, now_s
+                    self._log_update(metrics)
+            if time.monotonic() - saved_s > CHECKPOINT_S:
+                self._save_checkpoint()
+                saved_s = time.monotonic()
+
+    def _enough(self) -> bool:
+        training = self._resolved.run.training
+        online = self._ledger.ended(EpisodeKind.ONLINE)
+        minutes = self._ledger.online_steps / self._spec.rate_hz / 60
+        if len(online) >= training.max_episodes or minutes >= training.max_robot_minutes:
+            return True
+        return self._ledger.recent_success(training.enough.episodes) >= training.enough.success
+
+    def _finish(self) -> None:
+        """Final parameters to disk; actors are told by the phase."""
+        params = self._seal()
+        fitting.write_tensors(
+            self.folder / "policy.safetensors",
+            {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()},
+            {**params.metadata, "version": str(params.version)},
+        )
+        self._log_episodes(final=True)
+        self._metrics.log(
+            "end",
+            updates=self._learner.updates,
+            env_steps=self._ledger.online_steps,
+            replay_bytes_per_transition=self._replay.frames.bytes_per_transition,
+            replay_transitions=len(self._replay.frames),
+        )
+        self._phase, self._message = "done", ""
+        self.finished_s = time.monotonic()
+
+    # ------------------------------------------------------------------------------------------------ pieces
+    def _work(self) -> None:
+        """Ingest thread: whatever arrives, at once."""
+        assert self._backend is not None and self._ingest is not None and self._refitter is not None
+        while not self._quit.is_set():
+            self._backend.arrived.wait(0.05)
+            arrivals = self._backend.take()
+            if arrivals:
+                self._ingest.take(arrivals)
+                self._log_episodes()
+            self._refitter.maybe_start()
+
+    def _update(self) -> dict[str, torch.Tensor]:
+        config = self._settings.config
+        batch = self._replay.sample(
+            self._rng,
+            config.batch_size,
+            gamma=config.discount,
+            expert_fraction=config.expert_fraction,
+            n_step=config.n_step,
+        )
+        metrics: dict[str, torch.Tensor] = self._learner.update(TensorBatch.from_numpy(batch))
+        return metrics
+
+    def _seal(self) -> Params:
+        config = self._settings.config
+        metadata = actor_metadata(
+            self._trunk, algorithm=self._settings.algorithm, head=config.head, hidden=config.hidden
+        )
+        self._params_version += 1
+        return seal(
+            version=self._params_version,
+            tensors=pack_tensors(self._trunk, self._learner.actor_tensors()),
+            metadata={**metadata, SPEC_DIGEST: self._spec.digest},
+        )
+
+    def _publish(self) -> None:
+        self._board.publish(self._seal())
+
+    def _save_checkpoint(self) -> None:
+        state = {
+            "learner": self._learner.state_dict(),
+            "replay": self._replay.state_dict(),
+            "rng": _pack_rng(self._rng),
+            "reward_version": self._scorer.version,
+            "params_version": self._params_version,
+        }
+        self._checkpoints.save(self._learner.updates, state)
+
+    def _says(self, what: str) -> fitting.OnStep:
+        def on_step(step: int, steps: int, loss: float) -> None:
+            self._message = f"{what}: step {step} of {steps}, loss {loss:.4f}"
+
+        return on_step
+
+    # ------------------------------------------------------------------------------------------------ accounts
+    def _log_episodes(self, *, final: bool = False) -> None:
+        """A row per finished episode, once the next one has begun and all its labels are in."""
+        accounts = list(self._ledger.episodes.values())
+        for account in accounts if final else accounts[:-1]:
+            episode_id = account.header.episode_id
+            if account.end is not None and episode_id not in self._logged:
+                self._logged.add(episode_id)
+                self._metrics.log("episode", **account.row(self._spec.rate_hz), reward_version=self._scorer.version)
+
+    def _log_update(self, metrics: dict[str, torch.Tensor]) -> None:
+        steps = self._ledger.online_steps
+        self._metrics.log(
+            "update",
+            updates=self._learner.updates,
+            env_steps=steps,
+            utd=self._learner.updates / steps if steps else None,
+            updates_per_s=self._rate,
+            replay=len(self._replay.frames),
+            params_version=self._params_version,
+            **metrics,
+        )
+
+    def status(self) -> LearnerStatus:
+        """What the learner does, for actors and the console."""
+        online = self._ledger.ended(EpisodeKind.ONLINE)
+        last = online[-20:]
+        learner = self._learner
+        return LearnerStatus(
+            phase=self._phase,
+            message=self._message,
+            counters={
+                "demos": float(len(self._ledger.demos())),
+                "episodes": float(len(online)),
+                "env_steps": float(self._ledger.online_steps),
+                "success_last20": float(np.mean([a.success for a in last])) if last else 0.0,
+                "autonomous_last20": float(np.mean([a.success and not a.human_steps for a in last])) if last else 0.0,
+                "human_share_last20": self._ledger.human_share(last),
+                "progress": float(np.nan_to_num(online[-1].max_progress)) if online else 0.0,
+                "updates": float(learner.updates) if learner is not None else 0.0,
+                "updates_per_s": self._rate,
+                "params_version": float(self._params_version),
+            },
+        )
+
+
+def _pack_rng(rng: np.random.Generator) -> dict[str, str]:
+    """PCG64 state as text: its integers are wider than 64 bits."""
+    state = rng.bit_generator.state
+    inner = {name: str(value) for name, value in state["state"].items()}
+    return {**inner, "has_uint32": str(state["has_uint32"]), "uinteger": str(state["uinteger"])}
+
+
+def _unpack_rng(packed: dict[str, str]) -> dict[str, Any]:
+    return {
+        "bit_generator": "PCG64",
+        "state": {"state": int(packed["state"]), "inc": int(packed["inc"])},
+        "has_uint32": int(packed["has_uint32"]),
+        "uinteger": int(packed["uinteger"]),
+    }
