@@ -1,0 +1,184 @@
+"""What every node process has in common: arguments, signals, executor, heartbeat, diagnostics, a safe end.
+
+    python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.clock import Clock, ClockType
+from rclpy.executors import Executor, SingleThreadedExecutor
+from rclpy.experimental.events_executor import EventsExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from rclpy.timer import Timer
+from std_msgs.msg import Header
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.conversion import time_of
+from robot_stack.nodes.diagnostics import Diagnosis
+from robot_stack.nodes.qos import HEARTBEAT, STATE
+
+HEARTBEAT_HZ = 20.0
+DIAGNOSTICS_HZ = 1.0
+FOREVER_S = 1e8
+"""Longer timeouts, and None, hang this executor."""
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """What a node process was started with.
+
+    Attributes:
+        run: The resolved run.
+        namespace: Of the cell; all topics live under it.
+        options: The node's own arguments.
+    """
+
+    run: ResolvedRun
+    namespace: str
+    options: argparse.Namespace
+
+
+class StackNode(Node):
+    """A node with steady timers, a heartbeat and diagnostics."""
+
+    def __init__(self, name: str, namespace: str) -> None:
+        super().__init__(name, namespace=namespace, start_parameter_services=False)
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._heartbeat = self.create_publisher(Header, "~/heartbeat", HEARTBEAT)
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", STATE)
+        self._cpu_s, self._cpu_ns = time.process_time(), time.monotonic_ns()
+        self.steady_timer(HEARTBEAT_HZ, self._beat)
+        self.steady_timer(DIAGNOSTICS_HZ, self.publish_diagnostics)
+
+    def steady_timer(self, rate_hz: float, callback: Callable[[], None]) -> Timer:
+        """A timer that follows neither /clock nor the wall clock."""
+        return self.create_timer(1.0 / rate_hz, callback, clock=self._steady)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """How the node's tasks are doing."""
+        return []
+
+    def safe_stop(self, reason: str) -> None:
+        """Leave the robot standing still; called last, whatever ended the process."""
+
+    def publish_diagnostics(self) -> None:
+        """Once a second, and at once on a change that matters."""
+        array = DiagnosticArray()
+        array.header.stamp = self.get_clock().now().to_msg()  # wall time: foreign tools compare it with theirs
+        array.status = [self._status(each) for each in (*self.diagnose(), self._cpu())]
+        self._diagnostics.publish(array)
+
+    def _status(self, diagnosis: Diagnosis) -> DiagnosticStatus:
+        return DiagnosticStatus(
+            name=f"{self.get_name()}: {diagnosis.task}",
+            hardware_id=self.get_namespace(),
+            level=bytes([diagnosis.level]),
+            message=diagnosis.message,
+            values=[KeyValue(key=key, value=str(value)) for key, value in diagnosis.values.items()],
+        )
+
+    def _cpu(self) -> Diagnosis:
+        cpu_s, now_ns = time.process_time(), time.monotonic_ns()
+        share = (cpu_s - self._cpu_s) / max(1e-9, (now_ns - self._cpu_ns) / 1e9)
+        self._cpu_s, self._cpu_ns = cpu_s, now_ns
+        return Diagnosis(task="process", values={"pid": os.getpid(), "cpu_percent": round(100 * share, 1)})
+
+    def _beat(self) -> None:
+        self._heartbeat.publish(Header(stamp=time_of(time.monotonic_ns())))
+
+
+def die_with_parent() -> None:
+    """SIGTERM to this process when its parent dies: a killed launcher leaves no robot process behind."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def make_executor(node: Node) -> Executor:
+    """An events executor around the node if its timers fire in a self-test, else the slower single-threaded one."""
+    executor: Executor = EventsExecutor()
+    executor.add_node(node)
+    fired: Future = Future()
+    probe = node.create_timer(0.001, lambda: fired.set_result(True), clock=Clock(clock_type=ClockType.STEADY_TIME))
+    executor.spin_until_future_complete(fired, 1.0)
+    node.destroy_timer(probe)
+    if fired.done():
+        return executor
+    node.get_logger().warning("events executor fired no timer within 1 s; using the single-threaded one")
+    executor.remove_node(node)
+    executor.shutdown()
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    return executor
+
+
+def run_node(
+    name: str,
+    build: Callable[[NodeSettings], StackNode],
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Run one node until SIGTERM, SIGINT or a failure; the exit code of the process."""
+    die_with_parent()
+    words = list(sys.argv[1:] if argv is None else argv)
+    split = words.index("--ros-args") if "--ros-args" in words else len(words)
+    settings = parse_settings(name, words[:split], add_arguments)
+    rclpy.init(args=words[split:], signal_handler_options=SignalHandlerOptions.NO)
+    stop: Future = Future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda caught, _: stop.done() or stop.set_result(signal.Signals(caught).name))
+    node: StackNode | None = None
+    reason = "failed to start"
+    try:
+        node = build(settings)
+        executor = make_executor(node)
+        gc.collect()
+        gc.freeze()
+        executor.spin_until_future_complete(stop, FOREVER_S)
+        reason = str(stop.result())
+        return 0
+    except Exception as error:  # the top of a process: say it, hold the robot, leave with a non-zero code
+        reason = str(error)
+        print(f"{name}: {error}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        return 1
+    finally:
+        if node is not None:
+            node.safe_stop(reason)
+            node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def parse_settings(
+    name: str, words: Sequence[str], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
+) -> NodeSettings:
+    """The command line of a node process.
+
+    Raises:
+        ConfigError: If the run file does not hold a resolved run.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--namespace", default="sim", help="of the cell")
+    if add_arguments is not None:
+        add_arguments(parser)
+    options = parser.parse_args(words)
+    return NodeSettings(run=load_resolved(options.run), namespace=options.namespace, options=options)

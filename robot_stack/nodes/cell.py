@@ -1,0 +1,249 @@
+"""The cell as the actor sees it: `types.interfaces.Cell` over DDS.
+
+The control loop belongs to the caller's thread; messages are taken in a thread of their own. Whatever waits here
+waits with a bound and then raises RobotError with a sentence that names what is missing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.executed import ExecutedMotion
+from robot_stack.nodes.base import FOREVER_S, make_executor
+from robot_stack.nodes.cell_link import CellLink
+from robot_stack.nodes.conversion import header_of, twist_to_msg, vector_to_msg
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.sensing.observer import Observer
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import RobotError
+from robot_stack.types.event import Verdict
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import GripperKind
+from robot_stack.types.transition import EpisodeKind
+
+SAFETY_SILENT_NS = 300_000_000
+SERVICE_TIMEOUT_S = 1.0
+
+
+class RosCell:
+    """Implements `Cell`. Usage: `with RosCell(run, namespace="sim") as cell: ...`."""
+
+    def __init__(self, run: ResolvedRun, *, namespace: str) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            run: The resolved run.
+            namespace: Of the cell.
+        """
+        self._run = run
+        self._namespace = namespace
+        self._space = ActionSpace(run.spec())
+        self._observer = Observer(run.spec())
+        self._arm = run.robot.name
+        self._with_gripper = run.spec().arms[0].gripper is not GripperKind.NONE
+        self._link: CellLink | None = None
+        self._stop = Future()
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._owns_context = False
+
+    def __enter__(self) -> RosCell:
+        self.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self, timeout_s: float = 20.0) -> None:
+        """Join the cell and wait until robot, cameras and safety filter are heard.
+
+        Raises:
+            RobotError: If one of them stays silent; the message names it.
+        """
+        self._owns_context = not rclpy.ok()
+        if self._owns_context:
+            rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        self._stop = Future()
+        self._link = link = CellLink(self._run, self._namespace)
+        executor = make_executor(link)
+
+        def spin() -> None:
+            try:
+                executor.spin_until_future_complete(self._stop, FOREVER_S)
+            except Exception as error:  # the top of a thread: the loop's next call raises it
+                self._failure = error
+                link.wake()
+
+        self._thread = threading.Thread(target=spin, name="ros", daemon=True)
+        self._thread.start()
+        deadline_s = time.monotonic() + timeout_s
+        heard = link.wait_for(lambda: link.decision is not None and not self._problem(link), timeout_s)
+        if not heard:
+            problem = self._problem(link) or "safety process is silent, must publish safety/label; is it running?"
+            raise RobotError(f"cell is not ready after {timeout_s:g} s: {problem}")
+        for name, client in link.requests.items():
+            if not client.wait_for_service(max(0.1, deadline_s - time.monotonic())):
+                raise RobotError(f"service safety/{name} is missing, must be offered by the safety process; start it")
+
+    def close(self) -> None:
+        """Leave the cell; the arm holds."""
+        if self._link is None:
+            return
+        if not self._stop.done():
+            self._stop.set_result(True)
+        if self._thread is not None:
+            self._thread.join(2.0)
+        self._link.destroy_node()
+        self._link, self._thread = None, None
+        if self._owns_context:
+            rclpy.try_shutdown()
+
+    def observe(self) -> Observation | None:
+        """The newest synchronised observation, or None while a part is missing, stale or skewed; see `problem`."""
+        link, now_ns = self._connected(), time.monotonic_ns()
+        with link.locked():
+            snapshot = link.sync.take(now_ns)
+        return None if snapshot is None else self._observer.observe(snapshot, now_ns)
+
+    def problem(self) -> str:
+        """Why there is no observation now, or ""."""
+        link = self._connected()
+        with link.locked():
+            return self._problem(link)
+
+    def send(self, action: np.ndarray) -> None:
+        """Offer a policy action to the safety filter. A gripper entry that leaves the gripper is sent as -1."""
+        link, now_ns = self._connected(), time.monotonic_ns()
+        command = self._space.to_commands(action, now_ns)[self._arm]
+        if self._with_gripper:
+            opening = -1.0 if command.gripper is None else command.gripper
+            link.policy_gripper.publish(vector_to_msg(np.array([opening]), now_ns))
+        link.policy.publish(twist_to_msg(command.twist, now_ns, self._run.robot.tcp_frame))
+
+    def executed(self) -> ExecutedMotion:
+        """What the safety filter let through since the previous call."""
+        link = self._connected()
+        with link.locked():
+            return link.executed.take()
+
+    def mode(self) -> Mode:
+        """State of control at the filter's newest tick.
+
+        Raises:
+            RobotError: If the filter is silent.
+        """
+        link = self._connected()
+        with link.locked():
+            decision = link.decision
+        stamp_ns = 0 if decision is None else decision.command.stamp_ns
+        silent_ns = time.monotonic_ns() - stamp_ns
+        if decision is None or silent_ns > SAFETY_SILENT_NS:
+            limit_ms = SAFETY_SILENT_NS / 1e6
+            raise RobotError(f"safety process is silent for {silent_ns / 1e6:.0f} ms (limit {limit_ms:.0f})")
+        return decision.mode
+
+    def events(self) -> tuple[str, ...]:
+        """Events a person sent since the previous call."""
+        link = self._connected()
+        with link.locked():
+            events, link.events = tuple(link.events), []
+        return events
+
+    def reset(self, seed: int) -> None:
+        """Start state, fresh images and state of it, and a person who has armed the cell; begins the observer anew.
+
+        Raises:
+            RobotError: If any of it does not come within the task's reset timeout.
+        """
+        link = self._connected()
+        deadline_s = time.monotonic() + self._run.task.reset.timeout_s
+        self.finish()
+        link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING).to_text()))
+        asked_ns = time.monotonic_ns()
+        link.reset_request.publish(header_of(asked_ns, str(seed)))
+        self._await(lambda: link.reset_done[0] >= asked_ns, deadline_s, lambda: "robot has not answered the reset")
+        done_ns, answer = link.reset_done
+        if answer != str(seed):
+            raise RobotError(f"reset failed: {answer}")
+        self._await(
+            lambda: min(link.stamps_ns.values()) > done_ns and not self._problem(link),
+            deadline_s,
+            lambda: self._problem(link) or "no fresh images after the reset",
+        )
+        self._await(lambda: link.mode[0] is Mode.READY, deadline_s, lambda: self._not_ready(link))
+        self._observer.begin_episode()
+
+    def start(self, episode_id: str, kind: EpisodeKind) -> None:
+        """Hand the arm to the policy, or in a demo to the person.
+
+        Raises:
+            RobotError: If the safety filter refuses; the message is its own.
+        """
+        link = self._connected()
+        with link.locked():
+            link.events.clear()
+        self._request("start_demo" if kind is EpisodeKind.DEMO else "start_policy")
+        status = EpisodeStatus(phase=Phase.RUNNING, kind=kind, episode_id=episode_id)
+        link.status.publish(String(data=status.to_text()))
+        self.executed()
+
+    def claim(self, verdict: Verdict) -> None:
+        """Tell the person what the model claims."""
+        self._connected().claims.publish(String(data=verdict.value))
+
+    def finish(self) -> None:
+        """The arm holds."""
+        link = self._connected()
+        self._request("end_episode")
+        link.status.publish(String(data=EpisodeStatus(phase=Phase.FINISHED).to_text()))
+
+    def truth(self) -> bool | None:
+        """From the simulator, if the cell is one."""
+        link = self._connected()
+        with link.locked():
+            return link.truth
+
+    def _connected(self) -> CellLink:
+        if self._link is None:
+            raise RobotError("cell is not connected, must be; call connect()")
+        if self._failure is not None:
+            raise RobotError(f"link to the cell failed: {self._failure}") from self._failure
+        return self._link
+
+    def _problem(self, link: CellLink) -> str:
+        return link.sync.problem(time.monotonic_ns())
+
+    def _not_ready(self, link: CellLink) -> str:
+        mode, reason = link.mode
+        remedy = "clear the stop" if mode is Mode.STOP else "press arm"
+        return f"mode is {mode}{f' ({reason})' if reason else ''}, must be READY; {remedy}"
+
+    def _await(self, condition: Callable[[], bool], deadline_s: float, otherwise: Callable[[], str]) -> None:
+        left_s = max(0.0, deadline_s - time.monotonic())
+        came = self._connected().wait_for(lambda: self._failure is not None or condition(), left_s)
+        self._connected()
+        if not came:
+            limit_s = self._run.task.reset.timeout_s
+            raise RobotError(f"start state is not reached within {limit_s:g} s: {otherwise()}")
+
+    def _request(self, name: str) -> None:
+        link = self._connected()
+        answered = threading.Event()
+        future = link.requests[name].call_async(Trigger.Request())
+        future.add_done_callback(lambda _: answered.set())
+        if not answered.wait(SERVICE_TIMEOUT_S):
+            raise RobotError(f"safety process has not answered {name} within {SERVICE_TIMEOUT_S:g} s; is it running?")
+        answer = future.result()
+        if answer is None or not answer.success:
+            raise RobotError(f"{name} refused: {'no answer' if answer is None else answer.message}")

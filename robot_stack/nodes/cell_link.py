@@ -1,0 +1,166 @@
+"""The actor's ROS node: keeps what arrives, hands it over under a lock, and waits for it with a bound."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from geometry_msgs.msg import TwistStamped
+from rclpy.client import Client
+from sensor_msgs.msg import Image, JointState, Joy
+from std_msgs.msg import Bool, Header, String
+from std_srvs.srv import Trigger
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.executed import ExecutedAccumulator
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.conversion import (
+    decision_from_msg,
+    events_from_msg,
+    image_from_msg,
+    mode_from_text,
+    stamp_ns_of,
+    state_from_msg,
+)
+from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
+from robot_stack.sensing.sync import Synchroniser, SyncLimits
+from robot_stack.types.command import Decision, Mode
+from robot_stack.types.errors import SpecError
+
+
+def sync_limits(run: ResolvedRun) -> SyncLimits:
+    """When images and state are too old to act on; the strictest camera counts."""
+    oldest_s = min(camera.max_age_s for camera in run.cameras.values())
+    return SyncLimits(
+        max_image_age_s=oldest_s,
+        max_state_age_s=run.safety.state_timeout_s,
+        max_skew_s=oldest_s,
+        freeze_frames=max(camera.freeze_frames for camera in run.cameras.values()),
+    )
+
+
+class CellLink(StackNode):
+    """What the actor last heard of the cell. Callbacks run in the executor's thread; read it inside `locked`."""
+
+    def __init__(self, run: ResolvedRun, namespace: str) -> None:
+        super().__init__("actor", namespace)
+        self.sync = Synchroniser(list(run.cameras), [run.robot.name], sync_limits(run))
+        self.executed = ExecutedAccumulator()
+        self.decision: Decision | None = None
+        self.mode: tuple[Mode, str] = (Mode.DISARMED, "the safety process is silent")
+        self.events: list[str] = []
+        self.stamps_ns: dict[str, int] = dict.fromkeys((*run.cameras, topics.STATE), 0)
+        self.reset_done: tuple[int, str] = (0, "")
+        self.truth: bool | None = None
+        self._arm = run.robot.name
+        self._fault = ""
+        self._changed = threading.Condition()
+        self._refused: dict[str, str] = {}
+        self._subscribe(list(run.cameras))
+        self.policy = self.create_publisher(TwistStamped, topics.POLICY, NEWEST)
+        self.policy_gripper = self.create_publisher(JointState, topics.POLICY_GRIPPER, NEWEST)
+        self.status = self.create_publisher(String, topics.STATUS, LATCHED)
+        self.claims = self.create_publisher(String, topics.CLAIM, EVERY)
+        self.reset_request = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
+        self.requests: dict[str, Client] = {
+            name: self.create_client(Trigger, topics.safety_service(name))
+            for name in ("start_policy", "start_demo", "end_episode", "hold")
+        }
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No callback runs meanwhile; keep it short."""
+        with self._changed:
+            yield
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether the condition, judged after each message, came true in time."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout_s)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """What arrives, and why it cannot be used if so."""
+        with self._changed:
+            problem = self.sync.problem(time.monotonic_ns())
+            values = {**self.sync.counters, **self._refused}
+        level = Level.WARN if problem else Level.OK
+        return [Diagnosis(task="observation", level=level, message=problem or "ok", values=values)]
+
+    def _subscribe(self, cameras: list[str]) -> None:
+        for camera in cameras:
+            self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
+        self.create_subscription(JointState, topics.STATE, self._on_state, SAMPLED)
+        self.create_subscription(String, topics.FAULT, self._on_fault, LATCHED)
+        self.create_subscription(Joy, topics.LABEL, self._on_label, EVERY)
+        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
+        self.create_subscription(Header, topics.RESET_DONE, self._on_reset_done, LATCHED)
+        self.create_subscription(Bool, topics.TRUTH, self._on_truth, LATCHED)
+
+    def _on_image(self, camera: str) -> Callable[[Image], None]:
+        def receive(msg: Image) -> None:
+            stamp_ns = stamp_ns_of(msg.header)
+            try:
+                image = image_from_msg(msg)
+            except SpecError as error:
+                self._refused[camera] = str(error)
+                return
+            with self._changed:
+                self.sync.offer_frame(camera, image, stamp_ns, time.monotonic_ns())
+                self.stamps_ns[camera] = stamp_ns
+                self._changed.notify_all()
+
+        return receive
+
+    def _on_state(self, msg: JointState) -> None:
+        try:
+            state = state_from_msg(msg, self._arm, self._fault)
+        except SpecError as error:
+            self._refused[topics.STATE] = str(error)
+            return
+        with self._changed:
+            self.sync.offer_state(state, time.monotonic_ns())
+            self.stamps_ns[topics.STATE] = state.stamp_ns
+            self._changed.notify_all()
+
+    def _on_fault(self, msg: String) -> None:
+        self._fault = msg.data
+
+    def _on_label(self, msg: Joy) -> None:
+        try:
+            decision = decision_from_msg(msg, self._arm)
+        except (SpecError, ValueError, IndexError) as error:
+            self._refused[topics.LABEL] = str(error)
+            return
+        with self._changed:
+            self.executed.add(decision)
+            self.decision = decision
+            self._changed.notify_all()
+
+    def _on_mode(self, msg: String) -> None:
+        with self._changed:
+            self.mode = mode_from_text(msg.data)
+            self._changed.notify_all()
+
+    def _on_events(self, msg: Joy) -> None:
+        with self._changed:
+            self.events += events_from_msg(msg)
+            self._changed.notify_all()
+
+    def _on_reset_done(self, msg: Header) -> None:
+        with self._changed:
+            self.reset_done = (stamp_ns_of(msg), msg.frame_id)
+            self._changed.notify_all()
+
+    def _on_truth(self, msg: Bool) -> None:
+        with self._changed:
+            self.truth = msg.data

@@ -1,0 +1,238 @@
+"""Messages from and to the types of this project. The only place that touches the arrays inside a message.
+
+A message's array is always assigned as `array.array`: assigning an ndarray converts every element in Python, 264 ms
+for a VGA image instead of 0.1 ms.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from sensor_msgs.msg import Image, JointState, Joy
+from std_msgs.msg import Header
+
+from robot_stack.types.command import Command, Decision, Mode, Source
+from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose
+from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
+
+CUTS = ("workspace", "tilt", "force", "speed", "acceleration", "jerk")
+"""Limits that can change a command; bits of the third button of a label, in this order."""
+MODES = tuple(Mode)
+FIXED_STATE = 20
+"""Entries of a state before the joints: position 3, quaternion 4, twist 6, wrench 6, gripper 1."""
+
+
+def time_of(stamp_ns: int) -> Time:
+    """Nanoseconds as a message."""
+    return Time(sec=stamp_ns // 1_000_000_000, nanosec=stamp_ns % 1_000_000_000)
+
+
+def header_of(stamp_ns: int, frame: str = "") -> Header:
+    """Header with a stamp on the monotonic clock."""
+    return Header(stamp=time_of(stamp_ns), frame_id=frame)
+
+
+def stamp_ns_of(header: Header) -> int:
+    """Inverse of `header_of`."""
+    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
+
+
+def _doubles(values: np.ndarray) -> array[float]:
+    return array("d", np.asarray(values, dtype=np.float64).tobytes())
+
+
+def _floats(values: np.ndarray) -> array[float]:
+    return array("f", np.asarray(values, dtype=np.float32).tobytes())
+
+
+def vector_to_msg(values: np.ndarray, stamp_ns: int) -> JointState:
+    """Any stamped vector; shape (N,)."""
+    return JointState(header=header_of(stamp_ns), position=_doubles(values))
+
+
+def vector_from_msg(msg: JointState) -> np.ndarray:
+    """Inverse of `vector_to_msg`: a copy, float64, shape (N,)."""
+    return np.array(msg.position, dtype=np.float64)
+
+
+def twist_to_msg(twist: np.ndarray, stamp_ns: int, frame: str) -> TwistStamped:
+    """A twist (6,) in m/s and rad/s in a named frame."""
+    msg = TwistStamped(header=header_of(stamp_ns, frame))
+    linear, angular = msg.twist.linear, msg.twist.angular
+    linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = (float(entry) for entry in twist)
+    return msg
+
+
+def twist_from_msg(msg: TwistStamped) -> np.ndarray:
+    """Inverse of `twist_to_msg`: float64, shape (6,)."""
+    linear, angular = msg.twist.linear, msg.twist.angular
+    return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z])
+
+
+def state_to_msg(state: RobotState) -> JointState:
+    """All of a state but its fault, in one vector."""
+    pose = state.T_base_tcp
+    parts = (pose.position_m, pose.quaternion_xyzw, state.twist, state.wrench, [state.gripper])
+    return vector_to_msg(np.concatenate([*parts, state.joints_rad, state.joint_speeds_rad_s]), state.stamp_ns)
+
+
+def state_from_msg(msg: JointState, arm: str, fault: str = "") -> RobotState:
+    """Inverse of `state_to_msg`.
+
+    Raises:
+        SpecError: If the length is wrong or the pose is none.
+    """
+    values = vector_from_msg(msg)
+    joints, odd = divmod(len(values) - FIXED_STATE, 2)
+    if joints < 0 or odd:
+        raise SpecError(f"state has {len(values)} entries, must have {FIXED_STATE} and 2 per joint; update its sender")
+    return RobotState(
+        arm=arm,
+        stamp_ns=stamp_ns_of(msg.header),
+        T_base_tcp=Pose(position_m=values[:3], quaternion_xyzw=values[3:7]),
+        twist=values[7:13],
+        wrench=values[13:19],
+        gripper=float(values[19]),
+        joints_rad=values[FIXED_STATE : FIXED_STATE + joints],
+        joint_speeds_rad_s=values[FIXED_STATE + joints :],
+        fault=fault,
+    )
+
+
+def joints_to_msg(state: RobotState, names: list[str]) -> JointState:
+    """View of a state for tools: the joints."""
+    return JointState(
+        header=header_of(state.stamp_ns),
+        name=names,
+        position=_doubles(state.joints_rad),
+        velocity=_doubles(state.joint_speeds_rad_s),
+    )
+
+
+def pose_to_msg(state: RobotState, frame: str) -> PoseStamped:
+    """View of a state for tools: the pose of the TCP in the base frame."""
+    msg = PoseStamped(header=header_of(state.stamp_ns, frame))
+    point, turn = msg.pose.position, msg.pose.orientation
+    point.x, point.y, point.z = (float(entry) for entry in state.T_base_tcp.position_m)
+    turn.x, turn.y, turn.z, turn.w = (float(entry) for entry in state.T_base_tcp.quaternion_xyzw)
+    return msg
+
+
+def wrench_to_msg(state: RobotState, frame: str) -> WrenchStamped:
+    """View of a state for tools: force and torque on the TCP."""
+    msg = WrenchStamped(header=header_of(state.stamp_ns, frame))
+    force, torque = msg.wrench.force, msg.wrench.torque
+    force.x, force.y, force.z, torque.x, torque.y, torque.z = (float(entry) for entry in state.wrench)
+    return msg
+
+
+def image_to_msg(image: np.ndarray, stamp_ns: int, frame: str) -> Image:
+    """RGB uint8, shape (H, W, 3)."""
+    height, width = image.shape[:2]
+    return Image(
+        header=header_of(stamp_ns, frame),
+        height=height,
+        width=width,
+        encoding="rgb8",
+        step=3 * width,
+        data=array("B", image.tobytes()),
+    )
+
+
+def image_from_msg(msg: Image) -> np.ndarray:
+    """Inverse of `image_to_msg`: a copy, RGB uint8, shape (H, W, 3).
+
+    Raises:
+        SpecError: If it is no tightly packed rgb8 image.
+    """
+    size = msg.height * msg.width * 3
+    if msg.encoding != "rgb8" or len(msg.data) != size:
+        raise SpecError(f"image is {msg.encoding} of {len(msg.data)} bytes, must be rgb8 of {size}; fix its sender")
+    return np.frombuffer(msg.data, np.uint8).reshape(msg.height, msg.width, 3).copy()
+
+
+def teleop_to_msg(sample: TeleopSample) -> Joy:
+    """All of a sample but its events."""
+    buttons = array("i", [int(sample.deadman), sample.gripper])
+    return Joy(header=header_of(sample.stamp_ns), axes=_floats(sample.twist), buttons=buttons)
+
+
+def teleop_from_msg(msg: Joy) -> TeleopSample:
+    """Inverse of `teleop_to_msg`.
+
+    Raises:
+        SpecError: If there are not two buttons; what the axes say is judged by the safety filter.
+    """
+    if len(msg.buttons) != 2:
+        raise SpecError(f"teleop command has {len(msg.buttons)} buttons, must have 2; update its sender")
+    return TeleopSample(
+        stamp_ns=stamp_ns_of(msg.header),
+        twist=np.array(msg.axes, dtype=np.float64),
+        deadman=bool(msg.buttons[0]),
+        gripper=int(msg.buttons[1]),
+    )
+
+
+def events_to_msg(events: tuple[str, ...], stamp_ns: int, device: str) -> Joy:
+    """Events as their indices; the device is named in the header."""
+    return Joy(header=header_of(stamp_ns, device), buttons=array("i", [EVENTS.index(event) for event in events]))
+
+
+def events_from_msg(msg: Joy) -> tuple[str, ...]:
+    """Inverse of `events_to_msg`; an index that no event has is left out."""
+    return tuple(EVENTS[index] for index in msg.buttons if 0 <= index < len(EVENTS))
+
+
+def decision_to_msg(decision: Decision) -> Joy:
+    """Axes: requested twist 6, executed twist 6, gripper. Buttons: source, mode, bits of cuts, gripper given."""
+    command = decision.command
+    gripper = 0.0 if command.gripper is None else command.gripper
+    bits = sum(1 << CUTS.index(name) for name in decision.cut)
+    return Joy(
+        header=header_of(command.stamp_ns, command.frame),
+        axes=_floats(np.concatenate([decision.requested, command.twist, [gripper]])),
+        buttons=array("i", [int(decision.source), MODES.index(decision.mode), bits, int(command.gripper is not None)]),
+    )
+
+
+def decision_from_msg(msg: Joy, arm: str) -> Decision:
+    """Inverse of `decision_to_msg`, up to float32 and the reason.
+
+    Raises:
+        SpecError: If it is no label.
+    """
+    if len(msg.axes) != 13 or len(msg.buttons) != 4:
+        raise SpecError(f"label has {len(msg.axes)} axes and {len(msg.buttons)} buttons, must have 13 and 4")
+    axes = np.array(msg.axes, dtype=np.float64)
+    source, mode, bits, has_gripper = msg.buttons
+    command = Command(
+        arm=arm,
+        twist=axes[6:12],
+        frame=msg.header.frame_id,
+        gripper=float(axes[12]) if has_gripper else None,
+        stamp_ns=stamp_ns_of(msg.header),
+        source=Source(source),
+    )
+    cut = tuple(name for index, name in enumerate(CUTS) if bits >> index & 1)
+    return Decision(command=command, mode=MODES[mode], source=Source(source), requested=axes[:6], cut=cut)
+
+
+def mode_to_text(mode: Mode, reason: str) -> str:
+    """As sent on safety/mode."""
+    return f"{mode}: {reason}" if reason else str(mode)
+
+
+def mode_from_text(text: str) -> tuple[Mode, str]:
+    """Inverse of `mode_to_text`.
+
+    Raises:
+        SpecError: If it is no mode.
+    """
+    mode, _, reason = text.partition(": ")
+    if mode not in MODES:
+        raise SpecError(f"mode is {mode!r}, must be one of {[each.value for each in MODES]}; update its sender")
+    return Mode(mode), reason

@@ -1,0 +1,48 @@
+"""What the actor tells the cell about its episode: one line of `key=value` words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from robot_stack.types.errors import SpecError
+from robot_stack.types.transition import EpisodeKind
+
+
+class Phase(StrEnum):
+    """Where the actor is."""
+
+    RESETTING = "resetting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeStatus:
+    """A phase and, once there is one, the episode it belongs to."""
+
+    phase: Phase
+    kind: EpisodeKind | None = None
+    episode_id: str = ""
+
+    def to_text(self) -> str:
+        """As sent on episode/status."""
+        words = [f"phase={self.phase}"]
+        if self.kind is not None:
+            words += [f"kind={self.kind}", f"episode={self.episode_id}"]
+        return " ".join(words)
+
+    @classmethod
+    def from_text(cls, text: str) -> EpisodeStatus:
+        """Inverse of `to_text`.
+
+        Raises:
+            SpecError: If the text is no status.
+        """
+        pairs = dict(word.partition("=")[::2] for word in text.split())
+        try:
+            kind = EpisodeKind(pairs["kind"]) if "kind" in pairs else None
+            return cls(phase=Phase(pairs["phase"]), kind=kind, episode_id=pairs.get("episode", ""))
+        except (KeyError, ValueError) as error:
+            legal = [phase.value for phase in Phase]
+            raise SpecError(f"episode status is {text!r}, must name a phase of {legal}; update the sender") from error

@@ -1,0 +1,58 @@
+"""The scripted person as a whole: drives, judges, arms the cell, and resumes after a hold. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.run.local_cell import ROLES
+from robot_stack.types.command import Mode
+from robot_stack.types.robot import TeleopSample
+from sim.operator import Role, ScriptedOperator, Seen
+
+PATIENCE_NS = {Mode.DISARMED: 300_000_000, Mode.HOLD: 1_000_000_000}
+"""How long a person looks at a cell that waits for them before they press the key. A STOP they never clear."""
+
+
+class ScriptedPerson:
+    """Around `ScriptedOperator`, which knows only how to do the task."""
+
+    def __init__(self, operator: ScriptedOperator) -> None:
+        self._operator = operator
+        self._episode_id = ""
+        self._mode: Mode | None = None
+        self._since_ns = 0
+
+    def follow(self, status: EpisodeStatus) -> None:
+        """The actor says where it is."""
+        if status.phase is Phase.RESETTING:
+            self._operator.begin(Role.WATCH)
+            self._episode_id = ""
+        elif status.phase is Phase.RUNNING and status.kind is not None and status.episode_id != self._episode_id:
+            self._episode_id = status.episode_id
+            self._operator.begin(ROLES[status.kind])
+
+    def hear_claim(self, now_ns: int) -> None:
+        """The reward model claims success."""
+        self._operator.audit(now_ns)
+
+    def read_banner(self, mode: Mode, now_ns: int) -> None:
+        """The mode that the safety filter shows."""
+        if mode is not self._mode:
+            self._mode, self._since_ns = mode, now_ns
+
+    def see(self, seen: Seen) -> None:
+        """What the eyes see."""
+        self._operator.see(seen)
+
+    def sample(self, now_ns: int) -> TeleopSample:
+        """What the person does. Hands off while the cell waits for a key, and once per patience the key."""
+        if self._mode is None:
+            return TeleopSample(stamp_ns=now_ns, twist=np.zeros(6))
+        patience_ns = PATIENCE_NS.get(self._mode)
+        if patience_ns is None:
+            return self._operator.sample(now_ns, self._mode)
+        pressed = now_ns - self._since_ns >= patience_ns
+        if pressed:
+            self._since_ns = now_ns
+        return TeleopSample(stamp_ns=now_ns, twist=np.zeros(6), events=("arm",) if pressed else ())
