@@ -1,0 +1,77 @@
+# make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert QUICK=1
+# make test   style, types, import arrows, tests
+# make bench  the benchmarks
+# make clean  everything that can be made again; recorded runs stay
+VENV := .venv
+BIN := $(VENV)/bin
+NAME ?= sim
+export OMP_NUM_THREADS ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+INSTALLED := $(VENV)/.installed
+SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(filter-out 0,$(QUICK)),--quick)
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
+
+.DEFAULT_GOAL := help
+.PHONY: help install gl sim test bench clean
+
+help:
+	@sed -n '/^# make/s/^# //p' Makefile
+
+install: $(INSTALLED)
+
+$(VENV)/pyvenv.cfg:
+	@set -e; found=; \
+	for python in $(PYTHON) python3.11 python3.12 python3; do \
+		if $$python -c '$(SUPPORTED)' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo "python is missing, must be 3.11 or 3.12; install one, or say where it is: make PYTHON=/path/to/python3.11" >&2; \
+		exit 1; \
+	fi; \
+	$$found -m venv $(VENV) || { \
+		rm -rf $(VENV); \
+		echo "$$found has no venv module, must have one; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
+		exit 1; \
+	}
+
+# torch first and by itself, so that nothing else decides which build of it is taken
+$(INSTALLED): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt $(wildcard setup.py)
+	$(BIN)/python -m pip install --quiet $$(sed -n '/^torch==/p' constraints.txt)
+	@set -e; extras=dev; \
+	if $(BIN)/python -m pip install --quiet --no-deps --only-binary :all: -c constraints.txt ros-rclpy 2>/dev/null; then \
+		extras=ros,dev; \
+	else \
+		echo "ros extra is left out: no ros-rclpy wheel for this Python and machine. Learner, tests and tools work;"; \
+		echo "the nodes (and make sim) need a ROS 2 Jazzy installation whose setup file has been sourced."; \
+	fi; \
+	$(BIN)/python -m pip install --quiet -e ".[$$extras]" -c constraints.txt
+	@touch $@
+
+# MuJoCo draws the cameras through EGL
+gl:
+	@if [ "$$(uname -s)" = Linux ] && [ "$${MUJOCO_GL:-egl}" = egl ]; then \
+		for library in libEGL.so.1 libGLESv2.so.2; do \
+			if ! PATH="$$PATH:/sbin:/usr/sbin" ldconfig -p | grep -q "$$library"; then \
+				echo "$$library is missing, must be installed to draw the cameras;" \
+					"apt-get install libegl1 libgl1-mesa-dri libgles2" >&2; \
+				exit 1; \
+			fi; \
+		done; \
+	fi
+
+sim: gl $(INSTALLED)
+	$(BIN)/robot-stack sim $(SIM_OPTIONS)
+
+test: gl $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/mypy robot_stack policies reward_models sim
+	$(BIN)/lint-imports
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+bench: gl $(INSTALLED)
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean:
+	rm -rf $(VENV) build dist install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
