@@ -52,6 +52,23 @@ class TensorBatch:
             tensors[name] = tensors[name].float()
         return cls(**tensors)
 
+    @classmethod
+    def for_imitation(cls, features: np.ndarray, proprio: np.ndarray, action: np.ndarray) -> TensorBatch:
+        """Expert rows alone, without reward or successor, for learners that only imitate."""
+        count = len(action)
+        seen, known = torch.from_numpy(features).float(), torch.from_numpy(proprio)
+        return cls(
+            features=seen,
+            proprio=known,
+            action=torch.from_numpy(action),
+            reward=torch.zeros(count),
+            discount=torch.zeros(count),
+            next_features=seen,
+            next_proprio=known,
+            expert=torch.ones(count, dtype=torch.bool),
+            gripper_label=torch.ones(count, dtype=torch.bool),
+        )
+
 
 class Learner(Protocol):
     """Learns from batches; resumes exactly from its own state."""

@@ -93,7 +93,8 @@ class GaussianActor(nn.Module):
     """Tanh-squashed diagonal Gaussian (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
 
     def __init__(
-        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int], std_min: float = 0.02, std_max: float = 0.15
+        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int],
+        std_min: float = 0.02, std_max: float = 0.15,
     ) -> None:
         super().__init__()
         self.encoder = encoder

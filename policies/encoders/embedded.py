@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -36,17 +37,17 @@ class DemoFrames:
     to_go: np.ndarray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedConfig:
+class EmbeddedConfig(BaseModel):
     """How long and with what augmentation the trunk is trained."""
 
-    steps: int = 500
-    batch: int = 96
-    learning_rate: float = 1e-3
-    brightness: float = 0.25
-    noise: float = 4.0
-    shift_px: int = 0
-    to_go_weight: float = 3.0
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    steps: int = Field(500, ge=1, le=100_000)
+    batch: int = Field(96, ge=1, le=4096)
+    learning_rate: float = Field(1e-3, gt=0.0, le=1e-1)
+    brightness: float = Field(0.25, ge=0.0, le=0.9, description="relative, per image and colour")
+    noise: float = Field(4.0, ge=0.0, le=64.0, description="standard deviation of pixel noise, of 255")
+    to_go_weight: float = Field(3.0, ge=0.0, le=100.0)
 
 
 class _Heads(nn.Module):
@@ -64,15 +65,15 @@ class _Heads(nn.Module):
 
 
 def _augment(images: Tensor, config: EmbeddedConfig, rng: torch.Generator) -> Tensor:
-    """Brightness and contrast per image and colour, pixel noise, small shifts."""
+    """Brightness and contrast per image and colour, and pixel noise.
+
+    No shifts: where a thing is in the image is what the trunk has to measure.
+    """
     pixels = images.float()
     count = len(pixels)
     gain = 1 + config.brightness * (2 * torch.rand(count, 1, 1, 3, generator=rng) - 1)
     bias = 25 * config.brightness * (2 * torch.rand(count, 1, 1, 1, generator=rng) - 1)
     pixels = pixels * gain + bias + config.noise * torch.randn(pixels.shape, generator=rng)
-    if config.shift_px:
-        dy, dx = torch.randint(-config.shift_px, config.shift_px + 1, (2,), generator=rng).tolist()
-        pixels = torch.roll(pixels, (dy, dx), dims=(1, 2))
     return pixels.clamp_(0, 255)
 
 

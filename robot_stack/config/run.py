@@ -57,6 +57,8 @@ class RunConfig(Section):
     """Control rate: observations and actions per second."""
     algorithm: Choice
     """Learning algorithm."""
+    encoder: Choice = Choice(name="embedded")
+    """Image encoder."""
     reward: Choice
     """Reward model."""
     training: TrainingConfig

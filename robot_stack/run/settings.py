@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from policies.encoders.embedded import EmbeddedConfig
 from policies.registry import find_algorithm
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolved import ResolvedRun
@@ -20,11 +21,13 @@ class LearningSettings:
     Attributes:
         algorithm: Name in the registry.
         config: The algorithm's settings, a model of its own.
+        encoder: Settings of the embedded encoder.
         reward: Settings of the progress model.
     """
 
     algorithm: str
     config: Any
+    encoder: EmbeddedConfig
     reward: ProgressConfig
 
 
@@ -36,8 +39,13 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     """
     name = resolved.run.algorithm.name
     config: BaseModel = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    if resolved.run.encoder.name != "embedded":
+        raise ConfigError(f"run.encoder.name is {resolved.run.encoder.name!r}, must be one of ['embedded']")
     if resolved.run.reward.name != "progress":
         raise ConfigError(f"run.reward.name is {resolved.run.reward.name!r}, must be one of ['progress']")
     return LearningSettings(
-        algorithm=name, config=config, reward=resolved.section("run.reward.settings", ProgressConfig)
+        algorithm=name,
+        config=config,
+        encoder=resolved.section("run.encoder.settings", EmbeddedConfig),
+        reward=resolved.section("run.reward.settings", ProgressConfig),
     )

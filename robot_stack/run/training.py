@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from policies.acting import actor_metadata, pack_tensors
-from policies.encoders.embedded import EmbeddedConfig
 from policies.learner import TensorBatch
 from policies.registry import find_algorithm
 from robot_stack.config.resolved import ResolvedRun
@@ -167,7 +166,7 @@ class Training:
         chosen = [a.header.episode_id for a in self._ledger.demos()[: self._resolved.run.training.demos]]
         demos = [self._store.read(episode_id) for episode_id in chosen]
         trunk = fitting.fit_or_load_trunk(
-            self.folder / "trunk.safetensors", demos, spec, EmbeddedConfig(), seed=seed, on_step=self._says("encoder")
+            self.folder / "trunk.safetensors", demos, spec, settings.encoder, seed=seed, on_step=self._says("encoder")
         )
         trunk_s = time.monotonic() - started
         self._trunk = trunk
@@ -196,7 +195,15 @@ class Training:
             replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._resume_or_begin()
-        self._metrics.log("fit", trunk_s=trunk_s, total_s=time.monotonic() - started, demos=len(demos))
+        self._metrics.log(
+            "fit",
+            trunk_s=trunk_s,
+            total_s=time.monotonic() - started,
+            demos=len(demos),
+            demo_ids=chosen,
+            trunk=trunk.identity,
+            pretrain_updates=config.pretrain_updates,
+        )
 
     def _load_episodes(self) -> None:
         assert self._ingest is not None

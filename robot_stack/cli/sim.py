@@ -1,0 +1,290 @@
+"""`robot-stack sim`: the dry run. The real processes, with MuJoCo in the robot's place, to a report."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED, process_table
+from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.run.build import build_local_cell
+from robot_stack.run.memory import tree_megabytes
+from robot_stack.run.settings import learning_settings
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.calls import learner_status
+from robot_stack.types.errors import ConfigError, StackError, TransportError
+
+RUNS = Path("runs")
+QUICK = (
+    "training.demos=3",
+    "training.max_episodes=6",
+    "training.eval_episodes=4",
+    "encoder.settings.steps=40",
+    "reward.settings.steps=120",
+    "algorithm.settings.pretrain_updates=150",
+)
+"""Every phase in four minutes; the success figure needs the real thing."""
+POLL_S = 0.5
+MEMORY_S = 5.0
+
+
+@dataclass(slots=True, kw_only=True)
+class DryRun:
+    """A run folder and what happens to it.
+
+    Attributes:
+        folder: runs/NAME.
+        resolved: Its configuration.
+        plain: One line every few seconds instead of a live display.
+        phases: Wall seconds spent so far, per phase, over all sessions of the run.
+    """
+
+    folder: Path
+    resolved: ResolvedRun
+    plain: bool
+    phases: dict[str, float] = field(default_factory=dict)
+    peak_mb: float = 0.0
+
+
+def run(name: str, seed: int = 0, task: str = "peg_insert", quick: bool = False, plain: bool = False) -> int:
+    """Start or resume the dry run `name`; returns the exit code.
+
+    Args:
+        name: The run is in runs/NAME.
+        seed: Of everything random.
+        task: Run file, named like its task.
+        quick: Go through every phase in minutes.
+        plain: No live display.
+    """
+    overrides = [f"seed={seed}", *(QUICK if quick else ())]
+    dry_run = prepare(RUNS / name, task, overrides, plain=plain or not sys.stdout.isatty())
+    say = _Say(dry_run)
+    say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
+    try:
+        if not (dry_run.folder / "policy.safetensors").exists():
+            practise(dry_run, say)
+        evaluate(dry_run, say)
+        report(dry_run, say)
+    except KeyboardInterrupt:
+        say.close()
+        print(f"\nThe robot holds and everything is saved. Go on with: make sim NAME={name}")
+        return 1
+    finally:
+        say.close()
+    print(f"Report: {dry_run.folder / 'report.html'}   Next: robot-stack eval {name} --episodes 20")
+    return 0
+
+
+def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> DryRun:
+    """A new run folder, or an earlier one if it is of the same run.
+
+    Raises:
+        ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
+        RobotError: If nothing can be rendered here.
+    """
+    wanted = load_run(task, [*overrides, f"cell.learner_address=127.0.0.1:{_free_port()}"])
+    learning_settings(wanted)
+    saved = folder / RESOLVED
+    if saved.exists():
+        _check_same(load_resolved(saved), wanted, folder)
+    build_local_cell(wanted, 0).observe()  # GL, scene and cameras work, or a message says what to install
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(saved, wanted.to_yaml())
+    phases = _read_json(folder / "phases.json")
+    memory = _read_json(folder / "memory.json")
+    return DryRun(folder=folder, resolved=wanted, plain=plain, phases=phases, peak_mb=memory.get("peak_mb", 0.0))
+
+
+def practise(dry_run: DryRun, say: _Say) -> None:
+    """All processes, until the learner has had enough.
+
+    Raises:
+        StackError: If a process gives up; the message names its log.
+    """
+    folder, resolved = dry_run.folder, dry_run.resolved
+    logs = folder / "log"
+    logs.mkdir(exist_ok=True)
+    with claim_domain(resolved.cell.dds_domain, exact=False) as domain:
+        environment = {**os.environ, **ONE_THREAD, **ros_environment(write_profile(folder), domain, logs)}
+        supervisor = Supervisor(
+            process_table(resolved, folder), environment=environment, log_folder=logs, say=say.text
+        )
+        with _terminate_as_interrupt(), supervisor:
+            _watch(dry_run, supervisor, say)
+    if not (folder / "policy.safetensors").exists():
+        raise StackError(f"practice ended early: {supervisor.ending}; read {logs}, then run the same command again")
+
+
+def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
+    before_s = sampled_s = time.monotonic()
+    phase = "starting"
+    while supervisor.ending is None:
+        supervisor.step()
+        time.sleep(POLL_S)
+        try:
+            status = learner_status(dry_run.resolved.cell.learner_address, timeout_s=1.0)
+            phase = status.phase
+            say.status(status)
+        except TransportError:
+            pass  # it starts, or starts again: the supervisor says which
+        now_s = time.monotonic()
+        dry_run.phases[phase] = dry_run.phases.get(phase, 0.0) + now_s - before_s
+        before_s = now_s
+        if now_s - sampled_s > MEMORY_S:
+            sampled_s = now_s
+            dry_run.peak_mb = max(dry_run.peak_mb, tree_megabytes(os.getpid()))
+            _write(dry_run.folder / "memory.json", json.dumps({"peak_mb": dry_run.peak_mb}))
+            _write(dry_run.folder / "phases.json", json.dumps(dry_run.phases))
+
+
+def evaluate(dry_run: DryRun, say: _Say) -> None:
+    """Policy and imitation baseline on the same held-out resets, side by side on two cores.
+
+    Raises:
+        StackError: If one of them fails.
+    """
+    started_s = time.monotonic()
+    folder = dry_run.folder
+    episodes = dry_run.resolved.run.training.eval_episodes
+    running = [] if (folder / "eval_policy.json").exists() else [_evaluation(folder, "policy", episodes)]
+    if not (folder / "eval_bc.json").exists():
+        say.text("training the imitation baseline on the same demonstrations")
+        _wait([_python(folder, "baseline", "robot_stack.run.baseline")])
+        running.append(_evaluation(folder, "bc", episodes))
+    if running:
+        say.text(f"evaluating on {episodes} held-out resets")
+    _wait(running)
+    dry_run.phases["evaluation"] = dry_run.phases.get("evaluation", 0.0) + time.monotonic() - started_s
+    _write(folder / "phases.json", json.dumps(dry_run.phases))
+
+
+def report(dry_run: DryRun, say: _Say) -> None:
+    """Summary, plots and the report, then the figures on the terminal."""
+    from robot_stack.report.html import write_report
+    from robot_stack.report.plots import write_plots
+    from robot_stack.report.summary import write_summary
+
+    summary = write_summary(dry_run.folder)
+    write_plots(dry_run.folder)
+    write_report(dry_run.folder)
+    say.close()
+    for name in ("policy", "bc"):
+        result = summary[name]
+        low, high = result["wilson95"] or (0.0, 1.0)
+        print(
+            f"{name:>6}: {result['success']} of {result['episodes']} held-out resets "
+            f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %), cycle {result['cycle_s']} s"
+        )
+
+
+class _Say:
+    """The live display on a terminal, lines elsewhere."""
+
+    def __init__(self, dry_run: DryRun) -> None:
+        from robot_stack.report.live import LiveView
+
+        training = dry_run.resolved.run.training
+        self._view: Any = LiveView(
+            demos=training.demos,
+            max_episodes=training.max_episodes,
+            plain=dry_run.plain,
+        )
+        self._closed = False
+
+    def status(self, status: LearnerStatus) -> None:
+        self._view.update(status)
+
+    def text(self, text: str) -> None:
+        self._view.note(text)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._view.close()
+
+
+def _check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:
+    """Refuse to go on with a folder of another run, naming what differs."""
+    if saved.spec().digest != wanted.spec().digest:
+        raise ConfigError(f"{folder} is of another spec (arms, cameras, proprio or rate); choose another NAME")
+    ours, theirs = dict(_comparable(wanted)), dict(_comparable(saved))
+    for key in sorted(set(ours) | set(theirs)):
+        if ours.get(key) != theirs.get(key):
+            raise ConfigError(
+                f"{folder} has {key} = {theirs.get(key)!r}, asked for is {ours.get(key)!r}; "
+                "use the same settings to go on with it, or choose another NAME"
+            )
+
+
+def _comparable(run: ResolvedRun) -> list[tuple[str, Any]]:
+    return [(key, value) for key, value, _ in run.values() if key != "cell.learner_address"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _evaluation(folder: Path, name: str, episodes: int) -> subprocess.Popen[bytes]:
+    return _python(
+        folder, f"eval_{name}", "robot_stack.run.evaluate",
+        "--policy", str(folder / f"{name}.safetensors"),
+        "--episodes", str(episodes), "--out", str(folder / f"eval_{name}.json"),
+    )  # fmt: skip
+
+
+def _python(folder: Path, log: str, module: str, *more: str) -> subprocess.Popen[bytes]:
+    with (folder / "log" / f"{log}.log").open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, "--run", str(folder / RESOLVED), *more],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **ONE_THREAD},
+        )
+
+
+def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
+    try:
+        codes = [process.wait() for process in processes]
+    except BaseException:
+        for process in processes:
+            process.terminate()
+        raise
+    if any(codes):
+        raise StackError(f"evaluation ended with exit codes {codes}, must be 0; read the logs of the run")
+
+
+class _terminate_as_interrupt:
+    """SIGTERM stops the run like Ctrl-C does."""
+
+    def __enter__(self) -> None:
+        self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before)
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_suffix(path.suffix + ".tmp")
+    draft.write_text(text)
+    draft.replace(path)
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    try:
+        return dict(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        return {}

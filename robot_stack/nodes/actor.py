@@ -1,0 +1,69 @@
+"""The actor process: the cell over DDS on one side, the learner over gRPC on the other, the control loop between.
+
+    python -m robot_stack.nodes.actor --run runs/NAME/resolved.yaml --namespace sim
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import torch
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.nodes.base import die_with_parent
+from robot_stack.nodes.cell import RosCell
+from robot_stack.run.actor import Actor
+from robot_stack.run.clock import SteadyClock
+from robot_stack.transport.client import LearnerClient
+from robot_stack.types.errors import StackError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run episodes until the learner is done or a signal comes; 0 only if the learner is done."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(prog="robot_stack.nodes.actor", description="The actor process.")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--namespace", required=True, help="of the cell")
+    parser.add_argument("--id", default="actor", help="unique among the actors of a run")
+    options = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        return _run(options, stop)
+    except StackError as error:
+        print(f"actor: {error}", file=sys.stderr, flush=True)
+    except Exception:
+        traceback.print_exc()
+    return 1
+
+
+def _run(options: argparse.Namespace, stop: threading.Event) -> int:
+    resolved = load_resolved(options.run)
+    folder = options.run.parent / "actor"
+    folder.mkdir(exist_ok=True)
+    client = LearnerClient(
+        resolved.cell.learner_address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool"
+    )
+    client.connect()
+    try:
+        with RosCell(resolved, namespace=options.namespace) as cell:
+            why = Actor(resolved, folder, cell, SteadyClock(), client, options.id).run(
+                stop, say=lambda text: print(text, flush=True)
+            )
+    finally:
+        client.close()
+    if why:
+        print(f"actor: {why}", file=sys.stderr, flush=True)
+    return int(bool(why) and not stop.is_set())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

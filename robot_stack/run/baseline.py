@@ -1,0 +1,77 @@
+"""Trains the imitation baseline of a run: behaviour cloning on the same demonstrations, trunk and network.
+
+    python -m robot_stack.run.baseline --run runs/NAME/resolved.yaml
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from policies.acting import actor_metadata, pack_tensors
+from policies.bc.config import BCConfig
+from policies.bc.learner import BCLearner
+from policies.learner import TensorBatch
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.stored_episode import read_episode
+from robot_stack.run import fitting
+from robot_stack.run.metrics import read_metrics
+from robot_stack.types.errors import StackError, StoreError
+
+POLICY = "bc.safetensors"
+
+
+def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
+    """Train on the demonstrations that the trunk was trained on; returns the file of the policy.
+
+    Raises:
+        StoreError: If the run has not got as far as its fit.
+    """
+    fits = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "fit"]
+    if not fits:
+        raise StoreError(f"run {folder} has no fitted encoder, must have one; finish its demonstrations first")
+    spec = resolved.spec()
+    demos = [read_episode(folder / "store" / "episodes" / f"{name}.zarr") for name in fits[0]["demo_ids"]]
+    trunk = fitting.load_trunk(folder / "trunk.safetensors", spec)
+    features = np.concatenate(
+        [trunk.encode({c.name: d.arrays[f"image_{c.name}"][:-1] for c in spec.cameras}) for d in demos]
+    )
+    proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
+    actions = np.concatenate([d.arrays["executed"] for d in demos])
+    learner = BCLearner(fitting.learner_spec(trunk, demos, spec), config, seed=resolved.run.seed)
+    rng = np.random.default_rng(resolved.run.seed)
+    for _ in range(config.updates):
+        rows = rng.integers(len(actions), size=config.batch_size)
+        learner.update(TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows]))
+    metadata = actor_metadata(trunk, algorithm="bc", head=config.head, hidden=config.hidden)
+    tensors = pack_tensors(trunk, learner.actor_tensors())
+    fitting.write_tensors(
+        folder / POLICY,
+        {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()},
+        {**metadata, "version": "1", "spec_digest": spec.digest},
+    )
+    return folder / POLICY
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train and save; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="robot_stack.run.baseline", description="Train the imitation baseline.")
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--updates", type=int, default=BCConfig().updates)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        train_bc(load_resolved(options.run), options.run.parent, BCConfig(updates=options.updates))
+    except StackError as error:
+        print(f"baseline: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
