@@ -29,6 +29,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="robot_stack.nodes.actor", description="The actor process.")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
     parser.add_argument("--namespace", required=True, help="of the cell")
+    parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
     parser.add_argument("--id", default="actor", help="unique among the actors of a run")
     options = parser.parse_args(argv)
     torch.set_num_threads(1)
@@ -49,8 +50,9 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     resolved = load_resolved(options.run)
     folder = options.run.parent / "actor"
     folder.mkdir(exist_ok=True)
+    address = options.learner or resolved.cell.learner_address
     client = LearnerClient(
-        resolved.cell.learner_address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool"
+        address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool"
     )
     client.connect()
     try:

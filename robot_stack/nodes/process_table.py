@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
 
-RESOLVED = "resolved.yaml"
+RESOLVED = "run.yaml"
+"""The resolved run inside its folder."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Two numeric threads on two busy cores are nine times slower than one."""
 
@@ -37,6 +39,21 @@ class ProcessSpec:
     nice: int = 0
     grace_s: float = 2.0
     stop_last: bool = False
+
+
+class After(StrEnum):
+    """What follows the end of a process."""
+
+    RESPAWN = "respawn"
+    END_RUN = "end the run"
+    NOTHING = "nothing"
+
+
+def after_end(spec: ProcessSpec, exit_code: int) -> After:
+    """What the table says about a process that ended with `exit_code`, negative for a signal."""
+    if spec.respawn and exit_code != 0:
+        return After.RESPAWN
+    return After.END_RUN if spec.required else After.NOTHING
 
 
 def namespace_of(run: ResolvedRun) -> str:
@@ -69,7 +86,12 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
 
 
 def process_table(
-    run: ResolvedRun, folder: Path, *, local_learner: bool = True, python: str = sys.executable
+    run: ResolvedRun,
+    folder: Path,
+    *,
+    local_learner: bool = True,
+    learner_address: str = "",
+    python: str = sys.executable,
 ) -> tuple[ProcessSpec, ...]:
     """All processes of a run on this machine, in the order in which they start.
 
@@ -77,12 +99,14 @@ def process_table(
         run: The resolved run, saved in `folder` as `RESOLVED`.
         folder: Of the run.
         local_learner: False where the learner runs on another machine.
+        learner_address: host:port; default: the cell's.
         python: Interpreter.
     """
     where = ("--run", str(folder / RESOLVED))
+    address = learner_address or run.cell.learner_address
     learner = ProcessSpec(
         name="learner",
-        argv=(python, "-m", "robot_stack.run.learner", *where),
+        argv=(python, "-m", "robot_stack.run.learner", *where, "--address", address),
         respawn=True,
         env=ONE_THREAD,
         nice=10,
@@ -90,7 +114,7 @@ def process_table(
     )
     actor = ProcessSpec(
         name="actor",
-        argv=(python, "-m", "robot_stack.nodes.actor", *where, "--namespace", namespace_of(run)),
+        argv=(python, "-m", "robot_stack.nodes.actor", *where, "--namespace", namespace_of(run), "--learner", address),
         required=True,
         respawn=True,
         env=ONE_THREAD,

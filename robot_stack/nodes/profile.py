@@ -19,6 +19,7 @@ from robot_stack.types.errors import ConfigError
 LAST_DOMAIN = 101
 PORT_BASE, PORTS_PER_DOMAIN = 7400, 250
 SHARED_MEMORY = Path("/dev/shm")
+PROFILE_FILE = "fastdds.xml"
 PROFILE = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <dds xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
@@ -52,7 +53,7 @@ PROFILE = """\
 
 def write_profile(folder: Path) -> Path:
     """The Fast DDS profile as a file in `folder`."""
-    path = folder / "fastdds.xml"
+    path = folder / PROFILE_FILE
     path.write_text(PROFILE)
     return path
 

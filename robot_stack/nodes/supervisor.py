@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from robot_stack.nodes.process_table import ProcessSpec
+from robot_stack.nodes.process_table import After, ProcessSpec, after_end
 
 RESPAWN_DELAY_S = 0.5
 RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
@@ -154,14 +154,15 @@ class Supervisor:
         code, spec = child.process.returncode, child.spec
         child.process = None
         how = f"{spec.name} ended {_in_words(code)}"
-        if spec.respawn and code != 0 and not self._gave_up(child, now_s):
+        then = after_end(spec, code)
+        if then is After.RESPAWN and not self._gave_up(child, now_s):
             child.restart_s = now_s + RESPAWN_DELAY_S
             self._say(f"{how}; starting it again (log: {spec.name}.log)")
-        elif spec.required or (spec.respawn and code != 0):
+        elif then is After.NOTHING:
+            self._say(how)
+        else:
             log = self._log_folder / f"{spec.name}.log"
             self.end(how if code == 0 else f"{how}; read {log}", int(code != 0))
-        else:
-            self._say(how)
 
     def _gave_up(self, child: _Child, now_s: float) -> bool:
         child.rapid_failures = child.rapid_failures + 1 if now_s - child.started_s < RAPID_S else 0

@@ -1,0 +1,36 @@
+"""`robot-stack env RUN`: exports that let `ros2` commands in a shell see the cell of a run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.nodes.profile import PROFILE_FILE, ros_environment
+from robot_stack.nodes.run_folder import DOMAIN
+from robot_stack.types.errors import ConfigError
+
+
+def run(folder: Path) -> int:
+    """Print `export NAME=value` lines for a run folder; `eval "$(robot-stack env FOLDER)"`."""
+    try:
+        environment = environment_of(folder)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for name, value in environment.items():
+        print(f"export {name}={shlex.quote(value)}")
+    return 0
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """What the processes of the run in `folder` were started with.
+
+    Raises:
+        ConfigError: If it is no folder of a run that has been started.
+    """
+    missing = [name for name in (RESOLVED, PROFILE_FILE, DOMAIN) if not (folder / name).is_file()]
+    if missing:
+        raise ConfigError(f"run folder is {folder}, must hold {', '.join(missing)}; start the run with robot-stack up")
+    return ros_environment((folder / PROFILE_FILE).resolve(), int((folder / DOMAIN).read_text()))

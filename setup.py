@@ -1,0 +1,35 @@
+"""Only what pyproject.toml cannot say: the files that ROS looks for under the install prefix.
+
+One list serves `pip install .` and `colcon build`.
+"""
+
+from glob import glob
+
+from setuptools import Distribution, setup
+
+SHARE = "share/robot_stack"
+
+
+class PlainDistribution(Distribution):
+    """Keeps `requires-python` as text: colcon reads the metadata back as Python literals."""
+
+    def parse_config_files(self, *args, **kwargs):
+        super().parse_config_files(*args, **kwargs)
+        for holder in (self, self.metadata):
+            if getattr(holder, "python_requires", None) is not None:
+                holder.python_requires = str(holder.python_requires)
+
+
+setup(
+    distclass=PlainDistribution,
+    data_files=[
+        ("share/ament_index/resource_index/packages", ["ros/resource/robot_stack"]),
+        (SHARE, ["package.xml"]),
+        (f"{SHARE}/launch", sorted(glob("launch/*.launch.py"))),
+        ("lib/robot_stack", sorted(glob("ros/bin/*"))),
+        *(
+            (f"{SHARE}/{folder}", sorted([*glob(f"{folder}/*.yaml"), *glob(f"{folder}/*.json")]))
+            for folder in sorted(glob("hardware_configs/*"))
+        ),
+    ],
+)
