@@ -1,0 +1,61 @@
+"""`robot-stack eval RUN`: the saved policy on held-out resets, no person, no noise."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from robot_stack.cli.run_folder import find_folder
+from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.types.errors import ConfigError
+
+
+def run(name: str, episodes: int | None = None, policy: str = "policy", as_json: bool = False) -> int:
+    """Evaluate and print; returns the exit code.
+
+    Args:
+        name: Folder of a run, or its name under runs/.
+        episodes: Held-out resets; default: as many as the run says.
+        policy: Which of the run's policies, by the name of its file.
+        as_json: Print the summary as JSON instead of a sentence; progress goes to stderr either way.
+
+    Raises:
+        StackError: If the run has no such policy, or cannot be evaluated here.
+    """
+    folder = find_folder(name)
+    path = _policy_file(folder, policy)
+    if not (folder / RESOLVED).is_file():
+        raise ConfigError(f"run folder is {folder}, must hold {RESOLVED}; start the run with robot-stack sim or up")
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
+    from robot_stack.config.resolve import load_resolved
+    from robot_stack.run.evaluate import evaluate, load_params
+
+    resolved = load_resolved(folder / RESOLVED)
+    wanted = episodes if episodes is not None else resolved.run.training.eval_episodes
+
+    def say(number: int, success: bool) -> None:
+        print(f"episode {number} of {wanted}: {'success' if success else 'failure'}", file=sys.stderr, flush=True)
+
+    summary = evaluate(resolved, load_params(path), wanted, say).summary()
+    if as_json:
+        print(json.dumps({"run": folder.name, "policy": policy, **summary}))
+        return 0
+    low, high = summary["wilson95"]
+    cycle = f", {summary['cycle_s']:.1f} s each" if summary["cycle_s"] is not None else ""
+    print(
+        f"{policy}: {summary['success']} of {summary['episodes']} succeeded{cycle} "
+        f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %)"
+    )
+    print(f"Next: robot-stack report {name}")
+    return 0
+
+
+def _policy_file(folder: Path, policy: str) -> Path:
+    there = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem in ("policy", "bc"))
+    if policy not in there:
+        legal = f"one of {there}" if there else "saved first"
+        raise ConfigError(f"policy of {folder} is {policy!r}, must be {legal}; finish the run, then evaluate it")
+    return folder / f"{policy}.safetensors"

@@ -1,0 +1,94 @@
+"""Rules of the house that no linter knows. Each is first shown something that breaks it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from source_tree import CODE, PACKAGES, ROOT, calls, imported, python_files, tree, written_files
+
+Rule = Callable[[ast.AST], Iterator[str]]
+
+PICKLES = ("pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve")
+MACHINE_PATH = re.compile(r"(?<![\w.~}$/:-])/(?:work|root|home/\w+|Users/\w+|opt/\w+)(?:/|\b)")
+
+
+def pickles(module: ast.AST) -> Iterator[str]:
+    yield from (name for name in imported(module) if name.split(".")[0] in PICKLES)
+    for name, call in calls(module):
+        if any(k.arg == "allow_pickle" and ast.unparse(k.value) != "False" for k in call.keywords):
+            yield name
+
+
+def unsafe_loads(module: ast.AST) -> Iterator[str]:
+    for name, call in calls(module):
+        safe = any(k.arg == "weights_only" and ast.unparse(k.value) == "True" for k in call.keywords)
+        if name == "torch.load" and not safe:
+            yield name
+
+
+def prompts(module: ast.AST) -> Iterator[str]:
+    yield from (name for name, _ in calls(module) if name in ("input", "getpass.getpass", "builtins.input"))
+
+
+def sleeps(module: ast.AST) -> Iterator[str]:
+    yield from (name for name, _ in calls(module) if name.split(".")[-1] == "sleep")
+
+
+def shells(module: ast.AST) -> Iterator[str]:
+    for name, call in calls(module):
+        if name == "os.system" or any(k.arg == "shell" and ast.unparse(k.value) != "False" for k in call.keywords):
+            yield name
+
+
+RULES: dict[str, tuple[Rule, tuple[str, ...], str]] = {
+    "nothing is pickled": (pickles, CODE, "import pickle"),
+    "no array is loaded as pickle": (pickles, CODE, "np.load(path, allow_pickle=True)"),
+    "torch.load reads weights only": (unsafe_loads, CODE, "torch.load(path, weights_only=False)"),
+    "nothing waits for a typed answer": (prompts, PACKAGES, "answer = input('go on?')"),
+    "control never sleeps": (sleeps, ("robot_stack/control", "robot_stack/sensing"), "time.sleep(0.1)"),
+    "no shell is started": (shells, CODE, "subprocess.run(line, shell=True)"),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule_notices_what_breaks_it(name: str) -> None:
+    rule, _, broken = RULES[name]
+    assert list(rule(ast.parse(broken)))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rule_holds_everywhere(name: str) -> None:
+    rule, folders, _ = RULES[name]
+    files = python_files(*folders)
+    assert files
+    broken = {str(path.relative_to(ROOT)): found for path in files if (found := list(rule(tree(path))))}
+    assert not broken
+
+
+@pytest.mark.parametrize("text", ["see /work/x", "cd /root", '"/home/ann/runs"', "=/opt/wheels", "/Users/ann/runs"])
+def test_path_of_a_machine_is_noticed(text: str) -> None:
+    assert MACHINE_PATH.search(text)
+
+
+@pytest.mark.parametrize("text", ["docs/work/x", "runs/NAME", "/dev/shm", "~/root", "robot/work", "https://a.b/work"])
+def test_other_paths_are_none_of_a_machine(text: str) -> None:
+    assert not MACHINE_PATH.search(text)
+
+
+def test_no_file_names_a_path_of_somebodys_machine() -> None:
+    found = {
+        str(path.relative_to(ROOT)): match.group()
+        for path in written_files()
+        if (match := MACHINE_PATH.search(path.read_text(errors="replace")))
+    }
+    assert not found
+
+
+def test_every_module_says_what_it_is() -> None:
+    generated = ("_pb2.py", "_pb2_grpc.py")
+    files = [p for p in python_files(*PACKAGES) if p.stat().st_size and not p.name.endswith(generated)]
+    assert files
+    assert not [str(path.relative_to(ROOT)) for path in files if not ast.get_docstring(tree(path))]
