@@ -44,6 +44,8 @@ class World:
         self._tare = np.zeros(6)
         self._wrench = np.zeros(6)
         self.time_ns = 0
+        self.data.qpos[self._qpos] = arm.home_rad
+        mujoco.mj_forward(self.model, self.data)
 
     def reset(self, seed: int) -> None:
         """Draw a start state from `seed`: same seed, same state. The arm ends at rest with the object in hand.

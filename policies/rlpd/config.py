@@ -21,6 +21,7 @@ class RLPDConfig(BaseModel):
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     target_tau: float = Field(0.005, gt=0.0, le=1.0)
     initial_temperature: float = Field(0.01, gt=0.0, le=1.0)
+    target_entropy_per_action: float = Field(-1.0, ge=-5.0, le=1.0, description="HIL-SERL has -0.5")
     std_min: float = Field(0.02, gt=0.0, le=1.0)
     std_max: float = Field(0.15, gt=0.0, le=5.0)
     hidden: tuple[int, ...] = (256, 256)

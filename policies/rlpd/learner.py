@@ -42,7 +42,7 @@ class RLPDLearner:
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         raw = math.log(math.expm1(config.initial_temperature))
         self.log_temperature = nn.Parameter(torch.tensor(raw, device=device))
-        self._target_entropy = -spec.actions / 2
+        self._target_entropy = config.target_entropy_per_action * spec.actions
         self._optimisers = {
             "actor": torch.optim.Adam(self.actor.parameters(), config.learning_rate),
             "critic": torch.optim.Adam(self.critic.parameters(), config.learning_rate),

@@ -47,7 +47,7 @@ class MetricsLog:
         with self._lock:
             self._file.close()
             if self._wandb is not None:
-                self._wandb.finish(quiet=True)
+                self._wandb.finish()
 
 
 def plain(value: Any) -> Any:
