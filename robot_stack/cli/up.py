@@ -9,8 +9,7 @@ from pathlib import Path
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import ProcessSpec, cell_processes, process_table
-from robot_stack.nodes.run_folder import PreparedRun, free_address, new_folder, prepared
+from robot_stack.nodes.run_folder import PreparedRun, choose_table, new_folder, prepared
 from robot_stack.nodes.supervisor import Supervisor
 from robot_stack.types.errors import ConfigError
 
@@ -42,18 +41,6 @@ def run(
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1
-
-
-def choose_table(
-    resolved: ResolvedRun, folder: Path, *, cell_only: bool, remote_learner: bool
-) -> tuple[ProcessSpec, ...]:
-    """The rows that are asked for; a local learner moves to a free port if the cell's is taken."""
-    if cell_only:
-        return cell_processes(resolved, folder)
-    address = resolved.cell.learner_address
-    if not remote_learner:
-        address = free_address(address)
-    return process_table(resolved, folder, local_learner=not remote_learner, learner_address=address)
 
 
 def _supervise(

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from launch import LaunchContext, LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
     EmitEvent,
@@ -20,10 +19,10 @@ from launch.event_handlers import OnShutdown
 from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 
-from robot_stack.cli.up import choose_table
+from launch import LaunchContext, LaunchDescription
 from robot_stack.config.resolve import load_run
 from robot_stack.nodes.process_table import After, ProcessSpec, after_end
-from robot_stack.nodes.run_folder import new_folder, prepared
+from robot_stack.nodes.run_folder import choose_table, new_folder, prepared
 from robot_stack.nodes.supervisor import RESPAWN_DELAY_S
 
 

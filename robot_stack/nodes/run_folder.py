@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes, process_table
 from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
 
 DOMAIN = "domain"
@@ -71,3 +71,15 @@ def free_address(wanted: str) -> str:
                 continue
             return f"{host}:{probe.getsockname()[1]}"
     return wanted
+
+
+def choose_table(
+    resolved: ResolvedRun, folder: Path, *, cell_only: bool, remote_learner: bool
+) -> tuple[ProcessSpec, ...]:
+    """The rows that are asked for; a local learner moves to a free port if the cell's is taken."""
+    if cell_only:
+        return cell_processes(resolved, folder)
+    address = resolved.cell.learner_address
+    if not remote_learner:
+        address = free_address(address)
+    return process_table(resolved, folder, local_learner=not remote_learner, learner_address=address)
