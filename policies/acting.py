@@ -85,7 +85,7 @@ class ActingPolicy:
         if deterministic:
             action = self._actor.deterministic(features, proprio)
         else:
-            action, _ = self._actor.sample(features, proprio, self._rng)
+            action, _, _ = self._actor.sample(features, proprio, self._rng)
         return action[0].numpy()
 
 

@@ -112,15 +112,15 @@ class GaussianActor(nn.Module):
         hidden = self.body(self.encoder(features, proprio))
         return self.mean(hidden), self.log_std(hidden).clamp(*self.log_std_range)
 
-    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Reparameterised action (B, A) in (-1, 1) and its log probability (B,)."""
+    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Reparameterised action (B, A) in (-1, 1), its log probability (B,), and the squashed mean (B, A)."""
         mean, log_std = self(features, proprio)
         noise = torch.randn(mean.shape, generator=rng, device=mean.device, dtype=mean.dtype)
         raw = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         # log(1 - tanh(u)^2), in the form that does not lose digits
         squash = 2 * (math.log(2) - raw - nn.functional.softplus(-2 * raw))
-        return torch.tanh(raw), (gaussian - squash).sum(dim=1)
+        return torch.tanh(raw), (gaussian - squash).sum(dim=1), torch.tanh(mean)
 
     def deterministic(self, features: Tensor, proprio: Tensor) -> Tensor:
         """Squashed mean, (B, A)."""

@@ -31,7 +31,7 @@ class BCLearner:
             spec.slices, spec.proprio_mean, spec.proprio_std, head=config.head, proprio_head=config.head
         )
         self.actor = GaussianActor(encoder, spec.actions, hidden=config.hidden).to(device)
-        self._optimiser = torch.optim.Adam(self.actor.parameters(), config.learning_rate)
+        self._optimiser = torch.optim.Adam(self.actor.parameters(), config.learning_rate, fused=True)
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One step on the expert rows of a batch."""

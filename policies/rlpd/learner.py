@@ -44,9 +44,9 @@ class RLPDLearner:
         self.log_temperature = nn.Parameter(torch.tensor(raw, device=device))
         self._target_entropy = config.target_entropy_per_action * spec.actions
         self._optimisers = {
-            "actor": torch.optim.Adam(self.actor.parameters(), config.learning_rate),
-            "critic": torch.optim.Adam(self.critic.parameters(), config.learning_rate),
-            "temperature": torch.optim.Adam([self.log_temperature], config.learning_rate),
+            "actor": torch.optim.Adam(self.actor.parameters(), config.learning_rate, fused=True),
+            "critic": torch.optim.Adam(self.critic.parameters(), config.learning_rate, fused=True),
+            "temperature": torch.optim.Adam([self.log_temperature], config.learning_rate, fused=True),
         }
 
     @property
@@ -71,7 +71,7 @@ class RLPDLearner:
 
     def _update_critic(self, batch: TensorBatch) -> dict[str, Tensor]:
         with torch.no_grad():
-            next_action, _ = self.actor.sample(batch.next_features, batch.next_proprio, self._rng)
+            next_action, _, _ = self.actor.sample(batch.next_features, batch.next_proprio, self._rng)
             next_q = self.target(batch.next_features, batch.next_proprio, next_action)
             target = losses.td_target(
                 batch.reward, batch.discount, next_q, subset=self.config.critic_subset, rng=self._subset_rng
@@ -86,7 +86,7 @@ class RLPDLearner:
         return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
 
     def _update_actor(self, batch: TensorBatch) -> dict[str, Tensor]:
-        action, log_prob = self.actor.sample(batch.features, batch.proprio, self._rng)
+        action, log_prob, mean = self.actor.sample(batch.features, batch.proprio, self._rng)
         with torch.no_grad():
             state = self.critic.encoder(batch.features, batch.proprio)
         self.critic.requires_grad_(False)
@@ -95,7 +95,6 @@ class RLPDLearner:
         loss = losses.actor_loss(q, log_prob, self.temperature)
         weight = self.bc_weight
         if weight > 0:
-            mean = self.actor.deterministic(batch.features, batch.proprio)
             loss = loss + weight * losses.imitation_loss(mean, batch.action, batch.expert)
         self._step("actor", loss)
         temperature_loss = losses.temperature_loss(self.log_temperature, log_prob, self._target_entropy)

@@ -122,6 +122,7 @@ class Training:
         worker.start()
         try:
             self._update_until_enough(stop)
+            self._await_last_labels()
         finally:
             self._save_checkpoint()
             self._quit.set()
@@ -254,6 +255,13 @@ class Training:
                 self._save_checkpoint()
                 saved_s = time.monotonic()
 
+    def _await_last_labels(self, timeout_s: float = 3.0) -> None:
+        """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
+        deadline_s = time.monotonic() + timeout_s
+        last = list(self._ledger.episodes.values())[-1:]
+        while any(a.end is not None and not a.verdicts for a in last) and time.monotonic() < deadline_s:
+            self._quit.wait(0.05)
+
     def _enough(self) -> bool:
         training = self._resolved.run.training
         online = self._ledger.ended(EpisodeKind.ONLINE)
@@ -338,9 +346,9 @@ class Training:
 
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:
-        """A row per finished episode, once the next one has begun and all its labels are in."""
+        """A row per finished episode, two episodes later: its labels come once its steps are on disk."""
         accounts = list(self._ledger.episodes.values())
-        for account in accounts if final else accounts[:-1]:
+        for account in accounts if final else accounts[:-2]:
             episode_id = account.header.episode_id
             if account.end is not None and episode_id not in self._logged:
                 self._logged.add(episode_id)
