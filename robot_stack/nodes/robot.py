@@ -87,6 +87,7 @@ class SimRobotNode(StackNode):
         self._gripper: float | None = None
         self._fault = ""
         self._truth: bool | None = None
+        self._tcp_frame = run.robot.tcp_frame
         self._counters: Counter[str] = Counter()
         self._meter = RateMeter(1.0 / STEP_S)
         self._views = StateViews(
@@ -105,7 +106,7 @@ class SimRobotNode(StackNode):
 
     def diagnose(self) -> list[Diagnosis]:
         """Physics and watchdog."""
-        self._views.look_for_subscribers()
+        self._look_for_subscribers()
         now_ns = time.monotonic_ns()
         values = {**self._meter.values(now_ns), **self._counters, **self._watchdog.counters}
         if self._fault:
@@ -113,6 +114,8 @@ class SimRobotNode(StackNode):
         return [Diagnosis(task="arm", values=values)]
 
     def _advertise(self) -> None:
+        self._applied = self.create_publisher(TwistStamped, topics.APPLIED, STATE)
+        self._applied_wanted = False
         self._state = self.create_publisher(JointState, topics.STATE, STATE)
         self._faults = self.create_publisher(String, topics.FAULT, LATCHED)
         self._snapshot = self.create_publisher(JointState, topics.SNAPSHOT, NEWEST)
@@ -134,14 +137,21 @@ class SimRobotNode(StackNode):
         self._advance(now_ns)
         self._publish(now_ns)
 
+    def _look_for_subscribers(self) -> None:
+        self._views.look_for_subscribers()
+        self._applied_wanted = self._applied.get_subscription_count() > 0
+
     def _advance(self, now_ns: int) -> None:
         behind = (now_ns - self._stepped_ns + STEP_NS // 2) // STEP_NS
         steps = min(behind, MAX_CATCH_UP_STEPS)
         self._counters["lost_steps"] += behind - steps
         self._stepped_ns += behind * STEP_NS
+        twist = self._watchdog.twist(now_ns)
+        if self._applied_wanted:
+            self._applied.publish(twist_to_msg(twist, now_ns, self._tcp_frame))
         if self._fault or steps < 1:
             return
-        self._world.command(self._watchdog.twist(now_ns), self._gripper)
+        self._world.command(twist, self._gripper)
         try:
             self._world.advance(int(steps) * STEP_S)
         except RobotError as error:

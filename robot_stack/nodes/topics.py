@@ -4,6 +4,7 @@
 | --- | --- | --- | --- | --- |
 | state/arm | JointState | R 10 | 100 Hz | all of a `RobotState` in one message, so that its parts cannot mix |
 | state/joints, tcp_pose, tcp_twist, wrench, gripper | ...Stamped | R 10 | 50 Hz | for tools, while one subscribes |
+| robot/applied | TwistStamped | R 10 | 100 Hz | what the motors get, for tools, while one subscribes |
 | robot/fault | String | latched | change | sentence, "" when there is none |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
 | teleop/cmd | Joy | R 1 | 50 Hz | twist in [-1, 1], deadman, gripper press |
@@ -28,6 +29,7 @@ the wall clock; /diagnostics is stamped with wall time, for foreign tools.
 STATE = "state/arm"
 STATE_VIEWS = ("state/joints", "state/tcp_pose", "state/tcp_twist", "state/wrench", "state/gripper")
 FAULT = "robot/fault"
+APPLIED = "robot/applied"
 TELEOP = "teleop/cmd"
 EVENTS = "teleop/events"
 POLICY = "policy/cmd"

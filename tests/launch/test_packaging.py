@@ -1,0 +1,79 @@
+"""What lands where under the prefix, with pip and with colcon."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NODES = ("robot", "camera", "safety", "teleop", "actor", "learner")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """A copy of the sources: building leaves files beside them."""
+    copy = tmp_path_factory.mktemp("source") / "robot_stack"
+    copy.mkdir()
+    for folder in ("robot_stack", "policies", "reward_models", "sim", "launch", "ros", "hardware_configs"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "setup.py", "package.xml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, copy / file)
+    return copy
+
+
+def check_prefix(prefix: Path) -> None:
+    share = prefix / "share"
+    assert (share / "ament_index/resource_index/packages/robot_stack").is_file()
+    assert (share / "robot_stack/package.xml").is_file()
+    launch_files = {path.name for path in (share / "robot_stack/launch").glob("*.py")}
+    assert launch_files == {"sim.launch.py", "workcell.launch.py"}
+    for path in (ROOT / "hardware_configs").rglob("*.*"):
+        assert (share / "robot_stack/hardware_configs" / path.relative_to(ROOT / "hardware_configs")).is_file()
+    for node in NODES:
+        assert os.access(prefix / "lib/robot_stack" / node, os.X_OK)
+
+
+def test_pip_puts_every_file_where_ros_looks_for_it(source, tmp_path):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    subprocess.run([*command, source], check=True, capture_output=True)
+    wheel = next(tmp_path.glob("*.whl"))
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--prefix", tmp_path / "prefix"]
+    subprocess.run([*install, "--ignore-installed", wheel], check=True, capture_output=True)
+    check_prefix(tmp_path / "prefix")
+    packages = next((tmp_path / "prefix").glob("lib/python*/site-packages"))
+    assert list((packages / "sim/models").glob("*.xml"))
+    assert not (packages / "launch").exists()
+
+
+def test_colcon_builds_it_as_a_ros_package(source, tmp_path):
+    pytest.importorskip("colcon_ros", reason="colcon is not installed")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = [shutil.which("colcon", path=environment["PATH"]), "--log-base", tmp_path / "log", "build"]
+    places = ["--base-paths", source, "--build-base", tmp_path / "build", "--install-base", tmp_path / "install"]
+    subprocess.run([*command, *places], check=True, env=environment, capture_output=True)
+    prefix = tmp_path / "install/robot_stack"
+    check_prefix(prefix)
+    assert (prefix / "share/robot_stack/hook/ament_prefix_path.sh").is_file()
+
+
+def test_package_xml_is_valid_down_to_the_address():
+    catkin = pytest.importorskip("catkin_pkg.package", reason="catkin_pkg is not installed")
+    warnings: list[str] = []
+    package = catkin.parse_package(str(ROOT / "package.xml"), warnings=warnings)
+    package.validate(warnings=warnings)
+    assert warnings == []
+    assert package.name == "robot_stack"
+    assert package.get_build_type() == "ament_python"
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_each_executable_starts_its_module(node):
+    shim = (ROOT / "ros/bin" / node).read_text()
+    room = "run" if node == "learner" else "nodes"
+    assert f'-m robot_stack.{room}.{node} "$@"' in shim
+    assert (ROOT / "robot_stack" / room / f"{node}.py").is_file()

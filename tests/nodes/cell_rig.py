@@ -1,0 +1,49 @@
+"""A cell over DDS: real processes, shared memory only, a domain that nothing else uses."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.process_table import cell_processes
+from robot_stack.nodes.run_folder import prepared
+from robot_stack.nodes.supervisor import Supervisor
+
+START_S = 40.0
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> None:
+    """Returns as soon as the condition holds; fails if it never does."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what} not within {timeout_s} s"
+        time.sleep(0.005)
+
+
+@contextmanager
+def running_cell(run: ResolvedRun, folder: Path) -> Iterator[tuple[object, Supervisor]]:
+    """RosCell and supervisor of a started cell."""
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    from robot_stack.nodes.cell import RosCell
+
+    with prepared(run, folder) as ready:
+        before = dict(os.environ)
+        os.environ.update(ready.environment)
+        try:
+            table = cell_processes(run, folder)
+            with Supervisor(table, environment=ready.environment, log_folder=ready.log_folder) as supervisor:
+                cell = RosCell(run, namespace=run.run.cell)
+                try:
+                    cell.connect(START_S)
+                    yield cell, supervisor
+                finally:
+                    cell.close()
+        finally:
+            os.environ.clear()
+            os.environ.update(before)

@@ -1,0 +1,170 @@
+"""The cell over DDS: rates, ages, a demonstration, and what happens when a process is killed.
+
+Bounds are checked against the stamps that the safety filter and the robot write when they decide, so that a busy
+machine can delay what the test sees, but never make it wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cell_rig import running_cell, wait_until
+
+from robot_stack.types.command import Mode, Source
+from robot_stack.types.errors import RobotError
+from robot_stack.types.transition import EpisodeKind
+
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def started(run, tmp_path_factory):
+    with running_cell(run, tmp_path_factory.mktemp("cell")) as (cell, supervisor):
+        from watcher import Watcher
+
+        with Watcher(run.run.cell, run.robot.name) as watcher:
+            wait_until(lambda: watcher.applied and watcher.commands, 10, "commands and applied twists")
+            yield cell, supervisor, watcher
+
+
+@pytest.fixture
+def cell(started):
+    return started[0]
+
+
+@pytest.fixture
+def supervisor(started):
+    return started[1]
+
+
+@pytest.fixture
+def watcher(started):
+    return started[2]
+
+
+def moving(samples) -> bool:
+    return bool(samples) and float(np.abs(samples[-1][1]).max()) > 1e-4
+
+
+def test_observations_are_fresh_and_the_filter_keeps_its_rate(cell, watcher):
+    cell.reset(0)
+    ages, blind = [], 0
+    for _ in range(20):
+        observation = cell.observe()
+        blind += observation is None
+        if observation is not None:
+            ages.append(observation.age_s)
+        time.sleep(0.05)
+    assert blind <= 4
+    assert float(np.median(ages)) < 0.1
+    stamps = [decision.command.stamp_ns for decision in watcher.decisions[-100:]]
+    assert 80.0 < 1e9 / float(np.median(np.diff(stamps))) < 120.0
+
+
+def test_start_is_refused_unless_ready_and_the_filter_says_why(cell):
+    cell.reset(0)
+    cell.start("a", EpisodeKind.EVAL)
+    with pytest.raises(RobotError, match="must be READY"):
+        cell.start("b", EpisodeKind.EVAL)
+    cell.finish()
+    assert cell.mode() in (Mode.READY, Mode.POLICY)
+
+
+def test_a_demonstration_reaches_success_and_every_tick_is_labelled_human(cell):
+    cell.reset(1)
+    cell.start("demo", EpisodeKind.DEMO)
+    cell.executed()
+    sources, twists, said = [], [], ()
+    deadline_s = time.monotonic() + 20.0
+    while "success" not in said and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+        window = cell.executed()
+        sources.append(window.source)
+        twists.append(window.twist)
+        said += cell.events()
+    cell.finish()
+    assert "success" in said
+    assert cell.truth() is True
+    assert np.mean([source is Source.HUMAN for source in sources]) > 0.7
+    assert float(np.abs(twists).max()) > 0.02
+
+
+def test_a_killed_policy_leaves_zero_commands_within_160_ms(cell, watcher, run, tmp_path):
+    (tmp_path / "run.yaml").write_text(run.to_yaml())
+    script = Path(__file__).with_name("policy_process.py")
+    words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml"), "--namespace", run.run.cell]
+    with subprocess.Popen(words) as policy:
+        try:
+            wait_until(lambda: watcher.policy, 15, "policy commands")
+            cell.reset(2)
+            cell.start("e", EpisodeKind.EVAL)
+            wait_until(lambda: moving(watcher.commands), 5, "motion")
+            policy.send_signal(signal.SIGKILL)
+            killed_ns = time.monotonic_ns()
+        finally:
+            policy.kill()
+    wait_until(lambda: cell.mode() is Mode.HOLD, 2, "HOLD")
+    wait_until(lambda: watcher.commands[-1][0] > killed_ns + 400 * MS, 2, "commands after the kill")
+    late = [twist for stamp_ns, twist in watcher.commands if stamp_ns > killed_ns + 160 * MS]
+    assert late
+    assert not np.any(late)
+
+
+def test_a_killed_teleop_in_control_leads_to_hold_and_the_person_resumes(cell, supervisor, watcher):
+    cell.reset(3)
+    cell.start("d", EpisodeKind.DEMO)
+    wait_until(lambda: moving(watcher.commands), 5, "motion")
+    os.kill(supervisor.pid("teleop"), signal.SIGKILL)
+    killed_ns = time.monotonic_ns()
+    wait_until(lambda: watcher.decisions[-1].command.stamp_ns > killed_ns + 300 * MS, 2, "decisions after the kill")
+    after = [d for d in watcher.decisions if killed_ns + 161 * MS < d.command.stamp_ns < killed_ns + 300 * MS]
+    assert after
+    assert {decision.mode for decision in after} == {Mode.HOLD}
+    wait_until(lambda: supervisor.step() or cell.mode() is Mode.HUMAN, 20, "teleop back and resumed")
+    assert supervisor.restarts("teleop") == 1
+    cell.finish()
+
+
+def test_a_killed_camera_blinds_the_cell_by_name_and_comes_back(cell, supervisor):
+    cell.reset(4)
+    os.kill(supervisor.pid("camera_wrist"), signal.SIGKILL)
+    wait_until(lambda: cell.observe() is None and "camera wrist" in cell.problem(), 2, "blindness")
+    wait_until(lambda: supervisor.step() or cell.observe() is not None, 20, "camera back")
+    assert supervisor.restarts("camera_wrist") == 1
+
+
+def test_a_frozen_safety_process_lets_the_robot_stop_within_60_ms_and_its_death_ends_the_run(
+    cell, supervisor, watcher
+):
+    """Last: it ends the cell of this module."""
+    cell.reset(5)
+    cell.start("d", EpisodeKind.DEMO)
+    wait_until(lambda: moving(watcher.applied), 5, "motion")
+    os.kill(supervisor.pid("safety"), signal.SIGSTOP)
+    frozen_ns = time.monotonic_ns()
+    wait_until(lambda: watcher.applied[-1][0] > frozen_ns + 200 * MS, 2, "applied twists after the freeze")
+    late = [twist for stamp_ns, twist in watcher.applied if stamp_ns > frozen_ns + 60 * MS]
+    assert not np.any(late)
+    wait_until(lambda: silent(cell), 2, "silence noticed")
+    os.kill(supervisor.pid("safety"), signal.SIGKILL)
+    wait_until(lambda: supervisor.step() or supervisor.ending, 2, "end of the run")
+    assert "safety" in supervisor.ending
+    began_s = time.monotonic()
+    supervisor.stop()
+    assert time.monotonic() - began_s < 4.5
+    assert supervisor.alive() == ()
+
+
+def silent(cell) -> bool:
+    try:
+        cell.mode()
+    except RobotError as error:
+        return "silent" in str(error)
+    return False

@@ -1,0 +1,119 @@
+"""What goes into a message comes out of it."""
+
+from __future__ import annotations
+
+from array import array
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+from robot_stack.nodes import conversion as c
+from robot_stack.types.command import Command, Decision, Mode, Source
+from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose
+from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
+
+stamps = st.integers(1, 2**31 * 10**9 - 1)
+twists = st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6).map(np.array)
+
+
+def a_state(stamp_ns: int = 5) -> RobotState:
+    return RobotState(
+        arm="arm",
+        stamp_ns=stamp_ns,
+        T_base_tcp=Pose(position_m=np.array([0.1, 0.2, 0.3]), quaternion_xyzw=np.array([0.0, 1.0, 0.0, 0.0])),
+        twist=np.arange(6.0),
+        wrench=np.arange(6.0) + 10,
+        joints_rad=np.arange(7.0),
+        joint_speeds_rad_s=np.arange(7.0) + 20,
+        gripper=0.25,
+    )
+
+
+@given(stamps)
+def test_stamps_keep_every_nanosecond(stamp_ns):
+    assert c.stamp_ns_of(c.header_of(stamp_ns)) == stamp_ns
+
+
+@given(twists, stamps)
+def test_twists_are_exact(twist, stamp_ns):
+    msg = c.twist_to_msg(twist, stamp_ns, "tcp")
+    assert np.array_equal(c.twist_from_msg(msg), twist)
+    assert (msg.header.frame_id, c.stamp_ns_of(msg.header)) == ("tcp", stamp_ns)
+
+
+def test_states_are_exact_and_carry_the_fault_of_their_own_topic():
+    state = c.state_from_msg(c.state_to_msg(a_state()), "arm", "protective stop")
+    wanted = a_state()
+    for field in ("twist", "wrench", "joints_rad", "joint_speeds_rad_s"):
+        assert np.array_equal(getattr(state, field), getattr(wanted, field))
+    assert np.array_equal(state.T_base_tcp.position_m, wanted.T_base_tcp.position_m)
+    assert (state.gripper, state.stamp_ns, state.fault) == (0.25, 5, "protective stop")
+
+
+@pytest.mark.parametrize("size", [0, 19, 21])
+def test_a_state_of_another_length_is_refused(size):
+    with pytest.raises(SpecError, match="entries"):
+        c.state_from_msg(c.vector_to_msg(np.zeros(size), 1), "arm")
+
+
+def test_images_are_exact_copies():
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    msg = c.image_to_msg(image, 9, "wrist_optical_frame")
+    back = c.image_from_msg(msg)
+    assert np.array_equal(back, image)
+    msg.data[0] ^= 255
+    assert np.array_equal(back, image)
+
+
+def test_an_image_of_another_encoding_or_size_is_refused():
+    msg = c.image_to_msg(np.zeros((2, 2, 3), np.uint8), 1, "x")
+    msg.encoding = "bgr8"
+    with pytest.raises(SpecError, match="bgr8"):
+        c.image_from_msg(msg)
+    msg.encoding, msg.data = "rgb8", array("B", bytes(11))
+    with pytest.raises(SpecError, match="11 bytes"):
+        c.image_from_msg(msg)
+
+
+@given(twists, st.booleans(), st.integers(-1, 1))
+def test_teleop_samples_keep_twist_deadman_and_press(twist, deadman, gripper):
+    sample = TeleopSample(stamp_ns=3, twist=twist, deadman=deadman, gripper=gripper)
+    back = c.teleop_from_msg(c.teleop_to_msg(sample))
+    assert np.array_equal(back.twist, twist)
+    assert (back.deadman, back.gripper, back.stamp_ns) == (deadman, gripper, 3)
+
+
+@given(st.lists(st.sampled_from(EVENTS), max_size=4).map(tuple))
+def test_events_keep_their_order(events):
+    assert c.events_from_msg(c.events_to_msg(events, 1, "keyboard")) == events
+
+
+def test_an_unknown_event_means_nothing():
+    msg = c.events_to_msg(("stop",), 1, "keyboard")
+    msg.buttons = array("i", [99, -1, *msg.buttons])
+    assert c.events_from_msg(msg) == ("stop",)
+
+
+@given(
+    twists, twists, st.sampled_from(Source), st.sampled_from(Mode), st.none() | st.floats(0, 1, width=32),
+    st.lists(st.sampled_from(c.CUTS), unique=True),
+)  # fmt: skip
+def test_labels_carry_the_whole_decision(requested, executed, source, mode, gripper, cut):
+    command = Command(arm="arm", twist=executed, gripper=gripper, stamp_ns=4, source=source)
+    decision = Decision(command=command, mode=mode, source=source, requested=requested, cut=tuple(cut))
+    back = c.decision_from_msg(c.decision_to_msg(decision), "arm")
+    assert np.array_equal(back.requested, requested)
+    assert np.array_equal(back.command.twist, executed)
+    assert (back.source, back.mode, back.command.gripper, set(back.cut)) == (source, mode, gripper, set(cut))
+    assert (back.command.stamp_ns, back.command.frame) == (4, "tcp")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("reason", ["", "policy silent for 153 ms: check it"])
+def test_the_banner_is_mode_and_reason(mode, reason):
+    assert c.mode_from_text(c.mode_to_text(mode, reason)) == (mode, reason)

@@ -1,0 +1,109 @@
+"""Run folder, DDS domain, environment, process table."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from robot_stack.cli import env
+from robot_stack.config.resolve import load_resolved
+from robot_stack.nodes.process_table import RESOLVED, cell_processes, process_table
+from robot_stack.nodes.profile import claim_domain, write_profile
+from robot_stack.nodes.run_folder import choose_table, free_address, prepared
+from robot_stack.types.errors import ConfigError
+
+
+def test_a_second_run_gets_another_domain():
+    with claim_domain(80, exact=False) as first, claim_domain(80, exact=False) as second:
+        assert first == 80
+        assert second == 81
+    with claim_domain(80, exact=False) as again:
+        assert again == 80
+
+
+def test_a_real_cell_is_refused_rather_than_moved():
+    with (
+        claim_domain(82, exact=True),
+        pytest.raises(ConfigError, match="82 is in use"),
+        claim_domain(82, exact=True),
+    ):
+        pass
+
+
+def test_the_claim_ends_with_its_process():
+    code = (
+        "import os, signal; from robot_stack.nodes.profile import claim_domain\n"
+        "with claim_domain(83, exact=False): os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    with claim_domain(83, exact=True) as domain:
+        assert domain == 83
+
+
+def test_another_program_on_the_domain_is_seen(tmp_path):
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    code = "import rclpy; rclpy.init(domain_id=84); n = rclpy.create_node('x'); print('up', flush=True); input()"
+    profile = {"FASTRTPS_DEFAULT_PROFILES_FILE": str(write_profile(tmp_path))}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **profile}
+    ) as other:
+        try:
+            assert other.stdout.readline() == b"up\n"
+            with claim_domain(84, exact=False) as domain:
+                assert domain == 85
+        finally:
+            other.kill()
+
+
+def test_the_profile_has_shared_memory_and_nothing_else(tmp_path):
+    tree = ElementTree.parse(write_profile(tmp_path))
+    space = {"d": "http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles"}
+    assert [each.text for each in tree.iterfind(".//d:transport_descriptor/d:type", space)] == ["SHM"]
+    assert tree.findtext(".//d:useBuiltinTransports", namespaces=space) == "false"
+
+
+def test_a_prepared_folder_holds_the_run_and_its_exports(run, tmp_path, capsys):
+    with prepared(run, tmp_path) as ready:
+        assert load_resolved(tmp_path / RESOLVED).spec() == run.spec()
+        assert env.run(tmp_path) == 0
+        printed = capsys.readouterr().out
+        assert f"export ROS_DOMAIN_ID={ready.domain}\n" in printed
+        assert ready.environment["FASTRTPS_DEFAULT_PROFILES_FILE"] in printed
+
+
+def test_env_of_another_folder_says_what_is_missing(tmp_path, capsys):
+    assert env.run(tmp_path) == 1
+    assert "must hold run.yaml, fastdds.xml, domain" in capsys.readouterr().err
+
+
+def test_the_table_starts_robot_and_safety_first_and_requires_them(run, tmp_path):
+    table = process_table(run, tmp_path)
+    assert [row.name for row in table] == [
+        "robot", "safety", "camera_wrist", "camera_front", "teleop", "learner", "actor",
+    ]  # fmt: skip
+    assert [row.name for row in table if row.required and not row.respawn] == ["robot", "safety"]
+    assert [row.name for row in table if row.stop_last] == ["robot", "safety"]
+
+
+def test_a_remote_learner_is_not_started_here(run, tmp_path):
+    table = process_table(run, tmp_path, local_learner=False, learner_address="gpu:50051")
+    assert "learner" not in [row.name for row in table]
+    assert table[-1].argv[-2:] == ("--learner", "gpu:50051")
+
+
+def test_the_cell_alone_has_neither_actor_nor_learner(run, tmp_path):
+    assert choose_table(run, tmp_path, cell_only=True, remote_learner=False) == cell_processes(run, tmp_path)
+
+
+def test_a_taken_port_moves_the_learner():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        wanted = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert free_address(wanted) != wanted
+    assert free_address(wanted) == wanted

@@ -1,0 +1,123 @@
+"""Stamp join, due times, rates, episode status, the scripted person, the last watchdog."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from robot_stack.control.output_watchdog import OutputWatchdog
+from robot_stack.nodes.diagnostics import Due, RateMeter
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.person import ScriptedPerson
+from robot_stack.nodes.stamp_join import StampJoin
+from robot_stack.run.build import build_operator
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
+from robot_stack.types.transition import EpisodeKind
+
+MS = 1_000_000
+
+
+def test_only_parts_of_one_stamp_are_joined():
+    join: StampJoin[str, str] = StampJoin()
+    assert join.first(1, "a") is None
+    assert join.second(2, "late") is None
+    assert join.first(2, "b") == ("b", "late")
+    assert join.second(3, "c") is None
+
+
+def test_due_follows_the_rate_under_jitter_and_never_bursts():
+    due = Due(20.0)
+    rng = np.random.default_rng(0)
+    times = [tick * 10 * MS + int(rng.integers(0, 2 * MS)) for tick in range(1000)]
+    assert 198 <= sum(due.now(now_ns) for now_ns in times) <= 202
+    assert [due.now(60_000 * MS + tick * 10 * MS) for tick in range(5)] == [True, False, False, False, False]
+
+
+def test_rate_meter_reports_frequency_and_age():
+    meter = RateMeter(100.0)
+    assert meter.age_s(5) == float("inf")
+    for tick in range(50):
+        meter.tick(tick * 10 * MS)
+    values = meter.values(500 * MS)
+    assert values["frequency_hz"] == pytest.approx(100.0)
+    assert values["age_ms"] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("kind", [None, *EpisodeKind])
+@pytest.mark.parametrize("phase", list(Phase))
+def test_episode_status_survives_the_wire(phase, kind):
+    status = EpisodeStatus(phase=phase, kind=kind, episode_id="000001-demo-a" if kind else "")
+    assert EpisodeStatus.from_text(status.to_text()) == status
+
+
+@pytest.mark.parametrize("text", ["", "phase=dancing", "kind=demo"])
+def test_a_broken_episode_status_is_refused(text):
+    with pytest.raises(SpecError, match="must name a phase"):
+        EpisodeStatus.from_text(text)
+
+
+@pytest.fixture
+def person(run) -> ScriptedPerson:
+    return ScriptedPerson(build_operator(run, 0))
+
+
+def test_the_person_keeps_hands_off_before_the_banner_is_readable(person):
+    sample = person.sample(1)
+    assert not sample.deadman
+    assert sample.events == ()
+
+
+@pytest.mark.parametrize(("mode", "patience_ms"), [(Mode.DISARMED, 300), (Mode.HOLD, 1000)])
+def test_the_person_arms_and_resumes_with_the_deadman_released(person, mode, patience_ms):
+    person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
+    person.read_banner(mode, 0)
+    samples = [person.sample(tick * 20 * MS) for tick in range(1, 151)]
+    pressed = [s.stamp_ns // MS for s in samples if s.events == ("arm",)]
+    assert pressed[0] == patience_ms
+    assert np.diff(pressed).min() >= patience_ms
+    assert not any(s.deadman for s in samples)
+
+
+def test_the_person_never_clears_a_stop(person):
+    person.read_banner(Mode.STOP, 0)
+    assert not any(person.sample(tick * 20 * MS).events for tick in range(1, 500))
+
+
+def test_the_person_drives_demos_until_the_reset(person):
+    person.read_banner(Mode.READY, 0)
+    assert not person.sample(1).deadman
+    person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
+    assert person.sample(2).deadman
+    person.follow(EpisodeStatus(phase=Phase.RESETTING))
+    assert not person.sample(3).deadman
+
+
+def test_watchdog_passes_fresh_commands_and_zeroes_old_ones():
+    watchdog = OutputWatchdog(0.05)
+    assert watchdog.offer(np.full(6, 0.1), 100 * MS, 101 * MS) == ""
+    assert watchdog.twist(150 * MS)[0] == 0.1
+    assert not watchdog.twist(150 * MS + 1).any()
+    assert watchdog.counters["timeout"] == 1
+
+
+@pytest.mark.parametrize(
+    ("twist", "stamp_ms", "text"),
+    [
+        (np.full(6, np.nan), 100, "finite"),
+        (np.zeros(3), 100, "shape"),
+        (np.zeros(6), 40, "old"),
+        (np.zeros(6), 200, "ahead"),
+    ],
+)
+def test_watchdog_refuses_broken_and_badly_stamped_commands(twist, stamp_ms, text):
+    watchdog = OutputWatchdog(0.05)
+    assert text in watchdog.offer(twist, stamp_ms * MS, 100 * MS)
+    assert not watchdog.twist(100 * MS).any()
+
+
+def test_watchdog_refuses_a_repeated_command():
+    watchdog = OutputWatchdog(0.05)
+    watchdog.offer(np.full(6, 0.1), 100 * MS, 100 * MS)
+    assert "second safety process" in watchdog.offer(np.full(6, 0.2), 100 * MS, 101 * MS)
+    assert watchdog.twist(102 * MS)[0] == 0.1

@@ -1,0 +1,136 @@
+"""Order, restarts, ends and kills, with processes that are shell one-liners."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cell_rig import wait_until
+
+from robot_stack.nodes.process_table import After, ProcessSpec, after_end
+from robot_stack.nodes.supervisor import MAX_RAPID_FAILURES, Supervisor
+
+
+def row(name: str, script: str, **fields) -> ProcessSpec:
+    return ProcessSpec(name=name, argv=("/bin/sh", "-c", script), **fields)
+
+
+@pytest.fixture
+def supervise(tmp_path):
+    started = []
+
+    def start(*rows: ProcessSpec, said: list[str] | None = None) -> Supervisor:
+        say = said.append if said is not None else lambda text: None
+        supervisor = Supervisor(rows, environment=dict(os.environ), log_folder=tmp_path / "log", say=say)
+        started.append(supervisor)
+        supervisor.start()
+        return supervisor
+
+    yield start
+    for supervisor in started:
+        supervisor.stop()
+
+
+def test_the_failure_of_a_required_process_ends_the_run_and_names_its_log(supervise):
+    supervisor = supervise(row("robot", "exit 3", required=True), row("teleop", "sleep 60"))
+    assert supervisor.run(timeout_s=10) == 1
+    assert "robot ended with exit code 3" in supervisor.ending
+    assert "robot.log" in supervisor.ending
+
+
+def test_the_clean_end_of_a_required_process_is_success(supervise):
+    assert supervise(row("actor", "exit 0", required=True, respawn=True)).run(timeout_s=10) == 0
+
+
+def test_a_respawned_process_comes_back(supervise):
+    supervisor = supervise(row("camera", "sleep 60", respawn=True))
+    os.kill(supervisor.pid("camera"), signal.SIGKILL)
+    wait_until(lambda: supervisor.step() or supervisor.restarts("camera") == 1, 5, "restart")
+    assert supervisor.alive() == ("camera",)
+    assert supervisor.ending is None
+
+
+def test_a_process_that_always_fails_is_given_up(supervise, monkeypatch):
+    monkeypatch.setattr("robot_stack.nodes.supervisor.RESPAWN_DELAY_S", 0.0)
+    supervisor = supervise(row("camera", "exit 1", respawn=True))
+    assert supervisor.run(timeout_s=20) == 1
+    assert supervisor.restarts("camera") == MAX_RAPID_FAILURES - 1
+
+
+def test_the_end_of_an_optional_process_goes_unpunished(supervise):
+    said: list[str] = []
+    supervisor = supervise(row("viewer", "exit 0"), said=said)
+    wait_until(lambda: supervisor.step() or said, 5, "a word about it")
+    assert said == ["viewer ended cleanly"]
+    assert supervisor.ending is None
+
+
+def test_those_that_hold_the_arm_are_stopped_last(supervise, tmp_path):
+    script = f"trap 'echo $0 >> {tmp_path}/order; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    rows = [
+        ProcessSpec(name=name, argv=("/bin/sh", "-c", script, name), stop_last=last)
+        for name, last in (("robot", True), ("actor", False))
+    ]
+    supervisor = supervise(*rows)
+    logs = [tmp_path / "log" / f"{name}.log" for name in ("robot", "actor")]
+    wait_until(lambda: all("ready" in log.read_text() for log in logs), 5, "traps")
+    supervisor.stop()
+    assert (tmp_path / "order").read_text().split() == ["actor", "robot"]
+
+
+def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(supervise, tmp_path):
+    supervisor = supervise(row("stubborn", "trap '' TERM; echo ready; while :; do sleep 0.1; done", grace_s=0.3))
+    wait_until(lambda: "ready" in (tmp_path / "log" / "stubborn.log").read_text(), 5, "trap")
+    supervisor.stop()
+    assert supervisor.alive() == ()
+
+
+def test_children_die_when_the_supervisor_is_killed(tmp_path):
+    code = (
+        "import os, time; from pathlib import Path\n"
+        "from robot_stack.nodes.process_table import ProcessSpec\n"
+        "from robot_stack.nodes.supervisor import Supervisor\n"
+        "s = Supervisor([ProcessSpec(name='robot', argv=('sleep', '60'))], environment=dict(os.environ),"
+        f" log_folder=Path({str(tmp_path)!r}))\n"
+        "s.start(); print(s.pid('robot'), flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as launcher:
+        try:
+            child = int(launcher.stdout.readline())
+        finally:
+            launcher.kill()
+    wait_until(lambda: gone(child), 2, "death of the child")
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("required", "respawn", "code", "then"),
+    [
+        (True, False, 0, After.END_RUN),
+        (True, False, -9, After.END_RUN),
+        (True, True, 0, After.END_RUN),
+        (True, True, 1, After.RESPAWN),
+        (False, True, -15, After.RESPAWN),
+        (False, True, 0, After.NOTHING),
+        (False, False, 1, After.NOTHING),
+    ],
+)
+def test_the_table_decides_what_follows_an_end(required, respawn, code, then):
+    assert after_end(ProcessSpec(name="x", argv=(), required=required, respawn=respawn), code) is then
+
+
+def test_starting_is_not_done_by_the_constructor(tmp_path):
+    Supervisor([row("robot", f"touch {tmp_path}/ran")], environment={}, log_folder=tmp_path / "log")
+    time.sleep(0.05)
+    assert not (tmp_path / "ran").exists()
