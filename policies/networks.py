@@ -94,7 +94,7 @@ class GaussianActor(nn.Module):
 
     def __init__(
         self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int],
-        std_min: float = 0.02, std_max: float = 0.15,
+        std_min: float = 0.02, std_max: float = 0.1,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -104,7 +104,7 @@ class GaussianActor(nn.Module):
         nn.init.uniform_(self.mean.weight, -1e-2, 1e-2)
         nn.init.zeros_(self.mean.bias)
         nn.init.uniform_(self.log_std.weight, -1e-2, 1e-2)
-        nn.init.constant_(self.log_std.bias, -2.3)
+        nn.init.constant_(self.log_std.bias, -2.5)
         self.register_buffer("log_std_range", torch.tensor([math.log(std_min), math.log(std_max)]))
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED, process_table
 from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
 from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.run.build import build_local_cell
 from robot_stack.run.memory import tree_megabytes
 from robot_stack.run.settings import learning_settings
@@ -83,7 +84,7 @@ def run(name: str, seed: int = 0, task: str = "peg_insert", quick: bool = False,
         return 1
     finally:
         say.close()
-    print(f"Report: {dry_run.folder / 'report.html'}   Next: robot-stack eval {name} --episodes 20")
+    print(f"Report: {dry_run.folder / 'report.html'}\nNext: robot-stack eval {name} --episodes 20")
     return 0
 
 
@@ -158,14 +159,20 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
     started_s = time.monotonic()
     folder = dry_run.folder
     episodes = dry_run.resolved.run.training.eval_episodes
-    running = [] if (folder / "eval_policy.json").exists() else [_evaluation(folder, "policy", episodes)]
-    if not (folder / "eval_bc.json").exists():
-        say.text("training the imitation baseline on the same demonstrations")
+    if not (folder / "bc.safetensors").exists():
+        say.phase("cloning", "the baseline: imitation of the same demonstrations")
         _wait([_python(folder, "baseline", "robot_stack.run.baseline")])
-        running.append(_evaluation(folder, "bc", episodes))
-    if running:
-        say.text(f"evaluating on {episodes} held-out resets")
-    _wait(running)
+    names = [name for name in ("policy", "bc") if not (folder / f"eval_{name}.json").exists()]
+    logs = [folder / "log" / f"eval_{name}.log" for name in names]
+    for log in logs:
+        log.unlink(missing_ok=True)
+
+    def show() -> None:
+        done = sum(len(log.read_text().splitlines()) for log in logs if log.exists())
+        share = done / max(1, episodes * len(names))
+        say.phase("evaluating", f"{episodes} held-out resets for {' and '.join(names)}", {"share": share})
+
+    _wait([_evaluation(folder, name, episodes) for name in names], show)
     dry_run.phases["evaluation"] = dry_run.phases.get("evaluation", 0.0) + time.monotonic() - started_s
     _write(folder / "phases.json", json.dumps(dry_run.phases))
 
@@ -173,13 +180,11 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
 def report(dry_run: DryRun, say: _Say) -> None:
     """Summary, plots and the report, then the figures on the terminal."""
     from robot_stack.report.html import write_report
-    from robot_stack.report.plots import write_plots
-    from robot_stack.report.summary import write_summary
 
-    summary = write_summary(dry_run.folder)
-    write_plots(dry_run.folder)
+    say.phase("report")
     write_report(dry_run.folder)
     say.close()
+    summary = json.loads((dry_run.folder / "summary.json").read_text())
     for name in ("policy", "bc"):
         result = summary[name]
         low, high = result["wilson95"] or (0.0, 1.0)
@@ -190,29 +195,37 @@ def report(dry_run: DryRun, say: _Say) -> None:
 
 
 class _Say:
-    """The live display on a terminal, lines elsewhere."""
+    """What a person sees while it runs: the live display on a terminal, lines elsewhere."""
 
     def __init__(self, dry_run: DryRun) -> None:
-        from robot_stack.report.live import LiveView
-
         training = dry_run.resolved.run.training
-        self._view: Any = LiveView(
+        budget = RunBudget(
             demos=training.demos,
             max_episodes=training.max_episodes,
-            plain=dry_run.plain,
+            max_robot_minutes=training.max_robot_minutes,
+            rate_hz=dry_run.resolved.run.rate_hz,
         )
-        self._closed = False
+        self._started_s = time.monotonic()
+        self._view: LiveView | None = LiveView(budget, title=dry_run.folder.name, plain=dry_run.plain)
+        self._view.__enter__()
 
     def status(self, status: LearnerStatus) -> None:
-        self._view.update(status)
+        if status.phase != "done":
+            self.phase(status.phase, status.message, status.counters)
+
+    def phase(self, phase: str, message: str = "", counters: Mapping[str, float] | None = None) -> None:
+        if self._view is not None:
+            shown = {"phase": phase, "message": message, "counters": counters or {}}
+            self._view.update(shown, time.monotonic() - self._started_s)
 
     def text(self, text: str) -> None:
-        self._view.note(text)
+        if self._view is not None:
+            self._view.say(text)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._view.close()
+        if self._view is not None:
+            self._view.__exit__(None, None, None)
+            self._view = None
 
 
 def _check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:
@@ -256,13 +269,16 @@ def _python(folder: Path, log: str, module: str, *more: str) -> subprocess.Popen
         )
 
 
-def _wait(processes: list[subprocess.Popen[bytes]]) -> None:
+def _wait(processes: list[subprocess.Popen[bytes]], show: Callable[[], None] = lambda: None) -> None:
     try:
-        codes = [process.wait() for process in processes]
+        while any(process.poll() is None for process in processes):
+            show()
+            time.sleep(POLL_S)
     except BaseException:
         for process in processes:
             process.terminate()
         raise
+    codes = [process.returncode for process in processes]
     if any(codes):
         raise StackError(f"evaluation ended with exit codes {codes}, must be 0; read the logs of the run")
 
