@@ -1,0 +1,89 @@
+"""The episode table of the report: failures first, some with their first and last frames."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+from robot_stack.report.plot_learning import succeeded
+from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.thumbnails import png, strip
+
+THUMBNAILS = 24
+"""Episodes with pictures; a picture is about 10 KB."""
+OPEN_ROWS = 30
+"""Rows that are seen without unfolding."""
+
+_HEAD = "<tr><th>#</th><th>first and last frames</th><th>came to</th><th>ended by</th><th>length</th>" \
+    "<th>human steps</th><th>took over</th><th>clipped steps</th><th>highest Φ</th><th>params</th></tr>"  # fmt: skip
+
+
+def episode_table(record: RunRecord) -> str:
+    """HTML of all training episodes."""
+    numbered = list(enumerate(record.episodes("online"), start=1))
+    if not numbered:
+        return "<p>No training episode has ended yet.</p>"
+    ordered = sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
+    pictured = _pictured([row for _, row in ordered])
+    lines = [_line(record, number, row, row["episode_id"] in pictured) for number, row in ordered]
+    first, rest = "".join(lines[:OPEN_ROWS]), "".join(lines[OPEN_ROWS:])
+    table = f"<table class=episodes>{_HEAD}{first}</table>"
+    if rest:
+        more = f"<summary>{len(lines) - OPEN_ROWS} more episodes</summary>"
+        table += f"<details>{more}<table class=episodes>{_HEAD}{rest}</table></details>"
+    return table
+
+
+def verdict_words(row: Row) -> str:
+    """What an episode came to, and whether the model's word was right."""
+    words = "success" if succeeded(row) else "no success"
+    if row.get("truth") is False and row["declared"]:
+        words += ", declared one (refused)" if row["refused"] else ", declared one"
+    elif row.get("truth") is True and not row["declared"]:
+        words += ", missed by the model"
+    return words
+
+
+def _rank(row: Row) -> int:
+    """What a reader should see first: false dones, then failures, then missed successes, then the rest."""
+    won = succeeded(row)
+    if row["declared"] and not won:
+        return 0
+    if not won:
+        return 1
+    return 2 if not row["declared"] else 3
+
+
+def _pictured(ordered: list[Row]) -> set[str]:
+    """Mostly the head of the table, and some of its tail, so that a success is seen too."""
+    if len(ordered) <= THUMBNAILS:
+        return {row["episode_id"] for row in ordered}
+    won = [row for row in ordered if succeeded(row)][: THUMBNAILS // 4]
+    return {row["episode_id"] for row in [*ordered[: THUMBNAILS - len(won)], *won]}
+
+
+def _line(record: RunRecord, number: int, row: Row, pictured: bool) -> str:
+    style = "" if succeeded(row) else " class=bad"
+    share = 100 * row["human_steps"] / row["steps"] if row["steps"] else 0.0
+    highest = "" if row["progress_max"] is None else f"{row['progress_max']:.2f}"
+    cells = (
+        f"<span title='{escape(row['episode_id'])}'>{number}</span>",
+        _picture(record, row["episode_id"]) if pictured else "",
+        escape(verdict_words(row)),
+        escape(str(row["end"])),
+        f"{row['duration_s']:.1f} s",
+        f"{share:.0f} %" if row["human_steps"] else "",
+        f"{row['interventions']}x" if row["interventions"] else "",
+        f"{row['clipped']}" if row["clipped"] else "",
+        highest,
+        f"v{row['params_version']}",
+    )
+    return f"<tr{style}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _picture(record: RunRecord, episode_id: str) -> str:
+    stored = record.stored(episode_id)
+    if stored is None or not len(stored.arrays["stamp_ns"]):
+        return ""
+    content = base64.b64encode(png(strip(stored))).decode()
+    return f"<img alt='first and last frames' src='data:image/png;base64,{content}'>"

@@ -1,0 +1,139 @@
+"""report.html: one file that holds everything it shows and asks nobody for anything."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from robot_stack.report.episode_table import episode_table
+from robot_stack.report.plots import Plot, draw_plots
+from robot_stack.report.run_folder import RunRecord, read_run
+from robot_stack.report.summary import write_summary
+from robot_stack.report.targets import Figure, figures
+
+STYLE = """
+:root { --line: #d8dce0; --soft: #57606a; --good: #00704f; --bad: #b84a00; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1c2024; max-width: 1040px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; } p { margin: .3rem 0 .8rem; }
+.sub, .caption { color: var(--soft); } .caption { font-size: .88rem; max-width: 80ch; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .9rem; }
+th { text-align: left; font-weight: 600; color: var(--soft); } td, th { padding: .3rem .6rem .3rem 0; }
+tr { border-bottom: 1px solid var(--line); } td { vertical-align: middle; }
+.met { color: var(--good); font-weight: 600; } .unmet { color: var(--bad); font-weight: 600; }
+.bad td:nth-child(3) { color: var(--bad); }
+img { max-width: 100%; } .episodes img { display: block; height: 64px; }
+pre { background: #f4f6f8; padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
+details summary { cursor: pointer; color: var(--soft); margin: .6rem 0; }
+@media print { details { display: none; } body { margin: 0; } }
+"""
+
+
+def write_report(folder: Path) -> Path:
+    """Write summary.json, plots/ and report.html of the run in `folder`; returns the report's path.
+
+    Raises:
+        StoreError: If the folder does not exist.
+    """
+    summary = write_summary(folder)
+    record = read_run(folder)
+    page = render_report(record, summary, draw_plots(record))
+    draft = folder / "report.html.tmp"
+    draft.write_text(page, encoding="utf-8")
+    return draft.replace(folder / "report.html")
+
+
+def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot]) -> str:
+    """The page as text."""
+    lines = figures(summary, record)
+    name = record.folder.resolve().name
+    shown = "".join(_plot(plot) for plot in plots)
+    return f"""<!doctype html>
+<html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
+<title>Run {escape(name)}</title><style>{STYLE}</style></head><body>
+<h1>Run {escape(name)}</h1>
+<p class=sub>task {escape(str(summary["task"]))} · seed {summary["seed"]} · {_verdict(lines)}</p>
+{_box(lines)}
+{_missing(summary["missing"])}
+{shown}
+<h2>Training episodes, failures first</h2>{episode_table(record)}
+<h2>Safety and faults</h2>{_safety(record)}
+<h2>How to go on</h2>{_commands(record, name)}
+{_config(record)}
+</body></html>
+"""
+
+
+def _verdict(lines: list[Figure]) -> str:
+    judged = [figure for figure in lines if figure.target]
+    met = sum(figure.met is True for figure in judged)
+    unknown = sum(figure.met is None for figure in judged)
+    return f"{met} of {len(judged)} targets met" + (f", {unknown} not known" if unknown else "")
+
+
+def _box(lines: list[Figure]) -> str:
+    rows = []
+    for figure in lines:
+        mark = {True: "<span class=met>✓ met</span>", False: "<span class=unmet>✗ not met</span>"}
+        state = mark[figure.met] if figure.met is not None else "not known" if figure.target else ""
+        cells = (escape(figure.name), escape(figure.value), escape(figure.target), state)
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    return f"<table><tr><th>figure</th><th>this run</th><th>target</th><th></th></tr>{''.join(rows)}</table>"
+
+
+def _missing(lines: list[str]) -> str:
+    if not lines:
+        return ""
+    entries = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<details><summary>{len(lines)} figures lack their input</summary><ul>{entries}</ul></details>"
+
+
+def _plot(plot: Plot) -> str:
+    content = base64.b64encode(plot.path.read_bytes()).decode()
+    return (
+        f"<h2>{escape(plot.title)}</h2><img alt='{escape(plot.title)}' src='data:image/png;base64,{content}'>"
+        f"<p class=caption>{escape(plot.caption)}</p>"
+    )
+
+
+def _safety(record: RunRecord) -> str:
+    online = record.episodes("online")
+    steps = sum(row["steps"] for row in online)
+    clipped = sum(row["clipped"] for row in online)
+    parts = []
+    if steps:
+        most = max(online, key=lambda row: row["clipped"])
+        where = f", most in episode {escape(most['episode_id'])} ({most['clipped']})" if clipped else ""
+        share = 100 * clipped / steps
+        parts.append(f"The safety filter changed {clipped} of {steps} steps ({share:.1f} %){where}.")
+    reasons = Counter(reason for row in record.controls("online") for reason in row.get("hold_reasons", ()))
+    reasons.update(f"episode not run: {row['reason']}" for row in record.actor_rows if row.get("kind") == "fault")
+    reasons.update(f"{row['episode_id']} set aside: {row['reason']}" for row in record.of_kind("quarantine"))
+    if not reasons:
+        return "".join(f"<p>{part}</p>" for part in [*parts, "No fault was reported and no episode was set aside."])
+    lines = "".join(f"<tr><td>{count}x</td><td>{escape(why)}</td></tr>" for why, count in reasons.most_common())
+    return "".join(f"<p>{part}</p>" for part in parts) + f"<table>{lines}</table>"
+
+
+def _commands(record: RunRecord, name: str) -> str:
+    task = f" TASK={record.resolved.task.name} SEED={record.resolved.run.seed}" if record.resolved else ""
+    resumes = len(record.of_kind("resume"))
+    told = f"<p>This run was resumed {resumes} times.</p>" if resumes else ""
+    lines = (
+        "# go on where this run stopped, or do again what is missing",
+        f"make sim NAME={name}{task}",
+        "# the policy on held-out resets, without a person",
+        f"robot-stack eval {name} --episodes 100",
+        "# this page again",
+        f"robot-stack report {name}",
+    )
+    return f"{told}<pre>{escape(chr(10).join(lines))}</pre>"
+
+
+def _config(record: RunRecord) -> str:
+    if record.resolved is None:
+        return ""
+    text = escape(record.resolved.to_yaml())
+    return f"<details><summary>the configuration of this run, complete</summary><pre>{text}</pre></details>"

@@ -1,0 +1,244 @@
+"""The live view of a run in the terminal. Text is made by pure functions; only `LiveView` touches the screen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+PHASES = (
+    ("collecting_demos", "demonstrations"),
+    ("fitting", "encoder and reward model"),
+    ("training", "practice"),
+    ("evaluating", "evaluation"),
+    ("cloning", "behaviour cloning"),
+    ("report", "report"),
+)
+"""Phases in their order, with the words that a person reads. "done" comes after the last."""
+PLAIN_EVERY_S = 5.0
+MIN_SHARE = 0.02
+"""No time left is guessed from less than this share of a phase."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBudget:
+    """How much there is to do.
+
+    Attributes:
+        demos: Wanted demonstrations.
+        max_episodes: Most training episodes.
+        max_robot_minutes: Longest robot time in training.
+        rate_hz: Control rate.
+    """
+
+    demos: int
+    max_episodes: int
+    max_robot_minutes: float
+    rate_hz: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The run at one moment.
+
+    Attributes:
+        phase: As in `LearnerStatus`, or a later one of `PHASES`.
+        message: One sentence, may be empty.
+        counters: As in `LearnerStatus`. Any phase may add `share`, in [0, 1], to say how far it is.
+        elapsed_s: Since the run was started.
+        phase_s: Since this phase was first seen.
+        began_at: Share that was done when this phase was first seen: not 0 after a resume.
+    """
+
+    phase: str
+    message: str = ""
+    counters: Mapping[str, float] = field(default_factory=dict)
+    elapsed_s: float = 0.0
+    phase_s: float = 0.0
+    began_at: float = 0.0
+
+
+def phase_share(phase: str, counters: Mapping[str, float], budget: RunBudget) -> float | None:
+    """How much of a phase is done, in [0, 1]; None if nobody can know. Practice may end earlier."""
+    if "share" in counters:
+        return min(1.0, max(0.0, counters["share"]))
+    if phase == "collecting_demos":
+        return min(1.0, counters.get("demos", 0.0) / max(1, budget.demos))
+    if phase == "training":
+        minutes = counters.get("env_steps", 0.0) / budget.rate_hz / 60
+        return min(1.0, max(counters.get("episodes", 0.0) / budget.max_episodes, minutes / budget.max_robot_minutes))
+    return None
+
+
+def time_left_s(snapshot: Snapshot, budget: RunBudget) -> float | None:
+    """Seconds left in this phase at the pace so far; None while there is too little to tell."""
+    share = phase_share(snapshot.phase, snapshot.counters, budget)
+    if share is None or share - snapshot.began_at < MIN_SHARE:
+        return None
+    return snapshot.phase_s * (1 - share) / (share - snapshot.began_at)
+
+
+def duration_words(seconds: float) -> str:
+    """Minutes and seconds, hours from one hour on: 4:05, 1:02:00."""
+    total = round(seconds)
+    hours, minutes = divmod(total // 60, 60)
+    return f"{hours}:{minutes:02d}:{total % 60:02d}" if hours else f"{minutes}:{total % 60:02d}"
+
+
+def plain_line(snapshot: Snapshot, budget: RunBudget) -> str:
+    """One line for a log or a terminal without a cursor."""
+    counters = snapshot.counters
+    parts = [duration_words(snapshot.elapsed_s), _phase_words(snapshot.phase)]
+    if snapshot.phase == "collecting_demos":
+        parts.append(f"{counters.get('demos', 0):.0f} of {budget.demos}")
+    if snapshot.phase == "training":
+        parts += [f"{name} {value}" for name, value in training_figures(counters, budget)]
+    elif snapshot.message:
+        parts.append(snapshot.message)
+    left = time_left_s(snapshot, budget)
+    if left is not None:
+        parts.append(left_words(snapshot.phase, left))
+    return " | ".join(parts)
+
+
+def left_words(phase: str, left_s: float) -> str:
+    """Practice ends early once the policy is good enough, so its time left is a bound."""
+    return f"{'at most ' if phase == 'training' else ''}{duration_words(left_s)} left in this phase"
+
+
+def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[tuple[str, str]]:
+    """Name and value of what a person watches during practice."""
+
+    def percent(key: str) -> str:
+        return f"{100 * counters.get(key, 0.0):.0f} %"
+
+    minutes = counters.get("env_steps", 0.0) / budget.rate_hz / 60
+    return [
+        ("episode", f"{counters.get('episodes', 0):.0f}/{budget.max_episodes}"),
+        ("robot time", f"{minutes:.1f} min"),
+        ("success", percent("success_last20")),
+        ("alone", percent("autonomous_last20")),
+        ("human steps", percent("human_share_last20")),
+        ("Φ", f"{counters.get('progress', 0.0):.2f}"),
+        ("updates", f"{counters.get('updates', 0):.0f}, {counters.get('updates_per_s', 0.0):.0f}/s"),
+        ("params", f"v{counters.get('params_version', 0):.0f}"),
+    ]
+
+
+def render(snapshot: Snapshot, budget: RunBudget, *, title: str = "run") -> RenderableType:
+    """The whole view."""
+    parts: list[RenderableType] = [_phase_list(snapshot)]
+    share = phase_share(snapshot.phase, snapshot.counters, budget)
+    if share is not None:
+        parts += [Text(), ProgressBar(total=1.0, completed=share, width=56)]
+    if snapshot.phase == "training":
+        parts += [Text(), _figures_table(snapshot, budget)]
+    if snapshot.message:
+        parts += [Text(), Text(snapshot.message)]
+    left = time_left_s(snapshot, budget)
+    when = f"{duration_words(snapshot.elapsed_s)} so far"
+    footer = when if left is None else f"{when}, {left_words(snapshot.phase, left)}"
+    return Panel(Group(*parts), title=title, subtitle=footer, title_align="left", subtitle_align="left", width=64)
+
+
+def _phase_words(phase: str) -> str:
+    return dict(PHASES).get(phase, phase.replace("_", " "))
+
+
+def _phase_list(snapshot: Snapshot) -> RenderableType:
+    names = [name for name, _ in PHASES]
+    now = len(names) if snapshot.phase == "done" else names.index(snapshot.phase) if snapshot.phase in names else -1
+    lines = []
+    for number, (_, words) in enumerate(PHASES):
+        mark, style = ("✓", "green") if number < now else ("▶", "bold blue") if number == now else ("·", "dim")
+        lines.append(Text(f"{mark} {words}", style=style))
+    if now < 0:
+        lines.append(Text(f"▶ {_phase_words(snapshot.phase)}", style="bold blue"))
+    return Group(*lines)
+
+
+def _figures_table(snapshot: Snapshot, budget: RunBudget) -> Table:
+    table = Table.grid(padding=(0, 2))
+    figures = training_figures(snapshot.counters, budget)
+    for left, right in zip(figures[::2], figures[1::2]):
+        table.add_row(Text(left[0], style="dim"), left[1], Text(right[0], style="dim"), right[1])
+    return table
+
+
+class LiveView:
+    """Shows a run while it goes: in place on a terminal, else as a line every few seconds and at each new phase.
+
+    Args:
+        budget: How much there is to do.
+        title: Name of the run.
+        plain: Lines only; None takes lines if `out` is no terminal.
+        out: Where to; standard output unless told otherwise.
+    """
+
+    def __init__(
+        self, budget: RunBudget, *, title: str = "run", plain: bool | None = None, out: TextIO | None = None
+    ) -> None:
+        self._budget = budget
+        self._title = title
+        self._out = out if out is not None else sys.stdout
+        self._plain = plain if plain is not None else not self._out.isatty()
+        self._live: Live | None = None
+        self._phase: str | None = None
+        self._phase_started_s = 0.0
+        self._began_at = 0.0
+        self._said_s = float("-inf")
+
+    def __enter__(self) -> LiveView:
+        if not self._plain:
+            self._live = Live(console=Console(file=self._out), auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def update(self, status: Mapping[str, Any], elapsed_s: float) -> None:
+        """Show a newer state.
+
+        Args:
+            status: "phase", "message" and "counters", as in `LearnerStatus`.
+            elapsed_s: Since the run was started.
+        """
+        phase, counters = str(status["phase"]), status.get("counters", {})
+        new_phase = phase != self._phase
+        if new_phase:
+            self._phase, self._phase_started_s = phase, elapsed_s
+            self._began_at = phase_share(phase, counters, self._budget) or 0.0
+        snapshot = Snapshot(
+            phase=phase,
+            message=str(status.get("message", "")),
+            counters=counters,
+            elapsed_s=elapsed_s,
+            phase_s=elapsed_s - self._phase_started_s,
+            began_at=self._began_at,
+        )
+        if self._live is not None:
+            self._live.update(render(snapshot, self._budget, title=self._title), refresh=True)
+        elif self._plain and (new_phase or elapsed_s - self._said_s >= PLAIN_EVERY_S):
+            self._said_s = elapsed_s
+            print(plain_line(snapshot, self._budget), file=self._out, flush=True)
+
+    def say(self, text: str) -> None:
+        """A line that stays, e.g. one per episode or a warning."""
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
+        else:
+            print(text, file=self._out, flush=True)

@@ -1,0 +1,69 @@
+"""Histograms of tick jitter and observation age, and the learner's values and losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from robot_stack.report.run_folder import Row, RunRecord, numbers
+from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
+
+JITTER_LIMIT_MS = 20.0
+AGE_LIMIT_MS = 60.0
+
+
+def draw_control(record: RunRecord, path: Path) -> bool:
+    """False if no actor wrote about its ticks."""
+    controls = record.controls("online")
+    jitter, age = numbers(controls, "jitter_ms"), numbers(controls, "age_ms")
+    if not jitter.size or not age.size:
+        return False
+    with Sheet(path, 1, 2, size=(9.0, 3.2)) as (left, right):
+        _histogram(left, jitter, JITTER_LIMIT_MS, "tick jitter [ms]")
+        _histogram(right, age, AGE_LIMIT_MS, "observation age [ms]")
+        left.set_ylabel("ticks")
+    return True
+
+
+def _histogram(panel: Axes, values: np.ndarray, limit: float, label: str) -> None:
+    p99 = float(np.percentile(values, 99))
+    end = max(1.25 * limit, float(values.max()))
+    panel.hist(values, bins=np.linspace(0, end, 61).tolist(), color=BLUE, log=True)
+    panel.axvline(p99, color=GREEN, linewidth=1.8, label=f"p99 {p99:.1f} ms")
+    panel.axvline(limit, color=RED, linestyle="--", linewidth=1.8, label=f"limit of the p99 {limit:.0f} ms")
+    panel.set(xlabel=label, xlim=(0, end), title=f"{values.size} ticks, largest {values.max():.1f} ms")
+    panel.set_ylim(bottom=0.7, top=panel.get_ylim()[1] * 8)  # room for the legend
+    panel.legend(loc="upper right", frameon=True, framealpha=0.9, edgecolor="none")
+
+
+def draw_learner(record: RunRecord, path: Path) -> bool:
+    """False if the learner logged no update."""
+    rows = record.updates()
+    if not rows:
+        return False
+    with Sheet(path, 1, 3, size=(9.0, 3.0)) as (values, critic, actor):
+        _line(values, rows, "q", "Q of the batch", BLUE)
+        _line(values, rows, "target_q", "target", ORANGE, "--")
+        values.set(title="Value", ylabel="discounted return")
+        values.legend(loc="lower right")
+        _line(critic, rows, "critic_loss", "critic", PURPLE)
+        critic.set(title="Critic loss", yscale="log" if _positive(rows, "critic_loss") else "linear")
+        _line(actor, rows, "actor_loss", "actor", GREY)
+        actor.set(title="Actor loss")
+        for panel in (values, critic, actor):
+            panel.set_xlabel("updates [thousands]")
+    return True
+
+
+def _line(panel: Axes, rows: list[Row], key: str, label: str, colour: str, style: str = "-") -> None:
+    known = [(row["updates"] / 1000, row[key]) for row in rows if row.get(key) is not None]
+    if known:
+        x, y = zip(*known)
+        panel.plot(x, y, color=colour, linestyle=style, linewidth=1.4, label=label)
+
+
+def _positive(rows: list[Row], key: str) -> bool:
+    values = numbers(rows, key)
+    return bool(values.size and values.min() > 0)

@@ -1,0 +1,109 @@
+"""Success, interventions and cycle time over training episodes, and imitation beside reinforcement learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from reward_models.metrics import wilson_interval
+from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Sheet
+
+WINDOW = 20
+
+
+def succeeded(episode: Row) -> bool:
+    """The simulator's word if there is one, else what counted in training."""
+    truth = episode.get("truth")
+    return bool(episode["success"] if truth is None else truth)
+
+
+def rolling_rate(outcomes: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rate over the last `window` outcomes, with its Wilson interval.
+
+    Args:
+        outcomes: bool, shape (N,).
+        window: How many count; fewer at the start.
+
+    Returns:
+        Rate, lower and upper bound, each shape (N,).
+    """
+    total = np.concatenate([[0], np.cumsum(outcomes)])
+    counts = np.minimum(np.arange(1, len(outcomes) + 1), window)
+    hits = total[1:] - total[1:][np.arange(len(outcomes)) - counts] * (np.arange(len(outcomes)) >= counts)
+    bounds = np.array([wilson_interval(int(h), int(n)) for h, n in zip(hits, counts)]).reshape(-1, 2)
+    return hits / counts, bounds[:, 0], bounds[:, 1]
+
+
+def rolling_share(part: np.ndarray, whole: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """Sum of `part` over sum of `whole` in the last `window` entries, shape (N,); 0 where there is no whole."""
+    kernel = np.ones(window)
+    sums = [np.convolve(values, kernel)[: len(values)] for values in (part, whole)]
+    return np.divide(sums[0], sums[1], out=np.zeros(len(part)), where=sums[1] > 0)
+
+
+def draw_learning(record: RunRecord, path: Path) -> bool:
+    """Three panels over training episodes; False if there are none."""
+    online = record.episodes("online")
+    if not online:
+        return False
+    number = np.arange(1, len(online) + 1)
+    won = np.array([succeeded(row) for row in online])
+    human = np.array([row["human_steps"] for row in online], dtype=np.float64)
+    steps = np.array([row["steps"] for row in online], dtype=np.float64)
+    with Sheet(path, 3, size=(9.0, 7.6), share_x=True) as (top, middle, bottom):
+        _success_panel(top, number, won, won & (human == 0))
+        share = 100 * rolling_share(human, steps)
+        middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)
+        middle.plot(number, share, color=ORANGE)
+        middle.axhline(3, color=GREY, linestyle=":", linewidth=1.2)
+        middle.text(number[-1], 3.4, "target at the end 3 %", ha="right", va="bottom", color=GREY, fontsize=8)
+        middle.set(ylabel="human steps [%]", ylim=(0, max(10.0, 1.15 * share.max())), title="A person in control")
+        duration = np.array([row["duration_s"] for row in online])
+        bottom.scatter(number[won], duration[won], s=14, color=GREEN, label="success")
+        bottom.scatter(number[~won], duration[~won], s=16, color=GREY, marker="x", label="no success")
+        bottom.set(ylabel="length [s]", xlabel="training episode", title="How long an episode took")
+        bottom.set_ylim(0, 1.3 * duration.max())  # room for the legend
+        bottom.legend(loc="upper right", ncols=2)
+        bottom.set_xlim(1, max(2, len(online)))
+    return True
+
+
+def _success_panel(panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.ndarray) -> None:
+    rate, low, high = rolling_rate(won)
+    panel.fill_between(number, 100 * low, 100 * high, color=BLUE, alpha=0.18, linewidth=0, label="95 % interval")
+    panel.plot(number, 100 * rate, color=BLUE, label="success")
+    panel.plot(number, 100 * rolling_rate(alone)[0], color=GREEN, linestyle="--", label="success without a person")
+    panel.axhline(95, color=GREY, linestyle=":", linewidth=1.2)
+    panel.text(1.5, 95.5, "target 95 %", color=GREY, fontsize=8, va="bottom")
+    panel.set(ylabel="episodes [%]", ylim=(0, 104), title="Success over the last 20 episodes")
+    panel.legend(loc="lower right", ncols=3)
+
+
+def draw_comparison(record: RunRecord, path: Path) -> bool:
+    """A bar per evaluated policy; False if none was evaluated."""
+    evaluated = (("behaviour cloning", record.bc, ORANGE), ("policy after practice", record.policy, BLUE))
+    known = [(name, row, colour) for name, row, colour in evaluated if row is not None and row.get("episodes")]
+    if not known:
+        return False
+    with Sheet(path, size=(9.0, 1.1 + 0.75 * len(known))) as (panel,):
+        for height, (_, row, colour) in enumerate(reversed(known)):
+            rate = 100 * row["success"] / row["episodes"]
+            low, high = (100 * bound for bound in row["wilson95"])
+            panel.barh(height, rate, height=0.6, color=colour)
+            panel.plot([low, high], [height, height], color="black", linewidth=1.6)
+            panel.plot([low, high], [height, height], color="black", marker="|", markersize=9, linestyle="none")
+            panel.text(103, height, _words(row), va="center", fontsize=9)
+        panel.set_yticks(range(len(known)), [name for name, _, _ in reversed(known)])
+        panel.axvline(95, color=GREY, linestyle=":", linewidth=1.2)
+        panel.set(xlim=(0, 140), xlabel="success on held-out resets [%]", xticks=range(0, 101, 20))
+        panel.grid(axis="y", visible=False)
+        panel.spines["bottom"].set_bounds(0, 100)
+    return True
+
+
+def _words(row: Row) -> str:
+    cycle = f", {row['cycle_s']:.1f} s a cycle" if row.get("cycle_s") is not None else ""
+    return f"{row['success']} of {row['episodes']}{cycle}"

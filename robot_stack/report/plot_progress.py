@@ -1,0 +1,68 @@
+"""Φ along two episodes: one early that a person helped to succeed, one late that succeeded by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from robot_stack.report.plot_learning import succeeded
+from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet
+from robot_stack.types.command import Source
+from robot_stack.types.reward import EpisodeScores
+
+
+def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
+    """Half-open step ranges in which a person was in control (HUMAN or IDLE).
+
+    Args:
+        source: `Source` per step, integer, shape (T,).
+    """
+    held = np.isin(source, (Source.HUMAN, Source.IDLE)).astype(np.int8)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))
+    return [(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2])]
+
+
+def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]]:
+    """Up to two episodes with a title; where there is no such success, any with or without a person will do."""
+    known = [row for row in online if row["episode_id"] in scored]
+    helped = [row for row in known if row["human_steps"]]
+    alone = [row for row in reversed(known) if not row["human_steps"]]
+    chosen = []
+    for title, candidates in (("with a person's help", helped), ("by itself", alone)):
+        best = next((row for row in candidates if succeeded(row)), candidates[0] if candidates else None)
+        if best is not None:
+            number = online.index(best) + 1
+            ending = "success" if succeeded(best) else "no success"
+            chosen.append((f"Episode {number}, {title}: {ending}", best))
+    return chosen
+
+
+def draw_progress(record: RunRecord, path: Path) -> bool:
+    """False if no training episode has scores."""
+    scores = record.scores()
+    chosen = chosen_episodes(record.episodes("online"), set(scores))
+    if not chosen:
+        return False
+    with Sheet(path, 1, len(chosen), size=(9.0, 3.3)) as panels:
+        for panel, (title, row) in zip(panels, chosen):
+            _episode_panel(panel, record, row, scores[row["episode_id"]])
+            panel.set_title(title)
+        panels[0].set_ylabel("Φ, success probability")
+        panels[-1].legend(loc="upper left")
+    return True
+
+
+def _episode_panel(panel: Axes, record: RunRecord, row: Row, scores: EpisodeScores) -> None:
+    period_s = row["duration_s"] / row["steps"] if row["steps"] else 0.1
+    times = np.arange(len(scores.progress)) * period_s
+    stored = record.stored(row["episode_id"])
+    spans = human_spans(stored.arrays["source"]) if stored is not None else []
+    for start, stop in spans:
+        panel.axvspan(start * period_s, stop * period_s, color=ORANGE, alpha=0.3, linewidth=0)
+    panel.fill_between([], [], color=ORANGE, alpha=0.3, label="person in control")
+    panel.plot(times, scores.progress, color=BLUE, label="progress Φ")
+    panel.plot(times, scores.success, color=GREEN, linestyle="--", linewidth=1.3, label="success probability")
+    panel.set(xlabel="time in the episode [s]", ylim=(-0.02, 1.05), xlim=(0, max(times[-1], period_s)))

@@ -1,0 +1,88 @@
+"""Every plot of a run as PNG in its folder `plots/`; a plot without anything to show is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from robot_stack.report import plot_control, plot_learning, plot_progress, plot_reward
+from robot_stack.report.run_folder import RunRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plot:
+    """A plot and what it says.
+
+    Attributes:
+        name: Of its file, without suffix.
+        title: Heading in the report.
+        caption: How to read it, with the definition of what is drawn.
+        path: Where the PNG is.
+    """
+
+    name: str
+    title: str
+    caption: str
+    path: Path
+
+
+Draw = Callable[[RunRecord, Path], bool]
+PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
+    (
+        "learning",
+        "Success and interventions",
+        "Each point covers the last 20 training episodes. Success is the simulator's or the operator's word where "
+        "there is one, else the model's; the band is its 95 % Wilson interval. Human steps are those that a person "
+        "executed, as a share of all.",
+        plot_learning.draw_learning,
+    ),
+    (
+        "bc_vs_rl",
+        "Imitation beside reinforcement learning",
+        "The same demonstrations, the same held-out resets, no person. Bars are success rates with 95 % Wilson "
+        "intervals; cycle time is the mean over successes.",
+        plot_learning.draw_comparison,
+    ),
+    (
+        "progress",
+        "Progress Φ along an episode",
+        "Φ by the newest reward model, from 0 (start) to 1 (done). Shaded: a person was in control.",
+        plot_progress.draw_progress,
+    ),
+    (
+        "reward",
+        "What the reward model said, against the truth",
+        "Left: training episodes by the model's word and the simulator's. Right: the highest Φ of each episode; the "
+        "two groups should not overlap. VOC, in the table above, is the rank correlation of Φ with time; the clock "
+        "gets 1 without reading an image, so VOC alone proves nothing.",
+        plot_reward.draw_reward,
+    ),
+    (
+        "control",
+        "The control loop's times",
+        "All ticks of the training episodes, counts on a log axis. Jitter is the distance of a tick from when it was "
+        "due, age that of the oldest part of an observation when the policy sees it.",
+        plot_control.draw_control,
+    ),
+    (
+        "learner",
+        "Values and losses",
+        "Means over one batch, logged every few hundred updates. Q should settle within the range of the returns, "
+        "which end at 1.",
+        plot_control.draw_learner,
+    ),
+)
+
+
+def draw_plots(record: RunRecord) -> list[Plot]:
+    """Draw all plots that the run has something to show for."""
+    folder = record.folder / "plots"
+    drawn = []
+    for name, title, caption, draw in PLOTS:
+        path = folder / f"{name}.png"
+        if draw(record, path):
+            drawn.append(Plot(name=name, title=title, caption=caption, path=path))
+        else:
+            path.unlink(missing_ok=True)  # of an earlier report
+    return drawn

@@ -1,0 +1,251 @@
+"""summary.json: the figures of a run. What cannot be known is null, and `missing` says which input it lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reward_models.metrics import wilson_interval
+from robot_stack.report.run_folder import Row, RunRecord, numbers, read_run
+from robot_stack.run.settings import learning_settings
+from robot_stack.types.errors import StackError
+
+ENDS = 20
+"""Training episodes at the start and at the end over which the share of human steps is taken."""
+RATE_EPISODES = 40
+"""Newest training episodes whose capture stamps give the measured control rate."""
+
+
+def build_summary(folder: Path) -> dict[str, Any]:
+    """The figures of the run in `folder`.
+
+    Raises:
+        StoreError: If the folder does not exist.
+    """
+    return summarise(read_run(folder))
+
+
+def write_summary(folder: Path) -> dict[str, Any]:
+    """Build the figures and write `summary.json` beside the run, whole or not at all; returns them."""
+    summary = build_summary(folder)
+    draft = folder / "summary.json.tmp"
+    with draft.open("w") as file:
+        file.write(json.dumps(summary, indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(folder / "summary.json")
+    return summary
+
+
+def summarise(record: RunRecord) -> dict[str, Any]:
+    """The figures of a run that has been read."""
+    online = record.episodes("online")
+    summary: dict[str, Any] = {
+        "task": record.resolved.task.name if record.resolved else None,
+        "seed": record.resolved.run.seed if record.resolved else None,
+        "demos": {"episodes": _demos(record)},
+        "bc": _evaluation(record.bc),
+        "policy": _evaluation(record.policy),
+        "training": _training(record, online),
+        "reward": _reward(record, online),
+        "control": _control(record, online),
+        "learner": _learner(record),
+        "replay": _replay(record),
+        "memory_mb": _get(record.memory, "peak_mb"),
+    }
+    summary["missing"] = _missing(summary, record)
+    return summary
+
+
+def human_share(episodes: list[Row]) -> float | None:
+    """Share of steps that a person executed; None without steps."""
+    steps = sum(row["steps"] for row in episodes)
+    return _rounded(sum(row["human_steps"] for row in episodes) / steps) if steps else None
+
+
+def _demos(record: RunRecord) -> int | None:
+    fits = record.of_kind("fit")
+    if fits:
+        return int(fits[-1]["demos"])  # those that everything was fitted on
+    return sum(bool(row["success"]) for row in record.episodes("demo")) or None
+
+
+def _evaluation(evaluation: Row | None) -> Row:
+    return {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s")}
+
+
+def _training(record: RunRecord, online: list[Row]) -> Row:
+    end = record.of_kind("end")
+    return {
+        "episodes": len(online) if record.rows else None,
+        "env_steps": end[-1]["env_steps"] if end else sum(row["steps"] for row in online) if online else None,
+        "robot_time_s": _rounded(sum(row["duration_s"] for row in online)) if online else None,
+        "wall_s": _training_wall_s(record, online),
+        "human_share_first20": human_share(online[:ENDS]),
+        "human_share_last20": human_share(online[-ENDS:]),
+    }
+
+
+def _training_wall_s(record: RunRecord, online: list[Row]) -> float | None:
+    """As the phases were timed, else from the start of the first training episode to the last row about one."""
+    timed = _get(record.phases, "training")
+    if timed is not None or not online:
+        return timed
+    return _rounded(max(row["t"] for row in online) - min(row["started_unix_s"] for row in online))
+
+
+def _reward(record: RunRecord, online: list[Row]) -> Row:
+    r"""The audit of the model's word against the simulator's.
+
+    false-done rate = #(declared success, truth not success) / #(truth not success);
+    missed rate = #(truth success, not declared) / #(truth success). Episodes without a truth are in neither.
+    """
+    failed = [row for row in online if row.get("truth") is False]
+    succeeded = [row for row in online if row.get("truth") is True]
+    false_done = sum(bool(row["declared"]) for row in failed)
+    missed = sum(not row["declared"] for row in succeeded)
+    known = bool(failed or succeeded)
+    fits = record.of_kind("reward_fit")
+    return {
+        "false_done_rate": _rounded(false_done / len(failed)) if failed else None,
+        "false_done_wilson95": [round(x, 4) for x in wilson_interval(false_done, len(failed))] if known else None,
+        "missed_rate": _rounded(missed / len(succeeded)) if succeeded else None,
+        "voc_heldout": _get(fits[0], "voc_heldout") if fits else None,
+        "voc_clock": _get(fits[0], "voc_clock") if fits else None,
+        "voc_heldout_last": _get(fits[-1], "voc_heldout") if fits else None,
+        "false_done": false_done if known else None,
+        "episodes_failed": len(failed) if known else None,
+        "missed": missed if known else None,
+        "episodes_succeeded": len(succeeded) if known else None,
+    }
+
+
+def _control(record: RunRecord, online: list[Row]) -> Row:
+    controls = record.controls("online")
+    return {
+        "rate_hz": _measured_rate_hz(record, [row["episode_id"] for row in online[-RATE_EPISODES:]]),
+        "jitter_p99_ms": _p99(numbers(controls, "jitter_ms")),
+        "observation_age_p99_ms": _p99(numbers(controls, "age_ms")),
+        "holds": sum(system_holds(row) for row in controls) if controls else None,
+        "blind_ticks": sum(row.get("blind_ticks", 0) for row in controls) if controls else None,
+    }
+
+
+def system_holds(control: Row) -> int:
+    """Ticks in HOLD that no person asked for (`holds_by_person`, where an actor tells them apart)."""
+    return max(0, int(control.get("holds", 0)) - int(control.get("holds_by_person", 0)))
+
+
+def _measured_rate_hz(record: RunRecord, episode_ids: list[str]) -> float | None:
+    """Steps per second between the first and the last frame, by the stamps of their capture."""
+    steps, elapsed_ns = 0, 0
+    for episode_id in episode_ids:
+        stored = record.stored(episode_id)
+        if stored is not None and stored.length > 1:
+            stamps = stored.arrays["stamp_ns"]
+            steps, elapsed_ns = steps + len(stamps) - 1, elapsed_ns + int(stamps[-1] - stamps[0])
+    return _rounded(steps / elapsed_ns * 1e9) if elapsed_ns else None
+
+
+def _learner(record: RunRecord) -> Row:
+    rows = record.updates()
+    done = (record.of_kind("end") or rows)[-1:]
+    rates = numbers(rows, "updates_per_s")
+    return {
+        "updates": done[0]["updates"] if done else None,
+        "utd": _utd(record, rows, done[0]) if done else None,
+        "updates_per_s": _rounded(float(np.median(rates))) if rates.size else None,
+        "params_age_p99_s": _p99(numbers(record.controls("online"), "params_age_s")),
+    }
+
+
+def _utd(record: RunRecord, rows: list[Row], done: Row) -> float | None:
+    """Updates per online step, those before the first online step not counted.
+
+    How many these were is in the settings; without them the slope between the first and the last update row is taken.
+    """
+    before = _pretrain_updates(record)
+    if before is not None:
+        updates, steps = done["updates"] - before, done["env_steps"]
+    elif rows:
+        updates, steps = done["updates"] - rows[0]["updates"], done["env_steps"] - rows[0]["env_steps"]
+    else:
+        return None
+    return _rounded(updates / steps) if steps > 0 else None
+
+
+def _pretrain_updates(record: RunRecord) -> int | None:
+    if record.resolved is None:
+        return None
+    try:
+        settings = learning_settings(record.resolved)
+    except StackError:  # settings of a newer or older version
+        return None
+    count: int | None = getattr(settings.config, "pretrain_updates", None)
+    return count
+
+
+def _replay(record: RunRecord) -> Row:
+    end, updates = record.of_kind("end"), record.updates()
+    if end:
+        return {
+            "transitions": end[-1]["replay_transitions"],
+            "bytes_per_transition": _rounded(end[-1]["replay_bytes_per_transition"]),
+        }
+    return {"transitions": updates[-1]["replay"] if updates else None, "bytes_per_transition": None}
+
+
+_INPUTS = {
+    "task": "run.yaml",
+    "seed": "run.yaml",
+    "demos": "metrics.jsonl: fit row",
+    "bc": "eval_bc.json",
+    "policy": "eval_policy.json",
+    "training": "metrics.jsonl: online episode rows",
+    "reward": "metrics.jsonl: truth of online episodes, reward_fit row",
+    "control": "<actor>.jsonl: control rows of online episodes",
+    "control.rate_hz": "store/: frames of online episodes",
+    "learner": "metrics.jsonl: update and end rows",
+    "learner.params_age_p99_s": "<actor>.jsonl: control rows of online episodes",
+    "replay": "metrics.jsonl: end row",
+    "memory_mb": "memory.json",
+}
+"""Figure, or group of figures -> where it comes from."""
+
+
+def _missing(summary: Row, record: RunRecord) -> list[str]:
+    """One line per figure that is null, with the input it lacks, then what could not be read."""
+    found = []
+    for group, value in summary.items():
+        for name, entry in value.items() if isinstance(value, dict) else (("", value),):
+            key = f"{group}.{name}" if name else group
+            if entry is None:
+                found.append(f"{key}: {_reason(key, group, summary)}")
+    return [*found, *record.problems]
+
+
+def _reason(key: str, group: str, summary: Row) -> str:
+    audited = summary["reward"]["false_done"] is not None
+    if audited and key == "reward.false_done_rate":
+        return "no training episode failed"
+    if audited and key == "reward.missed_rate":
+        return "no training episode succeeded"
+    if group in ("bc", "policy") and key.endswith("cycle_s") and summary[group]["episodes"]:
+        return "no episode succeeded"
+    return _INPUTS.get(key, _INPUTS[group])
+
+
+def _get(row: Row | None, key: str) -> Any:
+    return None if row is None else row.get(key)
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), 4)
+
+
+def _p99(values: np.ndarray) -> float | None:
+    return _rounded(float(np.percentile(values, 99))) if values.size else None

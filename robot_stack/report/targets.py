@@ -1,0 +1,113 @@
+"""Which figure must be what, and whether it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from robot_stack.report.run_folder import RunRecord
+
+KB_PER_TRANSITION = 105.0
+"""Allowed in replay with two 128x128 cameras; scaled by the pixels that the cell really has."""
+REFERENCE_PIXELS = 2 * 128 * 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One line of the summary box.
+
+    Attributes:
+        name: What was measured.
+        value: As shown, with its unit; "not known" if it could not be measured.
+        target: As shown; "" where there is none.
+        met: None where there is no target or no value.
+    """
+
+    name: str
+    value: str
+    target: str = ""
+    met: bool | None = None
+
+
+def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
+    """The figures in the order in which a reader asks for them."""
+    training, reward, learner = summary["training"], summary["reward"], summary["learner"]
+    return [
+        _success("success of the policy", summary["policy"], "at least 95 %", lambda rate: rate >= 0.95),
+        _success("success of behaviour cloning", summary["bc"], "below 70 %", lambda rate: rate < 0.70),
+        _figure("cycle time of the policy", summary["policy"]["cycle_s"], "{:.1f} s"),
+        _figure("demonstrations", summary["demos"]["episodes"], "{}", "at most 20", lambda n: n <= 20),
+        _figure("training episodes", training["episodes"], "{}", "at most 250", lambda n: n <= 250),
+        _figure("robot time", _over(training["robot_time_s"], 60), "{:.1f} min", "at most 25 min", lambda m: m <= 25),
+        _figure("wall time of all phases", _wall_min(record), "{:.1f} min", "at most 45 min", lambda m: m <= 45),
+        _figure("human steps, first 20 episodes", _over(training["human_share_first20"], 0.01), "{:.1f} %",
+                "above 15 %", lambda p: p > 15),
+        _figure("human steps, last 20 episodes", _over(training["human_share_last20"], 0.01), "{:.1f} %",
+                "below 3 %", lambda p: p < 3),
+        _false_done(reward),
+        _figure("successes the model missed", _over(reward["missed_rate"], 0.01), "{:.1f} %"),
+        _figure("VOC on held-out demonstrations", reward["voc_heldout"], "{:.3f}"),
+        _figure("VOC of the clock, which reads no image", reward["voc_clock"], "{:.3f}"),
+        *_control(summary["control"]),
+        _figure("params age p99", learner["params_age_p99_s"], "{:.2f} s", "below 5 s", lambda s: s < 5),
+        _figure("updates per environment step", learner["utd"], "{:.2f}", "at least 4", lambda r: r >= 4),
+        _figure("updates per second", learner["updates_per_s"], "{:.0f} /s"),
+        _bytes(summary["replay"]["bytes_per_transition"], record),
+        _figure("memory of all processes, peak", _over(summary["memory_mb"], 1000), "{:.2f} GB", "below 6 GB",
+                lambda gb: gb < 6),
+    ]  # fmt: skip
+
+
+def _control(control: dict[str, Any]) -> list[Figure]:
+    return [
+        _figure("control rate, measured", control["rate_hz"], "{:.2f} Hz"),
+        _figure("tick jitter p99", control["jitter_p99_ms"], "{:.1f} ms", "below 20 ms", lambda ms: ms < 20),
+        _figure("observation age p99", control["observation_age_p99_ms"], "{:.1f} ms", "below 60 ms",
+                lambda ms: ms < 60),
+        _figure("ticks in HOLD that no person asked for", control["holds"], "{}", "0", lambda n: n == 0),
+    ]  # fmt: skip
+
+
+def _figure(name: str, value: Any, form: str, target: str = "", rule: Callable[[float], bool] | None = None) -> Figure:
+    if value is None:
+        return Figure(name=name, value="not known", target=target)
+    return Figure(name=name, value=form.format(value), target=target, met=rule(value) if rule else None)
+
+
+def _success(name: str, evaluation: dict[str, Any], target: str, rule: Callable[[float], bool]) -> Figure:
+    if not evaluation["episodes"]:
+        return Figure(name=name, value="not known", target=target)
+    low, high = evaluation["wilson95"]
+    text = f"{evaluation['success']} of {evaluation['episodes']} ({100 * low:.0f} to {100 * high:.0f} %)"
+    return Figure(name=name, value=text, target=target, met=rule(evaluation["success"] / evaluation["episodes"]))
+
+
+def _false_done(reward: dict[str, Any]) -> Figure:
+    name = "failures declared a success"
+    if reward["false_done"] is None:
+        return Figure(name=name, value="not known")
+    low, high = reward["false_done_wilson95"]
+    text = f"{reward['false_done']} of {reward['episodes_failed']} ({100 * low:.0f} to {100 * high:.0f} %)"
+    return Figure(name=name, value=text)
+
+
+def _bytes(per_transition: float | None, record: RunRecord) -> Figure:
+    limit = KB_PER_TRANSITION
+    note = " (two 128x128 cameras)"
+    if record.resolved is not None:
+        cameras = record.resolved.spec().cameras
+        limit *= sum(camera.height_px * camera.width_px for camera in cameras) / REFERENCE_PIXELS
+        sizes = ", ".join(f"{camera.name} {camera.width_px}x{camera.height_px}" for camera in cameras)
+        note = f" ({sizes})"
+    name = "replay per transition"
+    return _figure(name, _over(per_transition, 1000), "{:.1f} KB", f"at most {limit:.1f} KB{note}",
+                   lambda kb: kb <= limit)  # fmt: skip
+
+
+def _wall_min(record: RunRecord) -> float | None:
+    return sum(record.phases.values()) / 60 if record.phases else None
+
+
+def _over(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit

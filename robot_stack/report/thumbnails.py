@@ -1,0 +1,40 @@
+"""First and last frame of an episode as a small PNG, one camera beside the other."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from matplotlib.image import imsave
+
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.stored_episode import StoredEpisode
+
+SIDE_PX = 96
+GAP_PX = 2
+
+
+def strip(stored: StoredEpisode) -> np.ndarray:
+    """First frame of every camera, then the last of every camera, uint8, shape (<= SIDE_PX, w, 3), RGB."""
+    images = [stored.arrays[IMAGE_PREFIX + camera.name] for camera in stored.spec.cameras]
+    shown = [_fit(image[at]) for at in (0, -1) for image in images]
+    height = max(image.shape[0] for image in shown)
+    padded = []
+    for number, image in enumerate(shown):
+        gap = GAP_PX if number == 0 else 3 * GAP_PX if number == len(images) else GAP_PX
+        below = height - image.shape[0]
+        padded.append(np.pad(image, ((0, below), (0 if number == 0 else gap, 0), (0, 0)), constant_values=255))
+    return np.concatenate(padded, axis=1)
+
+
+def png(image: np.ndarray) -> bytes:
+    """`image`, uint8, shape (h, w, 3), as PNG."""
+    content = io.BytesIO()
+    imsave(content, image, format="png")
+    return content.getvalue()
+
+
+def _fit(image: np.ndarray) -> np.ndarray:
+    """Every n-th pixel, so that the longer side is at most SIDE_PX."""
+    stride = -(-max(image.shape[:2]) // SIDE_PX)
+    return image[::stride, ::stride]

@@ -1,0 +1,21 @@
+"""A finished made-up run, written once; tests that change it copy it first."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_run import write_run
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "peg"
+    write_run(folder, online=30, stored=2)
+    return folder
+
+
+@pytest.fixture
+def own_run(finished_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished_run, tmp_path / "peg"))

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+from matplotlib.image import imread
+
+from reward_models.metrics import wilson_interval
+from robot_stack.report.plot_learning import rolling_rate, rolling_share
+from robot_stack.report.plot_progress import chosen_episodes, human_spans
+from robot_stack.report.plot_reward import audit_counts
+from robot_stack.report.plots import PLOTS, draw_plots
+from robot_stack.report.run_folder import read_run
+from robot_stack.types.command import Source
+
+
+def test_the_rolling_rate_looks_back_over_its_window_only() -> None:
+    outcomes = np.array([1, 1, 0, 0, 0, 1], dtype=bool)
+    rate, low, high = rolling_rate(outcomes, window=3)
+    np.testing.assert_allclose(rate, [1, 1, 2 / 3, 1 / 3, 0, 1 / 3])
+    assert (low[3], high[3]) == wilson_interval(1, 3)
+    assert (low[0], high[0]) == wilson_interval(1, 1)
+
+
+def test_the_rolling_share_weighs_episodes_by_their_steps() -> None:
+    share = rolling_share(np.array([5.0, 0.0, 0.0]), np.array([10.0, 90.0, 0.0]), window=2)
+    np.testing.assert_allclose(share, [0.5, 0.05, 0.0])
+
+
+def test_human_spans_hold_idle_steps_and_reach_both_ends() -> None:
+    source = [Source.HUMAN, Source.IDLE, Source.POLICY, Source.HOLD, Source.HUMAN]
+    assert human_spans(np.array(source)) == [(0, 2), (4, 5)]
+    assert human_spans(np.array([Source.POLICY])) == []
+
+
+def test_the_episodes_shown_are_the_first_helped_and_the_last_alone() -> None:
+    online = [
+        {"episode_id": str(i), "human_steps": human, "success": success, "truth": success}
+        for i, (human, success) in enumerate([(3, False), (3, True), (0, True), (2, True), (0, True), (0, False)])
+    ]
+    chosen = [row["episode_id"] for _, row in chosen_episodes(online, {str(i) for i in range(6)})]
+    assert chosen == ["1", "4"]
+    assert [row["episode_id"] for _, row in chosen_episodes(online, {"0", "5"})] == ["0", "5"]
+    assert chosen_episodes(online, set()) == []
+
+
+def test_the_audit_counts_truth_by_the_models_word() -> None:
+    said = [(True, True)] * 4 + [(True, False)] * 3 + [(False, True)] * 2 + [(False, False)] + [(None, True)] * 9
+    counts = audit_counts([{"truth": truth, "declared": declared} for truth, declared in said])
+    np.testing.assert_array_equal(counts, [[4, 3], [2, 1]])
+
+
+def test_a_finished_run_gets_every_plot_as_a_png_with_something_on_it(own_run: Path) -> None:
+    plots = draw_plots(read_run(own_run))
+    assert [plot.name for plot in plots] == [name for name, *_ in PLOTS]
+    for plot in plots:
+        image = imread(plot.path)
+        assert image.shape[1] > 900
+        assert image[..., :3].std() > 0.02
+    assert not list((own_run / "plots").glob("*.tmp"))
+
+
+def test_a_plot_without_input_is_left_out_and_an_old_one_is_removed(own_run: Path) -> None:
+    draw_plots(read_run(own_run))
+    (own_run / "a0.jsonl").unlink()
+    shutil.rmtree(own_run / "store" / "scores")
+    names = [plot.name for plot in draw_plots(read_run(own_run))]
+    assert names == ["learning", "bc_vs_rl", "reward", "learner"]
+    assert sorted(path.stem for path in (own_run / "plots").iterdir()) == sorted(names)
+
+
+def test_an_empty_folder_gets_no_plots(tmp_path: Path) -> None:
+    assert draw_plots(read_run(tmp_path)) == []

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_run import PRETRAIN, UTD, Played, write_run
+
+from reward_models.metrics import wilson_interval
+from robot_stack.report.run_folder import read_run
+from robot_stack.report.summary import build_summary, write_summary
+from robot_stack.report.targets import figures
+from robot_stack.run.metrics import read_metrics
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+
+KEYS = {
+    "task": None,
+    "seed": None,
+    "demos": {"episodes"},
+    "bc": {"episodes", "success", "wilson95", "cycle_s"},
+    "policy": {"episodes", "success", "wilson95", "cycle_s"},
+    "training": {"episodes", "env_steps", "robot_time_s", "wall_s", "human_share_first20", "human_share_last20"},
+    "reward": {"false_done_rate", "false_done_wilson95", "missed_rate", "voc_heldout", "voc_clock"},
+    "control": {"rate_hz", "jitter_p99_ms", "observation_age_p99_ms", "holds"},
+    "learner": {"updates", "utd", "updates_per_s", "params_age_p99_s"},
+    "replay": {"transitions", "bytes_per_transition"},
+    "memory_mb": None,
+}
+
+
+def play(steps: int = 5, human: int = 0, *, declared: bool = True, truth: bool = True) -> Played:
+    sources = (Source.HUMAN,) * human + (Source.POLICY,) * (steps - human)
+    return Played(sources=sources, declared=declared, truth=truth)
+
+
+def run_of(folder: Path, plays: list[Played]) -> Path:
+    write_run(folder, demos=2, plays=plays, stored=0)
+    return folder
+
+
+def rewrite(path: Path, rows: list[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_finished_run_has_every_key_and_misses_nothing(finished_run: Path) -> None:
+    summary = build_summary(finished_run)
+    assert set(KEYS) | {"missing"} == set(summary)
+    for group, names in KEYS.items():
+        assert names is None or names <= set(summary[group])
+    assert summary["missing"] == []
+    assert (summary["task"], summary["seed"], summary["demos"]) == ("peg_insert", 0, {"episodes": 3})
+    assert (summary["bc"]["success"], summary["policy"]["success"]) == (52, 97)
+    assert summary["control"]["rate_hz"] == pytest.approx(10.0)
+
+
+def test_the_file_holds_what_is_returned_and_no_draft_stays(own_run: Path) -> None:
+    (own_run / "summary.json").write_text("of an earlier report")
+    assert write_summary(own_run) == json.loads((own_run / "summary.json").read_text()) == build_summary(own_run)
+    assert not list(own_run.glob("*.tmp"))
+
+
+def test_false_dones_count_against_failures_and_misses_against_successes(tmp_path: Path) -> None:
+    plays = [play(declared=True, truth=True)] * 6 + [play(declared=False, truth=True)] * 2
+    plays += [play(declared=True, truth=False)] * 1 + [play(declared=False, truth=False)] * 3
+    reward = build_summary(run_of(tmp_path / "r", plays))["reward"]
+    assert reward["false_done_rate"] == 1 / 4
+    assert reward["false_done_wilson95"] == pytest.approx(wilson_interval(1, 4), abs=1e-4)
+    assert reward["missed_rate"] == 2 / 8
+
+
+def test_without_a_failed_episode_the_false_done_rate_is_unknown_and_its_interval_is_everything(tmp_path: Path) -> None:
+    summary = build_summary(run_of(tmp_path / "r", [play()] * 3))
+    assert summary["reward"]["false_done_rate"] is None
+    assert summary["reward"]["false_done_wilson95"] == [0.0, 1.0]
+    assert "reward.false_done_rate: no training episode failed" in summary["missing"]
+
+
+def test_human_shares_are_of_steps_in_the_first_and_last_twenty(tmp_path: Path) -> None:
+    plays = [play(10, human=4)] * 20 + [play(10, human=9)] * 5 + [play(10)] * 19 + [play(30, human=11)]
+    training = build_summary(run_of(tmp_path / "r", plays))["training"]
+    assert training["human_share_first20"] == pytest.approx(80 / 200)
+    assert training["human_share_last20"] == pytest.approx(11 / 220)
+    assert training["env_steps"] == 20 * 10 + 5 * 10 + 19 * 10 + 30
+    assert training["robot_time_s"] == pytest.approx(training["env_steps"] / 10)
+
+
+def test_updates_on_the_demonstrations_do_not_count_in_the_utd(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "r", [play()] * 4)
+    learner = build_summary(folder)["learner"]
+    assert learner["updates"] == PRETRAIN + UTD * 20
+    assert learner["utd"] == UTD
+    (folder / "run.yaml").unlink()
+    assert build_summary(folder)["learner"]["utd"] == UTD  # from the slope of the rows
+
+
+def test_an_episode_written_again_by_a_resumed_learner_counts_once(own_run: Path) -> None:
+    before = build_summary(own_run)
+    rows = read_metrics(own_run / "metrics.jsonl")
+    again = [row for row in rows if row["kind"] in ("episode", "update")]
+    rewrite(own_run / "metrics.jsonl", rows + again)
+    after = build_summary(own_run)
+    assert after["training"] == before["training"]
+    assert after["reward"] == before["reward"]
+
+
+def test_a_verdict_that_came_after_the_row_is_taken_from_the_labels(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "r", [play(truth=False, declared=True), play()])
+    rows = read_metrics(folder / "metrics.jsonl")
+    rewrite(folder / "metrics.jsonl", [row | ({"truth": None} if "truth" in row else {}) for row in rows])
+    assert build_summary(folder)["reward"]["false_done_rate"] == 1.0
+
+
+def test_times_are_of_training_episodes_only(own_run: Path) -> None:
+    path = own_run / "a0.jsonl"
+    rows = read_metrics(path)
+    ages = np.concatenate([row["age_ms"] for row in rows if row["episode_kind"] == "online"])
+    rewrite(path, [row | ({"age_ms": [900.0]} if row["episode_kind"] == "demo" else {}) for row in rows])
+    control = build_summary(own_run)["control"]
+    assert control["observation_age_p99_ms"] == pytest.approx(np.percentile(ages, 99), abs=1e-3)
+
+
+def test_holds_that_a_person_asked_for_are_left_out(own_run: Path) -> None:
+    path = own_run / "a0.jsonl"
+    rows = [row | {"holds": 3, "holds_by_person": 2} for row in read_metrics(path)]
+    rewrite(path, rows)
+    assert build_summary(own_run)["control"]["holds"] == 30
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("run.yaml", "task"),
+        ("metrics.jsonl", "learner.updates"),
+        ("a0.jsonl", "control.jitter_p99_ms"),
+        ("eval_bc.json", "bc.success"),
+        ("memory.json", "memory_mb"),
+    ],
+)
+def test_a_missing_file_is_named_and_its_figures_are_null(own_run: Path, name: str, key: str) -> None:
+    (own_run / name).unlink()
+    summary = build_summary(own_run)
+    group, _, figure = key.partition(".")
+    assert (summary[group][figure] if figure else summary[group]) is None
+    assert any(line.startswith(f"{key}: ") for line in summary["missing"])
+
+
+def test_a_torn_file_is_reported_and_not_raised(own_run: Path) -> None:
+    (own_run / "eval_policy.json").write_text('{"episodes": 1')
+    with (own_run / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "episode", "epi')
+    summary = build_summary(own_run)
+    assert summary["policy"]["success"] is None
+    assert any("eval_policy.json is unreadable" in line for line in summary["missing"])
+    assert summary["training"]["episodes"] == 30
+
+
+def test_an_empty_folder_gives_nulls_and_no_folder_is_an_error(tmp_path: Path) -> None:
+    summary = build_summary(tmp_path)
+    assert summary["training"]["episodes"] is None
+    assert summary["reward"]["false_done_wilson95"] is None
+    with pytest.raises(StoreError, match="must be an existing folder"):
+        build_summary(tmp_path / "nowhere")
+
+
+def test_each_target_is_judged_by_its_own_rule(own_run: Path) -> None:
+    def met(name: str) -> bool | None:
+        record = read_run(own_run)
+        return {figure.name: figure for figure in figures(build_summary(own_run), record)}[name].met
+
+    assert met("success of the policy") is True
+    assert met("replay per transition") is True
+    assert met("failures declared a success") is None
+    (own_run / "eval_policy.json").write_text(
+        json.dumps({"episodes": 100, "success": 94, "wilson95": [0.88, 0.97], "cycle_s": 4.0})
+    )
+    (own_run / "memory.json").write_text('{"peak_mb": 6000.0}')
+    assert met("success of the policy") is False
+    assert met("memory of all processes, peak") is False
+
+
+def test_the_replay_target_shrinks_with_the_images_of_the_cell(finished_run: Path) -> None:
+    record = read_run(finished_run)
+    assert record.resolved is not None
+    pixels = sum(camera.height_px * camera.width_px for camera in record.resolved.spec().cameras)
+    line = next(f for f in figures(build_summary(finished_run), record) if f.name == "replay per transition")
+    assert f"at most {105 * pixels / (2 * 128 * 128):.1f} KB" in line.target
