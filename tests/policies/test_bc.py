@@ -1,0 +1,51 @@
+"""Behaviour cloning learns from expert rows alone, and resumes exactly."""
+
+from __future__ import annotations
+
+import torch
+from small_task import SPEC, flat, random_batch, through_a_file
+
+from policies.bc.config import BCConfig
+from policies.bc.learner import BCLearner
+from policies.learner import TensorBatch
+
+CONFIG = BCConfig(hidden=(16,), head=8, learning_rate=3e-3)
+
+
+def learner(seed: int = 0) -> BCLearner:
+    return BCLearner(SPEC, CONFIG, seed=seed)
+
+
+def test_loss_falls_on_the_demonstrations() -> None:
+    made, batch = learner(), random_batch(0)
+    losses = [float(made.update(batch)["actor_loss"]) for _ in range(150)]
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_rows_that_are_not_a_persons_change_nothing() -> None:
+    moved = []
+    for shift in (0.0, 0.7):
+        made, batch = learner(), random_batch(0, expert_rows=8)
+        batch.action[8:] += shift
+        made.update(batch)
+        moved.append(flat(made.actor))
+    assert torch.equal(*moved)
+
+
+def test_restored_learner_goes_on_with_identical_losses() -> None:
+    first, other = learner(), learner(seed=9)
+    for number in range(3):
+        first.update(random_batch(number))
+    other.load_state_dict(through_a_file(first.state_dict()))
+    assert other.updates == 3
+    for number in range(3, 6):
+        batch = random_batch(number)
+        assert torch.equal(first.update(batch)["actor_loss"], other.update(batch)["actor_loss"])
+
+
+def test_imitation_batch_is_all_expert_rows() -> None:
+    whole = random_batch(0)
+    batch = TensorBatch.for_imitation(whole.features.half().numpy(), whole.proprio.numpy(), whole.action.numpy())
+    assert batch.expert.all()
+    assert batch.features.dtype is torch.float32
+    assert torch.equal(batch.action, whole.action)

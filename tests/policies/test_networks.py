@@ -1,0 +1,116 @@
+"""Networks against slower ways to say the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+from small_task import ACTIONS, FEATURES, PROPRIO, SPEC, random_batch
+from torch import nn
+
+from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncoder
+
+
+def encoder() -> StateEncoder:
+    return StateEncoder(SPEC.slices, SPEC.proprio_mean, SPEC.proprio_std, head=8, proprio_head=8)
+
+
+def actor(**std: float) -> GaussianActor:
+    torch.manual_seed(0)
+    return GaussianActor(encoder(), ACTIONS, hidden=(16,), **std)
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_ensemble_linear_equals_separate_linears() -> None:
+    torch.manual_seed(0)
+    layer, x = EnsembleLinear(3, 5, 4), torch.randn(3, 7, 5)
+    separate = [nn.functional.linear(x[i], layer.weight[i].T, layer.bias[i, 0]) for i in range(3)]
+    torch.testing.assert_close(layer(x), torch.stack(separate))
+
+
+def test_critics_of_an_ensemble_are_independent() -> None:
+    torch.manual_seed(0)
+    critic, batch = Critic(encoder(), ACTIONS, members=3, hidden=(16, 16)), random_batch(0)
+    q = critic(batch.features, batch.proprio, batch.action)
+    assert q.shape == (3, 16)
+    assert not torch.allclose(q[0], q[1])
+    q[1].sum().backward()
+    for layer in critic.layers:
+        if isinstance(layer, EnsembleLinear):
+            assert layer.weight.grad is not None
+            assert (layer.weight.grad[1] != 0).any()
+            assert (layer.weight.grad[[0, 2]] == 0).all()
+
+
+def test_state_encoder_standardises_proprio_and_keeps_slices_apart() -> None:
+    torch.manual_seed(0)
+    module, batch = encoder(), random_batch(0)
+    state = module(batch.features, batch.proprio)
+    assert state.shape == (16, module.size)
+    inputs: list[torch.Tensor] = []
+    module.proprio.register_forward_pre_hook(lambda _, seen: inputs.append(seen[0]))
+    changed = batch.features.clone()
+    changed[:, SPEC.slices[1]] += 1
+    other = module(changed, batch.proprio)
+    torch.testing.assert_close(inputs[0], ((batch.proprio - SPEC.proprio_mean) / SPEC.proprio_std).clamp(-5, 5))
+    assert torch.equal(state[:, :8], other[:, :8])
+    assert not torch.allclose(state[:, 8:16], other[:, 8:16])
+    assert torch.equal(state[:, 16:], other[:, 16:])
+
+
+def test_log_prob_is_the_derivative_of_the_distribution_function() -> None:
+    module, batch = actor(std_min=0.3, std_max=0.9).double(), random_batch(1)
+    features, proprio = batch.features.double(), batch.proprio.double()
+    action, log_prob, _ = module.sample(features, proprio, rng())
+    mean, log_std = module(features, proprio)
+
+    def below(value: np.ndarray) -> np.ndarray:
+        return norm.cdf(np.arctanh(value), mean.detach().numpy(), log_std.detach().exp().numpy())
+
+    a, h = action.detach().numpy(), 1e-6
+    density = (below(a + h) - below(a - h)) / (2 * h)
+    np.testing.assert_allclose(log_prob.detach(), np.log(density).sum(axis=1), atol=1e-6)
+
+
+def test_log_prob_stays_finite_where_the_squash_saturates() -> None:
+    module, batch = actor(), random_batch(1)
+    with torch.no_grad():
+        module.mean.bias.fill_(30.0)
+    action, log_prob, _ = module.sample(batch.features, batch.proprio, rng())
+    assert torch.isfinite(log_prob).all()
+    assert (action.abs() <= 1).all()
+
+
+def test_sample_is_reparameterised() -> None:
+    module, batch = actor(), random_batch(1)
+    action, _, _ = module.sample(batch.features, batch.proprio, rng())
+    action.sum().backward()
+    assert all(p.grad is not None and (p.grad != 0).any() for p in module.mean.parameters())
+
+
+def test_sample_is_drawn_from_the_generator_it_is_given() -> None:
+    module, batch = actor(), random_batch(1)
+    first, again, other = (module.sample(batch.features, batch.proprio, rng(seed))[0] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(("bias", "edge"), [(-50.0, 0.05), (50.0, 0.4)])
+def test_spread_stays_within_its_limits(bias: float, edge: float) -> None:
+    module = actor(std_min=0.05, std_max=0.4)
+    with torch.no_grad():
+        module.log_std.bias.fill_(bias)
+    _, log_std = module(torch.zeros(2, FEATURES), torch.zeros(2, PROPRIO))
+    np.testing.assert_allclose(log_std.exp().detach(), edge, rtol=1e-5)
+
+
+def test_deterministic_action_is_the_squashed_mean() -> None:
+    module, batch = actor(), random_batch(1)
+    mean, _ = module(batch.features, batch.proprio)
+    assert torch.equal(module.deterministic(batch.features, batch.proprio), torch.tanh(mean))
+    _, _, squashed = module.sample(batch.features, batch.proprio, rng())
+    assert torch.equal(squashed, torch.tanh(mean))

@@ -1,0 +1,191 @@
+"""The RLPD learner: what each step moves, what each setting does, and that it resumes exactly."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_task import SPEC, flat, random_batch, through_a_file
+
+import policies.rlpd.learner as module
+from policies.rlpd.config import RLPDConfig
+from policies.rlpd.learner import RLPDLearner
+from robot_stack.run import governor, training
+
+BASE: dict[str, Any] = {
+    "critics": 3,
+    "critic_subset": 2,
+    "critic_actor_ratio": 2,
+    "learning_rate": 1e-3,
+    "target_tau": 0.05,
+    "initial_temperature": 0.1,
+    "std_min": 0.02,
+    "std_max": 0.5,
+    "hidden": (16, 16),
+    "head": 8,
+    "bc_weight": 1.0,
+    "bc_decay_updates": 4,
+    "bc_floor": 0.1,
+}
+IN_THE_LEARNER: dict[str, Any] = {
+    "critics": 4,
+    "critic_subset": 1,
+    "critic_actor_ratio": 3,
+    "learning_rate": 2e-3,
+    "target_tau": 0.1,
+    "initial_temperature": 0.2,
+    "target_entropy_per_action": 0.7,
+    "std_min": 0.3,
+    "std_max": 0.05,
+    "hidden": (16,),
+    "head": 16,
+    "bc_weight": 2.0,
+    "bc_decay_updates": 50,
+    "bc_floor": 0.9,
+}
+"""Settings that change an update, each with another value than `BASE`."""
+AROUND_IT = {"batch_size", "utd", "expert_fraction", "discount", "n_step", "shaping_weight", "pretrain_updates"}
+"""Settings of what is around the learner: sampling, reward, governor."""
+
+
+def learner(seed: int = 0, **settings: Any) -> RLPDLearner:
+    return RLPDLearner(SPEC, RLPDConfig(**BASE | settings), seed=seed)
+
+
+def trained(updates: int, **settings: Any) -> RLPDLearner:
+    made = learner(**settings)
+    for number in range(updates):
+        made.update(random_batch(number))
+    return made
+
+
+def state_of(made: RLPDLearner) -> list[torch.Tensor]:
+    return [flat(made.actor), flat(made.critic), flat(made.target), made.temperature[None]]
+
+
+def test_critic_update_moves_neither_actor_nor_temperature() -> None:
+    made = learner(critic_actor_ratio=20)
+    actor, critic, temperature = flat(made.actor), flat(made.critic), made.temperature
+    made.update(random_batch(0))
+    assert torch.equal(flat(made.actor), actor)
+    assert torch.equal(made.temperature, temperature)
+    assert not torch.equal(flat(made.critic), critic)
+
+
+def test_actor_update_does_not_move_the_critic() -> None:
+    without, with_actor = learner(critic_actor_ratio=20), learner(critic_actor_ratio=1)
+    without.update(random_batch(0))
+    with_actor.update(random_batch(0))
+    assert torch.equal(flat(without.critic), flat(with_actor.critic))
+    assert torch.equal(flat(without.target), flat(with_actor.target))
+    assert not torch.equal(flat(without.actor), flat(with_actor.actor))
+
+
+def test_critic_update_gives_a_gradient_to_every_critic_parameter_and_to_nothing_else() -> None:
+    made = learner(critic_actor_ratio=20)
+    made.update(random_batch(0))
+    assert all(p.grad is not None and (p.grad != 0).any() for p in made.critic.parameters())
+    assert all(p.grad is None for p in (*made.actor.parameters(), *made.target.parameters(), made.log_temperature))
+
+
+def test_actor_update_gives_a_gradient_to_every_actor_parameter() -> None:
+    made = learner(critic_actor_ratio=1)
+    made.update(random_batch(0))
+    assert all(p.grad is not None and (p.grad != 0).any() for p in made.actor.parameters())
+    assert made.log_temperature.grad is not None
+    assert all(p.requires_grad for p in made.critic.parameters())
+    assert not any(p.requires_grad for p in made.target.parameters())
+
+
+def test_actor_is_updated_once_in_so_many_updates() -> None:
+    made = learner(critic_actor_ratio=3)
+    acted = ["actor_loss" in made.update(random_batch(number)) for number in range(9)]
+    assert acted == [False, False, True] * 3
+
+
+def test_target_follows_the_critic_by_its_share() -> None:
+    made = learner(target_tau=0.25)
+    before = flat(made.target)
+    made.update(random_batch(0))
+    torch.testing.assert_close(flat(made.target), before + 0.25 * (flat(made.critic) - before))
+
+
+def test_critic_update_is_gradient_descent_on_the_td_error() -> None:
+    made = learner(critic_actor_ratio=20)
+    batch = random_batch(0)
+    batch.discount.zero_()  # a fixed target: the reward
+    errors = [float(made.update(batch)["critic_loss"]) for _ in range(200)]
+    assert errors[-1] < 0.1 * errors[0]
+
+
+def test_imitation_weight_fades_to_its_floor() -> None:
+    made = learner(bc_weight=2.0, bc_decay_updates=10, bc_floor=0.25)
+    weights = []
+    for updates in (0, 5, 8, 1000):
+        made.updates = updates
+        weights.append(made.bc_weight)
+    np.testing.assert_allclose(weights, [2.0, 1.0, 0.5, 0.5])
+
+
+def test_actions_of_non_expert_rows_are_not_imitated() -> None:
+    moved = []
+    for shift in (0.0, 0.7):
+        made, batch = learner(critic_actor_ratio=1), random_batch(0, expert_rows=0)
+        made.update(batch)  # the critic step, which does read actions, is the same for both
+        batch.action.add_(shift)
+        made._update_actor(batch)
+        moved.append(flat(made.actor))
+    assert torch.equal(*moved)
+
+
+def test_restored_learner_goes_on_with_identical_losses() -> None:
+    first = trained(5)
+    other = learner(seed=9)
+    other.load_state_dict(through_a_file(first.state_dict()))
+    assert other.updates == first.updates == 5
+    for number in range(5, 12):
+        expected, got = first.update(random_batch(number)), other.update(random_batch(number))
+        assert expected.keys() == got.keys()
+        assert all(torch.equal(expected[name], got[name]) for name in expected)
+    assert all(torch.equal(a, b) for a, b in zip(state_of(first), state_of(other), strict=True))
+
+
+def test_seed_decides_everything() -> None:
+    same = [state_of(trained(4, seed=3)) for _ in range(2)]
+    other = state_of(trained(4, seed=4))
+    assert all(torch.equal(a, b) for a, b in zip(*same, strict=True))
+    assert not torch.equal(same[0][0], other[0])
+
+
+@pytest.mark.parametrize("name", IN_THE_LEARNER)
+def test_every_setting_of_the_learner_changes_what_is_learned(name: str) -> None:
+    base, changed = trained(8), trained(8, **{name: IN_THE_LEARNER[name]})
+    pairs = zip(state_of(base), state_of(changed), strict=True)
+    assert any(a.shape != b.shape or not torch.equal(a, b) for a, b in pairs)
+
+
+def test_every_setting_is_the_learners_or_is_read_around_it() -> None:
+    assert set(RLPDConfig.model_fields) == set(IN_THE_LEARNER) | AROUND_IT
+    read = set()
+    for source in (module, training, governor):
+        for node in ast.walk(ast.parse(Path(str(source.__file__)).read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("config"):
+                read.add(node.attr)
+    assert read >= AROUND_IT
+
+
+def test_acting_parameters_are_the_actors_in_half_precision() -> None:
+    made = trained(2)
+    tensors = made.actor_tensors()
+    assert tensors.keys() == made.actor.state_dict().keys()
+    assert {array.dtype for array in tensors.values()} == {np.dtype(np.float16)}
+
+
+@pytest.mark.parametrize("wrong", [{"batch_sise": 64}, {"discount": 1.0}, {"critics": "2"}, {"target_tau": 0.0}])
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        RLPDConfig(**wrong)

@@ -1,0 +1,91 @@
+"""Each loss against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from policies.rlpd import losses
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_td_target_is_reward_plus_discounted_minimum() -> None:
+    next_q = torch.tensor([[1.0, 5.0, -2.0], [3.0, 4.0, -1.0]])
+    target = losses.td_target(
+        torch.tensor([0.5, 1.0, -1.0]), torch.tensor([0.9, 0.5, 0.9]), next_q, subset=2, rng=rng()
+    )
+    np.testing.assert_allclose(target, [0.5 + 0.9 * 1.0, 1.0 + 0.5 * 4.0, -1.0 + 0.9 * -2.0], rtol=1e-6)
+
+
+def test_td_target_never_bootstraps_where_the_discount_is_zero() -> None:
+    reward, discount = torch.tensor([1.0, 0.0, -3.0]), torch.zeros(3)
+    for value in (-1e30, 1e30):
+        target = losses.td_target(reward, discount, torch.full((4, 3), value), subset=2, rng=rng())
+        assert torch.equal(target, reward)
+
+
+def test_td_target_takes_its_minimum_over_as_many_critics_as_it_is_told() -> None:
+    next_q = torch.arange(5.0)[:, None]  # critic i says i
+    generator, seen = rng(), {1: set[float](), 3: set[float]()}
+    for subset, values in seen.items():
+        for _ in range(200):
+            target = losses.td_target(torch.zeros(1), torch.ones(1), next_q, subset=subset, rng=generator)
+            values.add(float(target))
+    assert seen[1] == {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert seen[3] == {0.0, 1.0, 2.0}
+
+
+def test_td_target_carries_no_gradient() -> None:
+    next_q = torch.ones(2, 3, requires_grad=True)
+    assert not losses.td_target(torch.zeros(3), torch.ones(3), next_q, subset=2, rng=rng()).requires_grad
+
+
+def test_critic_loss_is_the_mean_square_over_critics_and_rows() -> None:
+    q, target = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([1.0, 1.0])
+    assert float(losses.critic_loss(q, target)) == pytest.approx((0 + 1 + 1 + 9) / 4)
+
+
+def test_actor_loss_weighs_entropy_and_averages_critics() -> None:
+    q, log_prob = torch.tensor([[1.0, 3.0], [2.0, 5.0]]), torch.tensor([-1.0, 2.0])
+    by_hand = ((0.1 * -1.0 - 1.5) + (0.1 * 2.0 - 4.0)) / 2
+    assert float(losses.actor_loss(q, log_prob, torch.tensor(0.1))) == pytest.approx(by_hand)
+
+
+def test_imitation_loss_is_huber_over_expert_rows_only() -> None:
+    mean = torch.tensor([[0.1, 0.5], [0.0, 0.0], [-1.0, 1.0]])
+    action = torch.tensor([[0.0, 0.0], [0.0, 0.3], [9.0, 9.0]])
+    expert = torch.tensor([True, True, False])
+    first = 0.5 * 0.1**2 / 0.2 + (0.5 - 0.1)  # quadratic up to 0.2, linear beyond
+    second = 0.3 - 0.1
+    assert float(losses.imitation_loss(mean, action, expert)) == pytest.approx((first + second) / 2)
+
+
+def test_imitation_loss_without_expert_rows_is_zero() -> None:
+    loss = losses.imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), torch.zeros(4, dtype=torch.bool))
+    assert float(loss) == 0.0
+
+
+def test_temperature_loss_is_softplus_times_surplus_entropy() -> None:
+    raw, log_prob = torch.tensor(0.3), torch.tensor([1.0, -2.0])
+    by_hand = -math.log1p(math.exp(0.3)) * ((1.0 - 1.5) + (-2.0 - 1.5)) / 2
+    assert float(losses.temperature_loss(raw, log_prob, -1.5)) == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize(("entropy", "direction"), [(-3.0, 1), (1.0, -1)])
+def test_temperature_rises_while_entropy_is_below_its_target(entropy: float, direction: int) -> None:
+    raw = torch.tensor(0.3, requires_grad=True)
+    losses.temperature_loss(raw, torch.full((4,), -entropy), target_entropy=-1.5).backward()
+    assert raw.grad is not None
+    assert -direction * float(raw.grad) > 0
+
+
+def test_temperature_loss_leaves_the_policy_alone() -> None:
+    log_prob = torch.ones(4, requires_grad=True)
+    losses.temperature_loss(torch.tensor(0.0, requires_grad=True), log_prob, -1.0).backward()
+    assert log_prob.grad is None

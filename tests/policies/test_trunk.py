@@ -1,0 +1,130 @@
+"""The embedded trunk: what it encodes, how it is trained, and that two trunks are never mistaken for one another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from policies.encoders.embedded import DemoFrames, EmbeddedConfig, fit_trunk
+from policies.encoders.trunk import Trunk
+from robot_stack.types.errors import SpecError
+
+SHAPES = {"front": (24, 32, 3), "wrist": (24, 24, 3)}
+QUICK = EmbeddedConfig(steps=40, batch=16)
+
+
+def trunk(seed: int = 0) -> Trunk:
+    torch.manual_seed(seed)
+    return Trunk(SHAPES, 2)
+
+
+def images(count: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(0, 256, (count, *shape), dtype=np.uint8) for name, shape in SHAPES.items()}
+
+
+def demo(seed: int, steps: int = 12) -> DemoFrames:
+    """A bright square that moves to the right, one pixel a frame."""
+    rng = np.random.default_rng(seed)
+    row, column = rng.integers(2, 18), rng.integers(0, 6)
+    seen = {name: np.full((steps + 1, *shape), 60, np.uint8) for name, shape in SHAPES.items()}
+    for frames in seen.values():
+        for t in range(steps + 1):
+            frames[t, row : row + 5, column + t : column + t + 5] = (250, 200, 40)
+    left = np.linspace(1, 0, steps + 1, dtype=np.float32)
+    return DemoFrames(
+        images=seen,
+        proprio=rng.normal(size=(steps + 1, 4)).astype(np.float32),
+        actions=np.tile(np.float32([0.5, -0.2]), (steps, 1)),
+        to_go=np.stack([left, 0 * left], axis=1),
+    )
+
+
+def test_features_are_standardised_half_floats_of_the_declared_size() -> None:
+    made = trunk()
+    features = made.encode(images(5))
+    assert features.dtype == np.float16
+    assert features.shape == (5, made.feature_size)
+    assert np.abs(features.astype(np.float32)).max() <= 8
+    assert made.slices[-1].stop == made.feature_size
+    assert [part.start for part in made.slices[1:]] == [part.stop for part in made.slices[:-1]]
+
+
+def test_slice_of_a_camera_depends_on_that_camera_alone() -> None:
+    made, seen = trunk(), images(3)
+    before = made.encode(seen)
+    after = made.encode(seen | {"wrist": 255 - seen["wrist"]})
+    front, wrist, fused = made.slices
+    assert np.array_equal(before[:, front], after[:, front])
+    assert not np.allclose(before[:, wrist], after[:, wrist])
+    assert not np.allclose(before[:, fused], after[:, fused])
+
+
+def test_long_recordings_are_encoded_in_chunks_of_no_consequence() -> None:
+    made, seen = trunk(), images(7)
+    np.testing.assert_allclose(made.encode(seen, chunk=3), made.encode(seen, chunk=100), atol=5e-3)
+
+
+def test_no_frames_give_no_features() -> None:
+    made = trunk()
+    assert made.encode(images(0)).shape == (0, made.feature_size)
+
+
+@pytest.mark.parametrize("wrong", [{"wrist": np.zeros((2, 24, 32, 3), np.uint8)}, {"wrist": None}])
+def test_images_of_another_cell_are_refused(wrong: dict[str, np.ndarray | None]) -> None:
+    seen = {name: array for name, array in (images(2) | wrong).items() if array is not None}
+    with pytest.raises(SpecError, match=r"camera wrist .* must be \(N, \(24, 24, 3\)\)"):
+        trunk().encode(seen)
+
+
+def test_identity_changes_with_any_weight_and_with_the_scale() -> None:
+    made = trunk()
+    identities = {made.identity}
+    for parameter in made.parameters():
+        with torch.no_grad():
+            parameter.view(-1)[0] += 1e-3
+        identities.add(made.identity)
+    made.standardise_over(torch.randn(10, made.feature_size))
+    identities.add(made.identity)
+    assert len(identities) == len(list(made.parameters())) + 2
+
+
+def test_identity_survives_saving() -> None:
+    made, other = trunk(0), trunk(1)
+    assert other.identity != made.identity
+    other.load_state_dict(made.state_dict())
+    assert other.identity == made.identity
+
+
+def test_standardised_features_of_the_training_frames_have_mean_zero_and_spread_one() -> None:
+    made, seen = trunk(), images(64)
+    with torch.no_grad():
+        made.standardise_over(made({name: torch.from_numpy(array) for name, array in seen.items()}))
+    features = made.encode(seen).astype(np.float32)
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=0.02)
+    assert np.median(features.std(axis=0)) == pytest.approx(1, abs=0.05)
+
+
+def test_training_lowers_its_loss_and_freezes_the_trunk() -> None:
+    losses: list[float] = []
+    made = fit_trunk([demo(0), demo(1)], SHAPES, QUICK, seed=0, on_step=lambda *step: losses.append(step[2]))
+    assert len(losses) == QUICK.steps
+    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+    assert not any(parameter.requires_grad for parameter in made.parameters())
+
+
+def test_training_is_decided_by_its_seed() -> None:
+    short = QUICK.model_copy(update={"steps": 3})
+    first, again, other = (fit_trunk([demo(0)], SHAPES, short, seed=seed).identity for seed in (0, 0, 1))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("name", EmbeddedConfig.model_fields)
+def test_every_setting_changes_the_trunk(name: str) -> None:
+    base = EmbeddedConfig(steps=4, batch=8)
+    value = getattr(base, name)
+    changed = base.model_copy(update={name: value + 1 if isinstance(value, int) else 0.5 * value})
+    assert changed != base
+    first, other = (fit_trunk([demo(0)], SHAPES, config, seed=0).identity for config in (base, changed))
+    assert first != other

@@ -1,0 +1,126 @@
+"""The embedded progress model: learns an order that no clock has, looks only back, knows its own weights."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from made_up import INPUTS, QUICK, episode, episodes
+
+from reward_models.metrics import mean_voc
+from reward_models.progress.model import FitReport, ProgressModel
+from reward_models.progress.network import ProgressNetwork
+from robot_stack.types.errors import RewardError
+
+Fitted = tuple[ProgressModel, FitReport]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Fitted:
+    torch.set_num_threads(1)
+    return ProgressModel.fit(episodes(10, 4), QUICK, seed=0)
+
+
+def test_held_out_episodes_are_put_in_order(fitted: Fitted) -> None:
+    model, report = fitted
+    assert report.voc_heldout > 0.9
+    fresh = [model.score(episode(seed).frames)[0] for seed in range(50, 55)]
+    assert mean_voc(fresh) > 0.9
+
+
+def test_done_is_said_at_the_end_of_a_success_and_not_of_a_failure(fitted: Fitted) -> None:
+    model, report = fitted
+    assert report.false_done < 0.2
+    ends = [model.score(episode(seed).frames)[1][-1] for seed in range(50, 55)]
+    failures = [model.score(episode(seed, success=False).frames)[1].max() for seed in range(150, 155)]
+    assert min(ends) > max(failures)
+    assert np.mean(ends) > 3 * np.mean(failures)
+
+
+def test_scores_are_probabilities_for_each_frame(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(50).frames
+    for scores in model.score(frames):
+        assert scores.dtype == np.float32
+        assert scores.shape == (len(frames),)
+        assert ((scores >= 0) & (scores <= 1)).all()
+
+
+def test_future_frames_do_not_change_a_score(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(50).frames
+    changed = frames.copy()
+    changed[12:] = 3.0
+    for whole, other in zip(model.score(frames), model.score(changed), strict=True):
+        np.testing.assert_allclose(whole[:12], other[:12], atol=1e-5)
+        assert not np.allclose(whole[12:], other[12:], atol=1e-3)
+
+
+def test_scoring_from_a_frame_on_gives_the_end_of_scoring_all(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(50).frames
+    for whole, tail in zip(model.score(frames), model.score(frames, start=20), strict=True):
+        np.testing.assert_allclose(tail, whole[20:], atol=1e-5)
+    assert [len(scores) for scores in model.score(frames, start=len(frames))] == [0, 0]
+
+
+def test_network_looks_back_only() -> None:
+    torch.manual_seed(0)
+    network = ProgressNetwork(INPUTS, width=32, layers=2).eval()
+    frames = torch.randn(3, 8, INPUTS)
+    changed = frames.clone()
+    changed[:, 5:] += 1
+    for before, after in zip(network(frames), network(changed), strict=True):
+        torch.testing.assert_close(before[:, :5], after[:, :5])
+        assert not torch.allclose(before[:, 5:], after[:, 5:])
+
+
+def test_restored_model_scores_the_same_under_the_same_version(fitted: Fitted) -> None:
+    model, report = fitted
+    other = ProgressModel(INPUTS, QUICK)
+    other.load_state_dict(copy.deepcopy(model.state_dict()))
+    assert other.version == model.version == report.version
+    frames = episode(50).frames
+    for expected, got in zip(model.score(frames), other.score(frames), strict=True):
+        assert np.array_equal(expected, got)
+
+
+def test_weights_of_another_version_are_refused(fitted: Fitted) -> None:
+    model, _ = fitted
+    with pytest.raises(RewardError, match=f"progress model is {model.version}, must be 0123; the file is damaged"):
+        ProgressModel(INPUTS, QUICK).load_state_dict(model.state_dict() | {"version": "0123"})
+
+
+def test_fit_is_decided_by_its_seed() -> None:
+    short = QUICK.model_copy(update={"steps": 3})
+    first, again, other = (ProgressModel.fit(episodes(3), short, seed=seed)[0].version for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_fit_tells_its_steps_and_lowers_its_loss() -> None:
+    told: list[tuple[int, int, float]] = []
+    short = QUICK.model_copy(update={"steps": 60})
+    ProgressModel.fit(episodes(5, 2), short, seed=0, on_step=lambda *step: told.append(step))
+    assert [step for step, _, _ in told] == list(range(1, 61))
+    losses = [loss for _, _, loss in told]
+    assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:10])
+
+
+def test_held_out_successes_are_not_trained_on() -> None:
+    short = QUICK.model_copy(update={"steps": 2, "held_out": 1})
+    first, *others = episodes(4)
+    versions = {ProgressModel.fit([kept, *others], short, seed=0)[0].version for kept in (first, episode(77))}
+    assert len(versions) == 1
+
+
+def test_only_success_is_kept_for_training() -> None:
+    short = QUICK.model_copy(update={"steps": 2})
+    _, report = ProgressModel.fit(episodes(1), short, seed=0)
+    assert np.isfinite(report.loss)
+
+
+def test_failures_alone_teach_nothing() -> None:
+    with pytest.raises(RewardError, match="successful episodes are 0, must be at least 1"):
+        ProgressModel.fit(episodes(0, 3), QUICK, seed=0)
