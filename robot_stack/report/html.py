@@ -120,7 +120,7 @@ def _safety(record: RunRecord) -> str:
 def _commands(record: RunRecord, name: str) -> str:
     task = f" TASK={record.resolved.task.name} SEED={record.resolved.run.seed}" if record.resolved else ""
     resumes = len(record.of_kind("resume"))
-    told = f"<p>This run was resumed {resumes} times.</p>" if resumes else ""
+    told = f"<p>Times the learner was resumed: {resumes}.</p>" if resumes else ""
     lines = (
         "# go on where this run stopped, or do again what is missing",
         f"make sim NAME={name}{task}",

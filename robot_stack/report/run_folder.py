@@ -88,7 +88,7 @@ class RunRecord:
     def _verdicts(self) -> dict[str, Row]:
         said: dict[str, Row] = {}
         for label in read_metrics(self.folder / "store" / "labels.jsonl"):
-            column = {"truth": "truth", "model": "declared"}.get(label.get("source"))
+            column = {"truth": "truth", "model": "declared"}.get(str(label.get("source")))
             if column is not None and "episode_id" in label:
                 said.setdefault(label["episode_id"], {})[column] = label.get("verdict") == "success"
         return said
