@@ -33,8 +33,8 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "learning",
         "Success and interventions",
         "Each point covers the last 20 training episodes. Success is the simulator's word where there is one, "
-        "else the operator's, else the model's; the band is its 95 % Wilson interval. Human steps are those that a person "
-        "executed, as a share of all.",
+        "else the operator's, else the model's; the band is its 95 % Wilson interval. Human steps are those that a "
+        "person executed, as a share of all.",
         plot_learning.draw_learning,
     ),
     (
