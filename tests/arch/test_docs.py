@@ -1,0 +1,69 @@
+"""The pages speak of what there is: messages, verbs, files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+from source_tree import PACKAGES, ROOT, python_files, tree
+
+from robot_stack.cli.main import VERBS
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+HEADINGS = re.findall(r"^### (.+)$", (ROOT / "docs/troubleshooting.md").read_text(), flags=re.MULTILINE)
+MESSAGES = [message for heading in HEADINGS for message in re.findall(r"`([^`]+)`", heading)]
+
+
+@cache
+def spoken() -> str:
+    """All texts of the code, one a line, with a mark where a value goes."""
+    texts = [(ROOT / "Makefile").read_text().replace("$$library", "…")]
+    for path in python_files(*PACKAGES):
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                texts.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.append(re.sub(r"\{\w*\}", "…", node.value))
+    return "\n".join(texts)
+
+
+def is_spoken(message: str) -> bool:
+    """True if one text of the code has all the parts of the message, in order."""
+    parts = [re.escape(part.strip()) for part in message.split("…")]
+    return re.search(".*".join(parts), spoken()) is not None
+
+
+def test_made_up_message_is_not_found() -> None:
+    assert not is_spoken("camera … has sent no picture; is its process running?")
+    assert not is_spoken("number of … is missing from the mode of the checkpoint")
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_message_in_the_troubleshooting_page_is_one_that_the_code_says(message: str) -> None:
+    assert is_spoken(message)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"(?<!!)\[[^\]]+\]\(([^)#]+)\)", page.read_text())
+    assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+def test_commands_in_the_pages_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for page in PAGES:
+        text = page.read_text()
+        assert set(re.findall(r"`robot-stack (\w+)", text)) <= set(VERBS), page
+        assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, flags=re.MULTILINE)) <= targets, page
+
+
+def test_paths_in_backticks_exist() -> None:
+    for page in PAGES:
+        named = re.findall(
+            r"`((?:robot_stack|policies|reward_models|sim|tests|docs|hardware_configs)/[\w./]*)`", page.read_text()
+        )
+        assert not [path for path in named if not (ROOT / path).exists()], page
