@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run.scoring import Scorer
@@ -17,7 +18,15 @@ from robot_stack.types.transition import EpisodeHeader, Step
 
 FLUSH_S = 0.5
 
-Arrival = EpisodeHeader | Step | Label
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeCut:
+    """An episode whose actor will not come back; the store has closed it at its newest frame."""
+
+    episode_id: str
+
+
+Arrival = EpisodeHeader | Step | Label | EpisodeCut
 
 
 class ParamsBoard:
@@ -68,6 +77,7 @@ class Backend:
         self._board = board
         self._status = status
         self._inbox: deque[Arrival] = deque()
+        self._order = threading.Lock()
         self._stop = threading.Event()
         self.arrived = threading.Event()
         self.on_durable: Callable[[], None] = lambda: None
@@ -89,14 +99,21 @@ class Backend:
         return sum(self._store.durable(e) + 1 for e in (*self._store.episodes, *self._store.unfinished))
 
     def begin(self, header: EpisodeHeader) -> None:
-        """Durable on return."""
-        self._store.begin(header)
-        self._hand_over(header)
+        """Durable on return; what this actor began before and never ended is closed, since it will not come back."""
+        with self._order:
+            self._store.begin(header)
+            self._hand_over(header)
+            for episode_id in self._store.unfinished:
+                if episode_id < header.episode_id and self._store.header(episode_id).actor == header.actor:
+                    self._store.close_unfinished(episode_id)
+                    if episode_id in self._store.episodes:
+                        self._hand_over(EpisodeCut(episode_id=episode_id))
 
     def append(self, step: Step) -> None:
-        """Into the store; only new steps go on to the learner."""
-        if self._store.append(step):
-            self._hand_over(step)
+        """Into the store; only new steps go on to the learner, in the order in which the store took them."""
+        with self._order:
+            if self._store.append(step):
+                self._hand_over(step)
 
     def durable(self, episode_id: str) -> int:
         """See the store."""
@@ -104,8 +121,9 @@ class Backend:
 
     def label(self, label: Label) -> None:
         """Durable on return."""
-        if self._store.append_label(label):
-            self._hand_over(label)
+        with self._order:
+            if self._store.append_label(label):
+                self._hand_over(label)
 
     def params_after(self, version: int, timeout_s: float) -> Params | None:
         """See `ParamsBoard`."""

@@ -11,13 +11,13 @@ from policies.encoders.trunk import Trunk
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.run.backend import Arrival
+from robot_stack.run.backend import Arrival, EpisodeCut
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.training_data import reward_inputs
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
-from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
 
 
 class Ingest:
@@ -47,8 +47,7 @@ class Ingest:
         account = self._ledger.begin(episode.header)
         self._replay.begin(episode.header)
         for step in episode.steps():
-            if account.steps == step.index and account.end is None:
-                account.add(step)
+            account.add(step)
             self._replay.add_step(step)
         images = {c.name: episode.arrays[f"image_{c.name}"] for c in episode.spec.cameras}
         self._featurise(episode_id, images, episode.arrays["proprio"], 0)
@@ -68,6 +67,8 @@ class Ingest:
             elif isinstance(arrival, Label):
                 self._ledger.label(arrival)
                 self._replay.add_label(arrival)
+            elif isinstance(arrival, EpisodeCut):
+                self._cut(arrival.episode_id)
         self._take_steps(steps)
 
     def _take_steps(self, steps: list[Step]) -> None:
@@ -77,17 +78,28 @@ class Ingest:
             account = self._ledger.episodes[episode_id]
             if account.header.kind is EpisodeKind.EVAL:
                 continue
-            for step in mine:
-                account.add(step)
-                self._replay.add_step(step)
+            mine = [step for step in mine if self._replay.add_step(step)]
+            if not mine:
+                continue  # loaded from disk before it came out of the inbox
             names = list(mine[0].observation.images)
             images = {name: np.stack([step.observation.images[name] for step in mine]) for name in names}
             proprio = np.stack([step.observation.proprio for step in mine])
             self._featurise(episode_id, images, proprio, mine[0].index)
+            for step in mine:  # only now: an account that has ended says that all its frames can be scored
+                account.add(step)
             self._scorer.score_live(episode_id)
             if mine[-1].end is not None:
                 self._join_scores(episode_id)
                 self._on_end(episode_id)
+
+    def _cut(self, episode_id: str) -> None:
+        """Its actor is gone and the store has closed it: end it at its newest frame here too."""
+        episode = self._store.read(episode_id)
+        self._ledger.recount(episode.header, episode.steps())
+        if episode.header.kind is not EpisodeKind.EVAL:
+            self._replay.end_episode(episode_id, EndReason.FAULT)
+            self._join_scores(episode_id)
+            self._on_end(episode_id)
 
     def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
         features = self._trunk.encode(images)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,9 @@ class EpisodeAccount:
     _source: Source = Source.HOLD
 
     def add(self, step: Step) -> None:
-        """Take the next step."""
+        """Take the next step; one that was counted before, from disk or over the link, changes nothing."""
+        if step.index < self.steps or self.end is not None:
+            return
         self.end = step.end
         if step.action is None:
             return
@@ -107,9 +110,22 @@ class Ledger:
         if label.episode_id in self.episodes:
             self.episodes[label.episode_id].verdicts[label.source] = label.verdict
 
+    @property
+    def accounts(self) -> list[EpisodeAccount]:
+        """All accounts as of now; another thread may open more meanwhile."""
+        return list(self.episodes.values())
+
+    def recount(self, header: EpisodeHeader, steps: Iterable[Step]) -> None:
+        """Count an episode anew, as when its actor died and it was cut on disk; its verdicts stay."""
+        known = self.begin(header)
+        fresh = EpisodeAccount(header=header, verdicts=known.verdicts)
+        for step in steps:
+            fresh.add(step)
+        self.episodes[header.episode_id] = fresh
+
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
         """Finished episodes of a kind."""
-        return [a for a in self.episodes.values() if a.header.kind is kind and a.end is not None]
+        return [a for a in self.accounts if a.header.kind is kind and a.end is not None]
 
     def demos(self) -> list[EpisodeAccount]:
         """Finished demonstrations that succeeded."""
@@ -118,7 +134,7 @@ class Ledger:
     @property
     def online_steps(self) -> int:
         """Online actions, those of the running episode included."""
-        return sum(a.steps for a in self.episodes.values() if a.header.kind is EpisodeKind.ONLINE)
+        return sum(a.steps for a in self.accounts if a.header.kind is EpisodeKind.ONLINE)
 
     def recent_success(self, window: int) -> float:
         """Share of the last `window` online episodes that succeeded without a person; NaN while there are fewer."""

@@ -16,7 +16,10 @@ class MetricsLog:
 
     def __init__(self, path: Path, *, wandb_mode: str = "disabled", run_name: str = "", config: Any = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
         self._file = path.open("a", buffering=1)
+        if torn:
+            self._file.write("\n")  # a killed process left half a row: keep it from swallowing the next one
         self._lock = threading.Lock()
         self._wandb: Any = None
         if wandb_mode != "disabled":

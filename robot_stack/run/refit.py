@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.model import ProgressModel
 from robot_stack.replay.replay import Replay
 from robot_stack.run import fitting
 from robot_stack.run.ingest import Ingest
@@ -14,8 +15,8 @@ from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.scoring import Scorer
 from robot_stack.types.errors import ResumeError
-from robot_stack.types.event import LabelSource
-from robot_stack.types.transition import EpisodeKind
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.transition import EndReason, EpisodeKind
 
 REFIT_AT = (12, 30, 70, 130, 200)
 """Online episodes after which the model is fitted again with the failures and verdicts so far."""
@@ -46,20 +47,37 @@ class Refitter:
         self._seed = seed
         self._thread: threading.Thread | None = None
         self._fitted_at = 0
+        self._failure: Exception | None = None
+        self.completed_at = 0
+        """Online episodes of the newest refit that is in use, for the checkpoint."""
 
     def maybe_start(self) -> None:
-        """Start a refit in the background if it is time and none is running."""
+        """Start a refit in the background if it is time and none is running.
+
+        Raises:
+            Exception: What ended the one before.
+        """
+        if self._failure is not None:
+            raise self._failure
         online = len(self._ledger.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
         if not due or (self._thread is not None and self._thread.is_alive()):
             return
         self._fitted_at = due[-1]
-        self._thread = threading.Thread(target=self.fit, name="refit", daemon=True)
+        self._thread = threading.Thread(target=self._refit, args=(due[-1],), name="refit", daemon=True)
         self._thread.start()
+
+    def _refit(self, count: int) -> None:
+        try:
+            self.fit()
+        except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
+            self._failure = error
+        else:
+            self.completed_at = count
 
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on what is known now, score everything, switch over."""
-        accounts = [a for a in self._ledger.episodes.values() if a.end is not None and self._known(a)]
+        accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
         episodes = [
             ScoredEpisode(
                 frames=self._scorer.inputs(a.header.episode_id), success=a.success, refused=a.refused
@@ -72,10 +90,7 @@ class Refitter:
             [episodes[i] for i in order], self._settings, seed=self._seed, on_step=on_step
         )
         fitting.save_progress(self._folder / f"progress_{model.version}.safetensors", model)
-        ended = [a.header.episode_id for a in self._ledger.episodes.values() if a.end is not None]
-        for scores in self._scorer.adopt(model, ended):
-            self._ingest.add_scores(scores)
-        self._replay.activate_scores(model.version)
+        self._switch_to(model)
         self._metrics.log(
             "reward_fit",
             version=report.version,
@@ -89,11 +104,23 @@ class Refitter:
 
     def _known(self, account: EpisodeAccount) -> bool:
         """Training needs an outcome that a person stands behind, or a demonstration, or a plain failure."""
+        if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
+            return False
         if account.header.kind is EpisodeKind.DEMO:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def load(self, version: str) -> None:
+    def _switch_to(self, model: ProgressModel) -> None:
+        """Score every episode, then once more those that ended meanwhile and so were scored by the old model."""
+        scored: set[str] = set()
+        for _ in range(2):
+            ended = [a.header.episode_id for a in self._ledger.accounts if a.end is not None]
+            for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
+                self._ingest.add_scores(scores)
+                scored.add(scores.episode_id)
+        self._replay.activate_scores(model.version)
+
+    def load(self, version: str, completed_at: int) -> None:
         """The model that was active at the checkpoint, and the scores of all episodes by it.
 
         Raises:
@@ -103,9 +130,5 @@ class Refitter:
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         model = fitting.load_progress(path, version, self._settings)
-        ended = [a.header.episode_id for a in self._ledger.episodes.values() if a.end is not None]
-        for scores in self._scorer.adopt(model, ended):
-            self._ingest.add_scores(scores)
-        self._replay.activate_scores(version)
-        online = len(self._ledger.ended(EpisodeKind.ONLINE))
-        self._fitted_at = max([count for count in REFIT_AT if count <= online], default=0)
+        self._switch_to(model)
+        self._fitted_at = self.completed_at = completed_at

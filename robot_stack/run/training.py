@@ -22,12 +22,12 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.run import fitting
-from robot_stack.run.backend import Backend, ParamsBoard
+from robot_stack.run.backend import Backend, EpisodeCut, ParamsBoard
 from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.run.governor import Governor
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import Ledger
-from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.metrics import MetricsLog, read_metrics
 from robot_stack.run.refit import Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
@@ -64,7 +64,10 @@ class Training:
         self._phase, self._message = "collecting_demos", ""
         self._rate = 0.0
         self._params_version = 0
-        self._logged: set[str] = set()
+        self._logged = {
+            row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"
+        }
+        self._failure: Exception | None = None
         self.finished_s = float("inf")
         self._learner: Any = None
         self._ingest: Ingest | None = None
@@ -111,11 +114,15 @@ class Training:
         self._metrics.close()
 
     def run(self, stop: threading.Event) -> None:
-        """All phases, or until `stop`; a stop in training saves a checkpoint first."""
+        """All phases, or until `stop`; a stop in training saves a checkpoint first.
+
+        Raises:
+            Exception: Whatever ended one of the threads: the process must not go on without it.
+        """
         assert self._backend is not None
         if not self._collect(stop):
             return
-        self._fit()
+        self._fit(stop)
         if stop.is_set():
             return
         worker = threading.Thread(target=self._work, name="ingest", daemon=True)
@@ -127,6 +134,8 @@ class Training:
             self._save_checkpoint()
             self._quit.set()
             worker.join(10.0)
+        if self._failure is not None:
+            raise self._failure
         if not stop.is_set():
             self._finish()
 
@@ -156,10 +165,12 @@ class Training:
             self._ledger.begin(arrival)
         elif hasattr(arrival, "verdict"):
             self._ledger.label(arrival)
+        elif isinstance(arrival, EpisodeCut):
+            self._ledger.recount(self._store.header(arrival.episode_id), self._store.read(arrival.episode_id).steps())
         else:
             self._ledger.episodes[arrival.episode_id].add(arrival)
 
-    def _fit(self) -> None:
+    def _fit(self, stop: threading.Event) -> None:
         """Trunk, features, learner, reward model; or what a killed run left of them."""
         self._phase = "fitting"
         spec, settings, seed = self._spec, self._settings, self._seed
@@ -196,6 +207,9 @@ class Training:
             replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._resume_or_begin()
+        self._learn_from_demos(stop)
+        self._save_checkpoint()
+        self._publish()
         self._metrics.log(
             "fit",
             trunk_s=trunk_s,
@@ -208,6 +222,7 @@ class Training:
 
     def _load_episodes(self) -> None:
         assert self._ingest is not None
+        self._store.flush()  # what the inbox has handed out already is read from disk here
         for episode_id in (*self._store.episodes, *self._store.unfinished):
             if self._store.header(episode_id).kind is not EpisodeKind.EVAL:
                 self._message = f"features of {episode_id}"
@@ -216,30 +231,31 @@ class Training:
             self._replay.add_label(label)
 
     def _resume_or_begin(self) -> None:
-        """Exact state of the newest checkpoint, or the first fit of the reward and the updates on demos."""
+        """Exact state of the newest checkpoint, or the first fit of the reward."""
         assert self._refitter is not None
         state = self._checkpoints.load_latest()
         if state is None:
             self._refitter.fit(on_step=self._says("reward model"))
-            while self._governor.may_update(self._learner.updates, 0) and not self._quit.is_set():
-                self._update()
-                self._message = f"learning from demonstrations, {self._learner.updates} updates"
-            self._publish()
             return
-        self._refitter.load(state["reward_version"])
+        self._refitter.load(state["reward_version"], state["refitted_at"])
         self._replay.load_state_dict(state["replay"])
         self._learner.load_state_dict(state["learner"])
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self._params_version = state["params_version"] + 1_000_000 // PUBLISH_EVERY
         self._metrics.log("resume", updates=self._learner.updates, env_steps=self._ledger.online_steps)
-        self._publish()
+
+    def _learn_from_demos(self, stop: threading.Event) -> None:
+        """The updates before the first online step, or what a stop left of them."""
+        while self._governor.may_update(self._learner.updates, 0) and not stop.is_set():
+            self._update()
+            self._message = f"learning from demonstrations, {self._learner.updates} updates"
 
     def _update_until_enough(self, stop: threading.Event) -> None:
         assert self._backend is not None
         self._phase, self._message = "training", ""
         saved_s = clock_s = time.monotonic()
         counted = self._learner.updates
-        while not stop.is_set() and not self._enough():
+        while not stop.is_set() and not self._quit.is_set() and not self._enough():
             if not self._governor.may_update(self._learner.updates, self._ledger.online_steps):
                 self._quit.wait(0.01)
             else:
@@ -258,9 +274,10 @@ class Training:
     def _await_last_labels(self, timeout_s: float = 3.0) -> None:
         """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
         deadline_s = time.monotonic() + timeout_s
-        last = list(self._ledger.episodes.values())[-1:]
+        last = self._ledger.accounts[-1:]
         while any(a.end is not None and not a.verdicts for a in last) and time.monotonic() < deadline_s:
-            self._quit.wait(0.05)
+            if self._quit.wait(0.05):
+                return
 
     def _enough(self) -> bool:
         training = self._resolved.run.training
@@ -279,27 +296,34 @@ class Training:
             {**params.metadata, "version": str(params.version)},
         )
         self._log_episodes(final=True)
+        frames = self._replay.frames
         self._metrics.log(
             "end",
             updates=self._learner.updates,
             env_steps=self._ledger.online_steps,
-            replay_bytes_per_transition=self._replay.frames.bytes_per_transition,
-            replay_transitions=len(self._replay.frames),
+            replay_bytes_per_transition=frames.bytes_per_transition,
+            replay_transitions=sum(max(0, len(frames.episode(name).rows) - 1) for name in frames.episode_ids),
         )
         self._phase, self._message = "done", ""
         self.finished_s = time.monotonic()
 
     # ------------------------------------------------------------------------------------------------ pieces
     def _work(self) -> None:
-        """Ingest thread: whatever arrives, at once."""
-        assert self._backend is not None and self._ingest is not None and self._refitter is not None
-        while not self._quit.is_set():
-            self._backend.arrived.wait(0.05)
-            arrivals = self._backend.take()
-            if arrivals:
-                self._ingest.take(arrivals)
-                self._log_episodes()
-            self._refitter.maybe_start()
+        """Ingest thread: whatever arrives, at once. What ends it ends the process: see `run`."""
+        assert self._backend is not None
+        assert self._ingest is not None
+        assert self._refitter is not None
+        try:
+            while not self._quit.is_set():
+                self._backend.arrived.wait(0.05)
+                arrivals = self._backend.take()
+                if arrivals:
+                    self._ingest.take(arrivals)
+                    self._log_episodes()
+                self._refitter.maybe_start()
+        except Exception as error:  # the top of this thread
+            self._failure = error
+            self._quit.set()
 
     def _update(self) -> dict[str, torch.Tensor]:
         config = self._settings.config
@@ -329,11 +353,14 @@ class Training:
         self._board.publish(self._seal())
 
     def _save_checkpoint(self) -> None:
+        assert self._refitter is not None
+        replay = self._replay.state_dict()
         state = {
             "learner": self._learner.state_dict(),
-            "replay": self._replay.state_dict(),
+            "replay": replay,
             "rng": _pack_rng(self._rng),
-            "reward_version": self._scorer.version,
+            "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
+            "refitted_at": self._refitter.completed_at,
             "params_version": self._params_version,
         }
         self._checkpoints.save(self._learner.updates, state)
@@ -347,7 +374,7 @@ class Training:
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:
         """A row per finished episode, two episodes later: its labels come once its steps are on disk."""
-        accounts = list(self._ledger.episodes.values())
+        accounts = self._ledger.accounts
         for account in accounts if final else accounts[:-2]:
             episode_id = account.header.episode_id
             if account.end is not None and episode_id not in self._logged:
@@ -374,7 +401,7 @@ class Training:
         learner = self._learner
         return LearnerStatus(
             phase=self._phase,
-            message=self._message,
+            message=self._message if self._backend is None else self._backend.failure or self._message,
             counters={
                 "demos": float(len(self._ledger.demos())),
                 "episodes": float(len(online)),
