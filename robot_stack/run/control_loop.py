@@ -147,8 +147,10 @@ class ControlLoop:
         observation = self._cell.observe()
         if observation is None:
             episode.ticks.blind_ticks += 1
-            blind_s = episode.ticks.blind_ticks * self._spec.period_s
+            episode.blind_in_a_row += 1
+            blind_s = episode.blind_in_a_row * self._spec.period_s
             return EndReason.FAULT if blind_s > BLIND_LIMIT_S else None
+        episode.blind_in_a_row = 0
         self._record(episode, observation)
         end = self._ending(episode)
         if end is not None:
@@ -274,6 +276,7 @@ class _Episode:
         self.observation: Observation | None = None
         self.proposed = np.zeros(actions, np.float32)
         self.params_age_s = 0.0
+        self.blind_in_a_row = 0
         self.index = 0
         self.human_steps = 0
         self.declared = False
