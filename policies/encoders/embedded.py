@@ -128,7 +128,8 @@ def fit_trunk(
         optimiser.step()
         schedule.step()
         on_step(step + 1, config.steps, float(loss.detach()))
+    trunk.eval()
     with torch.no_grad():
         chunks = [slice(i, i + 128) for i in range(0, len(actions), 128)]
         trunk.standardise_over(torch.cat([trunk({name: images[name][rows] for name in shapes}) for rows in chunks]))
-    return trunk.requires_grad_(False).eval()
+    return trunk.requires_grad_(False)

@@ -17,6 +17,8 @@ from robot_stack.types.errors import SpecError
 
 CHANNELS = 64
 FUSED = 64
+FAST_BF16 = any(torch.cpu.get_capabilities().get(name, False) for name in ("avx512_bf16", "amx_bf16"))
+"""Training convolves in bf16 where the processor can: 78 instead of 140 ms a step of 96. Features never do."""
 
 
 class CameraTrunk(nn.Module):
@@ -41,7 +43,9 @@ class CameraTrunk(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Images uint8 or float in [0, 255], shape (N, H, W, 3)."""
         pixels = images.permute(0, 3, 1, 2).float() * (1 / 127.5) - 1.0
-        maps = self.layers(pixels).flatten(2)  # (N, C, rows * columns)
+        with torch.autocast(pixels.device.type, torch.bfloat16, enabled=self.training and FAST_BF16):
+            maps = self.layers(pixels)
+        maps = maps.float().flatten(2)  # (N, C, rows * columns)
         weights = torch.softmax(maps * self.sharpness[:, None], dim=2)
         keypoints = weights @ self.grid  # (N, C, 2)
         pooled = torch.tanh(maps.mean(dim=2))

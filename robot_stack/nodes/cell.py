@@ -33,7 +33,7 @@ from robot_stack.types.spec import GripperKind
 from robot_stack.types.transition import EpisodeKind
 
 SAFETY_SILENT_NS = 300_000_000
-SERVICE_TIMEOUT_S = 1.0
+SERVICE_TIMEOUT_S = 2.0
 
 
 class RosCell:
@@ -152,6 +152,12 @@ class RosCell:
             limit_ms = SAFETY_SILENT_NS / 1e6
             raise RobotError(f"safety process is silent for {silent_ns / 1e6:.0f} ms (limit {limit_ms:.0f})")
         return decision.mode
+
+    def reason(self) -> str:
+        """Of a HOLD or STOP, as the safety filter said it."""
+        link = self._connected()
+        with link.locked():
+            return link.mode[1]
 
     def events(self) -> tuple[str, ...]:
         """Events a person sent since the previous call."""

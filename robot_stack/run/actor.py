@@ -125,6 +125,7 @@ class Actor:
             params_age_s=np.round(np.array(ticks.params_age_s), 2),
             blind_ticks=ticks.blind_ticks,
             holds=ticks.holds,
+            holds_by_person=ticks.holds_by_person,
             hold_reasons=ticks.hold_reasons,
             link=self._client.link,
             spooled=counters.spooled - counters.acked,

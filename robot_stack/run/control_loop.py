@@ -35,6 +35,7 @@ class TickRecord:
     params_age_s: list[float] = field(default_factory=list)
     blind_ticks: int = 0
     holds: int = 0
+    holds_by_person: int = 0
     hold_reasons: list[str] = field(default_factory=list)
 
 
@@ -178,8 +179,15 @@ class ControlLoop:
             )
             episode.push(row)
             if self._cell.mode() is Mode.HOLD:
-                ticks.holds += 1
+                self._count_hold(ticks)
         episode.observation = observation
+
+    def _count_hold(self, ticks: TickRecord) -> None:
+        reason = self._cell.reason()
+        ticks.holds += 1
+        ticks.holds_by_person += "pressed" in reason
+        if reason not in ticks.hold_reasons:
+            ticks.hold_reasons.append(reason)
 
     def _ending(self, episode: _Episode) -> EndReason | None:
         """Why the episode ends at this frame, or None. A person's word goes before the model's."""

@@ -100,6 +100,10 @@ class LocalCell:
         """Of the safety filter."""
         return self._safety.mode
 
+    def reason(self) -> str:
+        """Of a HOLD or STOP."""
+        return self._safety.reason
+
     def events(self) -> tuple[str, ...]:
         """Since the previous call."""
         events, self._events = tuple(self._events), []

@@ -82,6 +82,10 @@ class Cell(Protocol):
         """State of control."""
         ...
 
+    def reason(self) -> str:
+        """Why it is in HOLD or STOP, else ""."""
+        ...
+
     def events(self) -> tuple[str, ...]:
         """Events a person sent since the previous call, out of `EVENTS`."""
         ...
