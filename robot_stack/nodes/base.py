@@ -99,7 +99,12 @@ class StackNode(Node):
         cpu_s, now_ns = time.process_time(), time.monotonic_ns()
         share = (cpu_s - self._cpu_s) / max(1e-9, (now_ns - self._cpu_ns) / 1e9)
         self._cpu_s, self._cpu_ns = cpu_s, now_ns
-        return Diagnosis(task="process", values={"pid": os.getpid(), "cpu_percent": round(100 * share, 1)})
+        values = {
+            "pid": os.getpid(),
+            "cpu_percent": round(100 * share, 1),
+            "realtime_priority": os.sched_getparam(0).sched_priority,
+        }
+        return Diagnosis(task="process", values=values)
 
     def _beat(self) -> None:
         self._heartbeat.publish(Header(stamp=time_of(time.monotonic_ns())))

@@ -26,7 +26,9 @@ class ProcessSpec:
         required: Its end ends the run. With `respawn`, only a clean end does.
         respawn: After a failure it is started again.
         env: Added to the environment.
-        nice: Added to the niceness; below 0 only where the user may.
+        nice: Added to the niceness.
+        realtime: Priority before all ordinary processes, where the user may take it; 0 is ordinary. A busy machine
+            then cannot delay the arm.
         grace_s: From SIGTERM to SIGKILL.
         stop_last: Stopped after the others, so that the arm is held while they save their work.
     """
@@ -37,6 +39,7 @@ class ProcessSpec:
     respawn: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
     nice: int = 0
+    realtime: int = 0
     grace_s: float = 2.0
     stop_last: bool = False
 
@@ -75,13 +78,19 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
         return (python, "-m", f"robot_stack.nodes.{name}", *where, *more)
 
     return (
-        ProcessSpec(name="robot", argv=node("robot"), required=True, nice=-5, stop_last=True, env=ONE_THREAD),
-        ProcessSpec(name="safety", argv=node("safety"), required=True, nice=-5, stop_last=True, env=ONE_THREAD),
+        ProcessSpec(name="robot", argv=node("robot"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
+        ProcessSpec(name="safety", argv=node("safety"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
         *(
-            ProcessSpec(name=f"camera_{name}", argv=node("camera", "--camera", name), respawn=True, env=ONE_THREAD)
+            ProcessSpec(
+                name=f"camera_{name}",
+                argv=node("camera", "--camera", name),
+                respawn=True,
+                realtime=1,
+                env=ONE_THREAD,
+            )
             for name in run.cameras
         ),
-        ProcessSpec(name="teleop", argv=node("teleop"), respawn=True, env=ONE_THREAD),
+        ProcessSpec(name="teleop", argv=node("teleop"), respawn=True, realtime=1, env=ONE_THREAD),
     )
 
 
@@ -117,6 +126,7 @@ def process_table(
         argv=(python, "-m", "robot_stack.nodes.actor", *where, "--namespace", namespace_of(run), "--learner", address),
         required=True,
         respawn=True,
+        realtime=1,
         env=ONE_THREAD,
         grace_s=5.0,
     )

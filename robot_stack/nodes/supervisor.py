@@ -41,7 +41,7 @@ class _Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches the supervisor only, which then stops them in order
-                preexec_fn=_prepare(self.spec.nice),
+                preexec_fn=_prepare(self.spec),
             )
         self.started_s, self.restart_s = time.monotonic(), None
 
@@ -187,13 +187,16 @@ class Supervisor:
             child.process = None
 
 
-def _prepare(nice: int) -> Callable[[], None]:
+def _prepare(spec: ProcessSpec) -> Callable[[], None]:
     """Runs in the child before its program: die with the supervisor, take the wanted priority if allowed."""
 
     def prepare() -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         with suppress(PermissionError):
-            os.nice(nice)
+            os.nice(spec.nice)
+        if spec.realtime:
+            with suppress(PermissionError):
+                os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(spec.realtime))
 
     return prepare
 

