@@ -68,7 +68,7 @@ def ros_environment(profile: Path, domain: int, log_folder: Path | None = None) 
         "RCUTILS_COLORIZED_OUTPUT": "0",
     }
     if log_folder is not None:
-        environment["ROS_LOG_DIR"] = str(log_folder)
+        environment["ROS_LOG_DIR"] = str(log_folder / "ros")
     if (Path(sys.prefix) / "share" / "ament_index").is_dir():
         before = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
         environment["AMENT_PREFIX_PATH"] = os.pathsep.join(dict.fromkeys([sys.prefix, *filter(None, before)]))
