@@ -1,0 +1,168 @@
+"""One small run to its end, and the same run killed on both sides, each told once for all tests."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flow_rig import EPISODES, ActorProcess, Learner, actions, stored, wait_for, write_run
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.run.actor import Actor
+from robot_stack.run.build import build_local_cell
+from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.client import LearnerClient
+from robot_stack.types.command import Source
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run that went through all phases."""
+
+    folder: Path
+    resolved: ResolvedRun
+    status: LearnerStatus
+    actor_left: list[str]
+    exit_code: int
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp("flow") / "finished"
+    resolved = write_run(folder)
+    learner = Learner(folder)
+    stop, left = threading.Event(), []
+
+    def act() -> None:
+        cell = build_local_cell(resolved, seed=1)  # in here: a renderer belongs to the thread that made it
+        client = LearnerClient(
+            learner.address, resolved.spec(), resolved.task.name, "actor", folder / "actor" / "actor.spool"
+        )
+        client.connect()
+        try:
+            left.append(Actor(resolved, folder / "actor", cell, cell, client, "actor").run(stop))
+        finally:
+            client.close()
+
+    actor = threading.Thread(target=act, daemon=True)
+    actor.start()
+    try:
+        status = learner.until("done")
+        actor.join(30.0)
+        exit_code = learner.terminate()
+    finally:
+        stop.set()
+        learner.kill()
+        actor.join(30.0)
+    return Finished(folder=folder, resolved=resolved, status=status, actor_left=left, exit_code=exit_code)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killed:
+    """A run whose actor and then whose learner was killed, and what there was at those moments."""
+
+    folder: Path
+    resolved: ResolvedRun
+    cut_id: str
+    cut_at_kill: StoredEpisode
+    checkpoint_at_kill: int
+    stored_at_kill: dict[str, StoredEpisode]
+    status_at_kill: LearnerStatus
+    status: LearnerStatus
+    actor_exit: int
+    learner_exit: int
+    last_words: str
+
+
+@pytest.fixture(scope="session")
+def killed(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    folder = tmp_path_factory.mktemp("flow") / "killed"
+    shutil.copytree(finished.folder, folder)
+    (folder / "policy.safetensors").unlink()
+    resolved = write_run(folder, "training.max_episodes=1000")
+    learner = Learner(folder)
+    actor = ActorProcess(folder, learner.address)
+    try:
+        cut_id, cut_at_kill = _kill_in_an_episode(folder, actor)
+        actor = ActorProcess(folder, learner.address)
+        status_at_kill = learner.until("training", episodes=EPISODES + 3, updates=450)
+        learner.kill()
+        checkpoint_at_kill = CheckpointFolder(folder / "checkpoints").steps()[-1]
+        stored_at_kill = stored(folder)
+        learner = Learner(folder, learner.address)
+        behind = status_at_kill.counters
+        learner.until("training", updates=behind["updates"] + 200, episodes=behind["episodes"] + 2)
+        actor_exit = actor.terminate()
+        on_disk = actions([e for name, e in stored(folder).items() if "online" in name])
+        status = learner.until("training", env_steps=on_disk)
+        _break_scores(folder)
+        _send_one_episode(learner.address, resolved, folder / "late.spool")
+        learner_exit = learner.wait(30.0)
+    finally:
+        actor.kill()
+        learner.kill()
+    return Killed(
+        folder=folder, resolved=resolved, cut_id=cut_id, cut_at_kill=cut_at_kill,
+        checkpoint_at_kill=checkpoint_at_kill, stored_at_kill=stored_at_kill, status_at_kill=status_at_kill,
+        status=status, actor_exit=actor_exit, learner_exit=learner_exit, last_words=learner.tail(),
+    )  # fmt: skip
+
+
+def _kill_in_an_episode(folder: Path, actor: ActorProcess) -> tuple[str, StoredEpisode]:
+    """Kill the actor while an episode of which some steps are on disk is running."""
+
+    def running() -> str | None:
+        assert not actor.ended, actor.tail()
+        open_ones = {name: e for name, e in stored(folder).items() if e.end is None and e.length >= 3}
+        return max(open_ones, default=None)
+
+    name = wait_for(running, "an episode running")
+    actor.kill()
+    episode = stored(folder)[name]
+    assert episode.end is None, "the actor was killed too late"
+    return name, episode
+
+
+def _break_scores(folder: Path) -> None:
+    """From now on no score can be written."""
+    scores = folder / "store" / "scores"
+    shutil.move(scores, folder / "scores")
+    scores.write_text("")
+
+
+def _send_one_episode(address: str, resolved: ResolvedRun, spool: Path) -> None:
+    spec = resolved.spec()
+    client = LearnerClient(address, spec, resolved.task.name, "late", spool)
+    client.connect()
+    name = "999999-online-late"
+    client.begin(
+        EpisodeHeader(
+            episode_id=name, kind=EpisodeKind.ONLINE, task=resolved.task.name, actor="late", started_unix_s=1.0
+        )
+    )
+    for index in range(3):
+        client.push(_step(spec, name, index, last=index == 2))
+    assert client.close(timeout_s=20.0)
+
+
+def _step(spec: Spec, name: str, index: int, *, last: bool) -> Step:
+    still = np.zeros(spec.action_size, np.float32)
+    images = {camera.name: np.zeros(camera.shape, np.uint8) for camera in spec.cameras}
+    return Step(
+        episode_id=name,
+        index=index,
+        observation=Observation(images=images, proprio=np.zeros(spec.proprio_size, np.float32), stamp_ns=index),
+        action=None if last else ActionRow(executed=still, proposed=still, human=still, source=Source.POLICY),
+        end=EndReason.TIMEOUT if last else None,
+    )
+
+

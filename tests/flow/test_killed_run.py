@@ -1,0 +1,105 @@
+"""kill -9 of the actor in an episode, then of the learner in the middle of training: the run goes on."""
+
+from __future__ import annotations
+
+from conftest import Killed
+from flow_rig import PRETRAIN, actions, stored
+
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.run.metrics import read_metrics
+from robot_stack.types.transition import EndReason, EpisodeKind
+
+
+def _controls(killed: Killed) -> list[dict[str, object]]:
+    rows = read_metrics(killed.folder / "actor" / "actor.jsonl")
+    return [row for row in rows if row["kind"] == "control"]
+
+
+def test_no_step_that_an_actor_recorded_is_lost(killed: Killed) -> None:
+    assert killed.actor_exit == 0, "the actor could not deliver what it had spooled"
+    on_disk = stored(killed.folder)
+    controls = _controls(killed)
+    assert len(controls) > len(killed.stored_at_kill)
+    for row in controls:
+        episode = on_disk[str(row["episode_id"])]
+        assert (episode.length, episode.end) == (row["steps"], row["end"])
+        assert len(episode.arrays["stamp_ns"]) == episode.length + 1
+
+
+def test_episode_of_a_dead_actor_is_closed_as_a_fault_with_all_that_was_on_disk(killed: Killed) -> None:
+    episode = stored(killed.folder)[killed.cut_id]
+    assert episode.end is EndReason.FAULT
+    assert episode.length >= killed.cut_at_kill.length - 1  # the motion of its newest frame led to one nobody saw
+    assert killed.cut_id not in [row["episode_id"] for row in _controls(killed)]
+
+
+def test_no_other_episode_stays_open(killed: Killed) -> None:
+    with EpisodeStore(killed.folder / "store", killed.resolved.spec(), killed.resolved.task.name) as store:
+        assert store.unfinished == ()
+        assert store.quarantined == {}
+
+
+def test_episode_numbers_go_on_and_never_repeat(killed: Killed) -> None:
+    numbers = [int(name[:6]) for name in stored(killed.folder) if name.endswith("-actor")]
+    assert numbers == sorted(set(numbers))
+    assert numbers == list(range(len(numbers)))
+    assert max(numbers) > int(killed.cut_id[:6])
+
+
+def test_learner_goes_on_from_its_checkpoint(killed: Killed) -> None:
+    resume = [row for row in read_metrics(killed.folder / "metrics.jsonl") if row["kind"] == "resume"][-1]
+    assert resume["updates"] == killed.checkpoint_at_kill
+    assert resume["updates"] >= PRETRAIN
+    on_disk = actions([e for name, e in killed.stored_at_kill.items() if "online" in name])
+    assert resume["env_steps"] >= on_disk - 1  # a cut drops one
+
+
+def test_curve_continues_after_the_kill(killed: Killed) -> None:
+    rows = read_metrics(killed.folder / "metrics.jsonl")
+    last_resume = max(i for i, row in enumerate(rows) if row["kind"] == "resume")
+    before = [row for row in rows[:last_resume] if row["kind"] == "update"]
+    after = [row for row in rows[last_resume:] if row["kind"] == "update"]
+    assert before
+    assert [row["updates"] for row in after] == sorted({row["updates"] for row in after})
+    assert after[-1]["updates"] > before[-1]["updates"]
+    assert after[0]["env_steps"] >= before[-1]["env_steps"]
+    assert all(row["replay"] > row["env_steps"] for row in after)
+
+
+def test_counters_are_those_of_the_disk(killed: Killed) -> None:
+    online = {name: e for name, e in stored(killed.folder).items() if name.endswith("-online-actor")}
+    assert killed.status.counters["env_steps"] == actions(list(online.values()))
+    assert killed.status.counters["episodes"] == len(online)
+    assert killed.status.counters["updates"] > killed.status_at_kill.counters["updates"]
+
+
+def test_learner_that_starts_again_asks_for_no_further_demonstration(killed: Killed) -> None:
+    demos = [name for name, e in stored(killed.folder).items() if e.header.kind is EpisodeKind.DEMO]
+    assert max(demos) < min(name for name in stored(killed.folder) if "online" in name)
+
+
+def test_no_episode_is_counted_twice(killed: Killed) -> None:
+    rows = [row for row in read_metrics(killed.folder / "metrics.jsonl") if row["kind"] == "episode"]
+    names = [row["episode_id"] for row in rows]
+    assert len(names) == len(set(names))
+    on_disk = stored(killed.folder)
+    for row in rows:
+        assert row["steps"] == on_disk[row["episode_id"]].length
+
+
+def test_actors_take_the_parameters_of_the_learner_that_came_back(killed: Killed) -> None:
+    newest_before = int(killed.status_at_kill.counters["params_version"])
+    taken = [
+        int(episode.arrays["params_version"].max())
+        for name, episode in sorted(stored(killed.folder).items())
+        if episode.header.kind is EpisodeKind.ONLINE and name.endswith("-actor") and episode.length
+    ]
+    assert taken == sorted(taken)
+    assert taken[-1] > newest_before
+
+
+def test_learner_that_cannot_go_on_says_why_and_ends_with_an_error(killed: Killed) -> None:
+    assert killed.learner_exit == 1
+    assert "999999-online-late" in killed.last_words
+    assert CheckpointFolder(killed.folder / "checkpoints").load_latest() is not None
