@@ -1,7 +1,7 @@
 """The learner's job from the first demonstration to the last update.
 
-Phases: collecting_demos -> fitting -> training -> done. The update loop runs in the main thread and waits for
-nobody; ingest and scoring have a thread of their own, and so does each refit of the reward model.
+Phases: starting -> collecting_demos -> fitting -> training -> done. The update loop runs in the main thread and waits
+for nobody; ingest and scoring have a thread of their own, and so does each refit of the reward model.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Training:
         self._scorer = Scorer(lambda: SuccessRule(resolved.task.success, self._spec))
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
-        self._phase, self._message = "collecting_demos", ""
+        self._phase, self._message = "starting", ""
         self._rate = 0.0
         self._params_version = 0
         self._logged = {
@@ -150,6 +150,7 @@ class Training:
         for label in self._store.labels:
             self._ledger.label(label)
         wanted = self._resolved.run.training.demos
+        self._phase = "fitting" if len(self._ledger.demos()) >= wanted else "collecting_demos"
         while len(self._ledger.demos()) < wanted:
             self._message = f"{len(self._ledger.demos())} of {wanted} demonstrations"
             if stop.is_set():
