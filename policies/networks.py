@@ -22,6 +22,8 @@ class StateEncoder(nn.Module):
         self, slices: Sequence[slice], proprio_mean: Tensor, proprio_std: Tensor, *, head: int, proprio_head: int
     ) -> None:
         super().__init__()
+        self.proprio_mean: Tensor
+        self.proprio_scale: Tensor
         self.slices = tuple(slices)
         self.register_buffer("proprio_mean", proprio_mean.clone())
         self.register_buffer("proprio_scale", proprio_std.clamp_min(1e-3).reciprocal())
@@ -97,6 +99,7 @@ class GaussianActor(nn.Module):
         std_min: float = 0.02, std_max: float = 0.1,
     ) -> None:
         super().__init__()
+        self.log_std_range: Tensor
         self.encoder = encoder
         self.body = mlp(encoder.size, hidden)
         self.mean = nn.Linear(hidden[-1], actions)
@@ -110,7 +113,7 @@ class GaussianActor(nn.Module):
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation before the squash, each (B, A)."""
         hidden = self.body(self.encoder(features, proprio))
-        return self.mean(hidden), self.log_std(hidden).clamp(*self.log_std_range)
+        return self.mean(hidden), self.log_std(hidden).clamp(self.log_std_range[0], self.log_std_range[1])
 
     def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Reparameterised action (B, A) in (-1, 1), its log probability (B,), and the squashed mean (B, A)."""

@@ -28,6 +28,7 @@ class CameraTrunk(nn.Module):
 
     def __init__(self, height_px: int, width_px: int) -> None:
         super().__init__()
+        self.grid: Tensor
         self.layers = nn.Sequential(
             nn.Conv2d(3, 32, 5, stride=2, padding=2),
             nn.ReLU(),
@@ -60,6 +61,8 @@ class Trunk(nn.Module):
 
     def __init__(self, shapes: Mapping[str, tuple[int, int, int]], to_go_size: int) -> None:
         super().__init__()
+        self.mean: Tensor
+        self.scale: Tensor
         self.shapes = dict(shapes)
         self.to_go_size = to_go_size
         self.cameras = nn.ModuleDict({name: CameraTrunk(h, w) for name, (h, w, _) in shapes.items()})

@@ -26,8 +26,6 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
     """
     folder = find_folder(name)
     path = _policy_file(folder, policy)
-    if not (folder / RESOLVED).is_file():
-        raise ConfigError(f"run folder is {folder}, must hold {RESOLVED}; start the run with robot-stack sim or up")
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.config.resolve import load_resolved

@@ -20,15 +20,11 @@ def run(name: str, as_json: bool = False) -> int:
     folder = find_folder(name)
 
     from robot_stack.report.html import write_report
-    from robot_stack.report.plots import write_plots
-    from robot_stack.report.summary import write_summary
 
-    summary = write_summary(folder)
-    write_plots(folder)
-    write_report(folder)
+    page = write_report(folder)
     if as_json:
-        print(json.dumps(summary))
+        print(json.dumps(json.loads((folder / "summary.json").read_text())))
         return 0
-    print(f"Report: {folder / 'report.html'}")
+    print(f"Report: {page}")
     print(f"Next: open it, or robot-stack eval {name} --episodes 20")
     return 0

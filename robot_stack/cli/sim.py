@@ -17,7 +17,7 @@ from typing import Any
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED, process_table
-from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.nodes.run_folder import prepared
 from robot_stack.nodes.supervisor import Supervisor
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.run.build import build_local_cell
@@ -101,11 +101,11 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
     if saved.exists():
         _check_same(load_resolved(saved), wanted, folder)
     build_local_cell(wanted, 0).observe()  # GL, scene and cameras work, or a message says what to install
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "log").mkdir(parents=True, exist_ok=True)
     _write(saved, wanted.to_yaml())
     phases = _read_json(folder / "phases.json")
     memory = _read_json(folder / "memory.json")
-    return DryRun(folder=folder, resolved=wanted, plain=plain, phases=phases, peak_mb=memory.get("peak_mb", 0.0))
+    return DryRun(folder=folder, resolved=wanted, plain=plain, phases=dict(phases), peak_mb=memory.get("peak_mb", 0.0))
 
 
 def practise(dry_run: DryRun, say: _Say) -> None:
@@ -115,16 +115,15 @@ def practise(dry_run: DryRun, say: _Say) -> None:
         StackError: If a process gives up; the message names its log.
     """
     folder, resolved = dry_run.folder, dry_run.resolved
-    logs = folder / "log"
-    logs.mkdir(exist_ok=True)
-    with claim_domain(resolved.cell.dds_domain, exact=False) as domain:
-        environment = {**os.environ, **ONE_THREAD, **ros_environment(write_profile(folder), domain, logs)}
+    with prepared(resolved, folder) as ready:
+        table = process_table(resolved, folder)
         supervisor = Supervisor(
-            process_table(resolved, folder), environment=environment, log_folder=logs, say=say.text
+            table, environment={**ready.environment, **ONE_THREAD}, log_folder=ready.log_folder, say=say.text
         )
         with _terminate_as_interrupt(), supervisor:
             _watch(dry_run, supervisor, say)
     if not (folder / "policy.safetensors").exists():
+        logs = folder / "log"
         raise StackError(f"practice ended early: {supervisor.ending}; read {logs}, then run the same command again")
 
 

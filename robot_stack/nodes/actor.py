@@ -12,8 +12,6 @@ import threading
 import traceback
 from pathlib import Path
 
-import torch
-
 from robot_stack.config.resolve import load_resolved
 from robot_stack.nodes.base import die_with_parent
 from robot_stack.nodes.cell import RosCell
@@ -32,7 +30,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
     parser.add_argument("--id", default="actor", help="unique among the actors of a run")
     options = parser.parse_args(argv)
-    torch.set_num_threads(1)
     sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

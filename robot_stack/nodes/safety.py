@@ -33,7 +33,7 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
 from robot_stack.nodes.stamp_join import StampJoin
-from robot_stack.run.build import build_safety
+from robot_stack.run.build_safety import build_safety
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
@@ -56,6 +57,7 @@ class Actor:
 
     def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
         """Until the learner is done or `stop`; returns why it left."""
+        torch.set_num_threads(1)
         while not stop.is_set():
             if self._client.refusal:
                 return self._client.refusal

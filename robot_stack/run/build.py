@@ -6,8 +6,7 @@ import numpy as np
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.safety import SafetyFilter
+from robot_stack.run.build_safety import build_safety
 from robot_stack.run.local_cell import LocalCell
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
@@ -32,26 +31,6 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     config = OperatorConfig() if operator is None else OperatorConfig(**operator.model_dump())
     return ScriptedOperator(
         config, np.random.default_rng(seed), linear_m_s=float(scale[0]), angular_rad_s=float(scale[5])
-    )
-
-
-def build_safety(resolved: ResolvedRun) -> SafetyFilter:
-    """The safety filter of a cell's arm."""
-    settings = resolved.safety.model_dump(exclude={"rate_hz"})
-    workspace = resolved.cell.workspace
-    limits = SafetyLimits(
-        **settings,
-        box_min_m=np.array(workspace.min_m, dtype=np.float64),
-        box_max_m=np.array(workspace.max_m, dtype=np.float64),
-    )
-    scale = ActionSpace(resolved.spec()).full_scale(resolved.robot.name)
-    share = np.array([resolved.teleop.scale.linear] * 3 + [resolved.teleop.scale.angular] * 3)
-    return SafetyFilter(
-        limits,
-        resolved.robot.name,
-        teleop_scale=scale * share,
-        release_s=resolved.teleop.release_s,
-        blend_s=resolved.teleop.blend_s,
     )
 
 

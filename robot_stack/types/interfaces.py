@@ -146,10 +146,15 @@ class ScoreSource(Protocol):
 class Policy(Protocol):
     """Acts. Stateless between ticks except for its own random generator."""
 
-    version: int
-    """Of the parameters in use."""
-    age_s: float
-    """Seconds since they arrived; 0 for fixed ones."""
+    @property
+    def version(self) -> int:
+        """Of the parameters in use."""
+        ...
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since they arrived; 0 for fixed ones."""
+        ...
 
     def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
         """Action float32 (A,) in [-1, 1]."""
