@@ -1,5 +1,5 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert QUICK=1
-# make test   style, types, import arrows, tests
+# make test   style, types, imports and pytest, each also a target of its own
 # make bench  the benchmarks
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
@@ -13,7 +13,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim test bench clean
+.PHONY: help install gl sim test style types imports pytest bench clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -63,10 +63,18 @@ gl:
 sim: gl $(INSTALLED)
 	$(BIN)/robot-stack sim $(SIM_OPTIONS)
 
-test: gl $(INSTALLED)
+test: style types imports pytest
+
+style: $(INSTALLED)
 	$(BIN)/ruff check .
+
+types: $(INSTALLED)
 	$(BIN)/mypy robot_stack policies reward_models sim
+
+imports: $(INSTALLED)
 	$(BIN)/lint-imports
+
+pytest: gl $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 bench: gl $(INSTALLED)

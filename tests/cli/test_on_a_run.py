@@ -1,0 +1,76 @@
+"""The verbs on a run folder: a policy that has learned nothing, in the simulator, for real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from policies.acting import actor_metadata, pack_tensors
+from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec
+from policies.registry import find_algorithm
+from robot_stack.cli.main import main
+from robot_stack.config.resolve import load_run
+from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.run.fitting import image_shapes, write_tensors
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose policy was never trained, and whose episodes are over after half a second."""
+    folder = tmp_path_factory.mktemp("runs") / "untrained"
+    folder.mkdir()
+    resolved = load_run("peg_insert", ["task.episode_steps=5"])
+    (folder / RESOLVED).write_text(resolved.to_yaml())
+    spec = resolved.spec()
+    torch.manual_seed(0)
+    trunk = Trunk(image_shapes(spec), 4)
+    size = spec.proprio_size
+    sizes = LearnerSpec(
+        slices=trunk.slices, proprio_mean=torch.zeros(size), proprio_std=torch.ones(size), actions=spec.action_size
+    )
+    algorithm = find_algorithm("bc")
+    learner = algorithm.learner(sizes, algorithm.config(head=8, hidden=(16,)), seed=0)
+    tensors = pack_tensors(trunk, learner.actor_tensors())
+    metadata = actor_metadata(trunk, algorithm="bc", head=8, hidden=(16,))
+    write_tensors(
+        folder / "policy.safetensors",
+        {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()},
+        {**metadata, "version": "1", "spec_digest": spec.digest},
+    )
+    return folder
+
+
+def test_eval_counts_the_successes_of_the_saved_policy(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", str(folder), "--episodes", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    result = json.loads(said.out)
+    assert (result["episodes"], result["success"], result["cycle_s"]) == (2, 0, None)
+    assert result["wilson95"][1] < 1
+    assert said.err.splitlines() == ["episode 1 of 2: failure", "episode 2 of 2: failure"]
+
+
+def test_eval_says_its_result_in_a_sentence_and_what_comes_next(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["eval", str(folder), "--episodes", "1"]) == 0
+    result, following = capsys.readouterr().out.splitlines()
+    assert result.startswith("policy: 0 of 1 succeeded (95 % interval 0 to ")
+    assert following == f"Next: robot-stack report {folder}"
+
+
+def test_report_writes_a_page_of_what_there_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Report: {folder / 'report.html'}"
+    assert lines[-1].startswith("Next: ")
+    assert "<html" in (folder / "report.html").read_text()
+
+
+def test_report_gives_its_summary_to_scripts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["task"] == "peg_insert"
