@@ -1,0 +1,141 @@
+"""A learner's parts without processes: a small cell's spec, steps, and store, replay, scorer, ledger around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from policies.encoders.trunk import Trunk
+from robot_stack.config.task import NOfM, SuccessConfig
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.replay import Replay
+from robot_stack.run.backend import Backend, ParamsBoard
+from robot_stack.run.ingest import Ingest
+from robot_stack.run.ledger import Ledger
+from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.scoring import Scorer
+from robot_stack.run.success import SuccessRule
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.types.command import Source
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+
+TASK = "peg"
+SPEC = Spec(
+    arms=(ArmSpec(name="arm", axes=("x", "y", "rz"), translation_m=0.01, rotation_rad=0.06),),
+    cameras=(CameraSpec(name="front", height_px=8, width_px=8),),
+    proprio=(ProprioField(name="tcp_pose", size=6), ProprioField(name="force", size=1)),
+    rate_hz=10.0,
+)
+RULE = SuccessConfig(threshold=0.8, n_of_m=NOfM(n=2, m=3))
+
+
+def header_of(
+    episode_id: str, kind: EpisodeKind = EpisodeKind.ONLINE, actor: str = "a", seed: int = 0
+) -> EpisodeHeader:
+    return EpisodeHeader(
+        episode_id=episode_id, kind=kind, task=TASK, actor=actor, started_unix_s=float(int(episode_id[:6])), seed=seed
+    )
+
+
+def observation_of(index: int, tag: int = 0) -> Observation:
+    rng = np.random.default_rng([index, tag])
+    return Observation(
+        images={"front": rng.integers(0, 256, (8, 8, 3), np.uint8)},
+        proprio=rng.uniform(-1, 1, SPEC.proprio_size).astype(np.float32),
+        stamp_ns=index * 100_000_000,
+    )
+
+
+def action_row(source: Source = Source.POLICY, *, params_version: int = 1, clipped: bool = False) -> ActionRow:
+    zeros = np.zeros(SPEC.action_size, np.float32)
+    return ActionRow(
+        executed=zeros, proposed=zeros, human=zeros, source=source, params_version=params_version, clipped=clipped
+    )
+
+
+def steps_of(episode_id: str, sources: Sequence[Source], end: EndReason | None = EndReason.TIMEOUT) -> list[Step]:
+    """One action per source, then, with an `end`, the last frame."""
+    tag = int(episode_id[:6])
+    rows = [
+        Step(episode_id=episode_id, index=t, observation=observation_of(t, tag), action=action_row(source))
+        for t, source in enumerate(sources)
+    ]
+    if end is None:
+        return rows
+    last = len(sources)
+    return [*rows, Step(episode_id=episode_id, index=last, observation=observation_of(last, tag), action=None, end=end)]
+
+
+def label_of(episode_id: str, verdict: Verdict, source: LabelSource = LabelSource.OPERATOR) -> Label:
+    return Label(episode_id=episode_id, verdict=verdict, source=source, stamp_unix_s=1.0)
+
+
+class FakeModel:
+    """Progress k/100 and success `p` at frame k; remembers what it was asked."""
+
+    def __init__(self, version: str, success: float = 0.0) -> None:
+        self.version = version
+        self.success = success
+        self.asked: list[tuple[int, int]] = []
+
+    def score(self, frames: np.ndarray, start: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        self.asked.append((len(frames), start))
+        k = np.arange(start, len(frames), dtype=np.float32)
+        return k / 100, np.full(len(k), self.success, np.float32)
+
+
+def make_scorer(rule: SuccessConfig = RULE) -> Scorer:
+    return Scorer(lambda: SuccessRule(rule, SPEC))
+
+
+class Bench:
+    """The learner's side of a run on disk. What `record` gives it arrives as over the link."""
+
+    def __init__(self, folder: Path, scorer: Scorer | None = None) -> None:
+        self.folder = folder
+        self.store = EpisodeStore(folder / "store", SPEC, TASK)
+        self.store.open()
+        self.ledger = Ledger(SPEC.rate_hz)
+        self.scorer = scorer if scorer is not None else make_scorer()
+        self.trunk = Trunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
+        self.replay = Replay(SPEC, feature_size=self.trunk.feature_size, keep_images=False)
+        self.metrics = MetricsLog(folder / "metrics.jsonl")
+        self.ended: list[str] = []
+        self.ingest = Ingest(
+            trunk=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer, ledger=self.ledger,
+            on_end=self.ended.append,
+        )  # fmt: skip
+        self.backend = Backend(
+            spec=SPEC, task=TASK, run_id="run", store=self.store, scorer=self.scorer, board=ParamsBoard(),
+            status=lambda: LearnerStatus(phase="training"),
+        )  # fmt: skip
+
+    def send(
+        self,
+        episode_id: str,
+        sources: Sequence[Source],
+        end: EndReason | None = EndReason.TIMEOUT,
+        *,
+        kind: EpisodeKind = EpisodeKind.ONLINE,
+        said: Verdict | None = None,
+        actor: str = "a",
+    ) -> None:
+        """Over the link, into store and inbox."""
+        self.backend.begin(header_of(episode_id, kind, actor))
+        for step in steps_of(episode_id, sources, end):
+            self.backend.append(step)
+        if said is not None:
+            self.backend.label(label_of(episode_id, said))
+
+    def take(self) -> None:
+        """What the ingest thread does."""
+        self.ingest.take(self.backend.take())
+
+    def close(self) -> None:
+        self.store.close()
+        self.metrics.close()

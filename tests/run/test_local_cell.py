@@ -1,0 +1,146 @@
+"""The whole cell in one process, recorded by a real episode store."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.run.build import build_local_cell
+from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.types.command import Mode, Source
+from robot_stack.types.event import Label
+from robot_stack.types.interfaces import Policy
+from robot_stack.types.observation import Observation
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+
+EASY = ("task.sim.clearance_m=0.008", "task.sim.start_height_m=0.03", "task.sim.start_range_m=[0.03, 0.03, 0.0]")
+
+
+class StoreSink:
+    """A StepSink straight into a store."""
+
+    def __init__(self, store: EpisodeStore) -> None:
+        self._store = store
+
+    def begin(self, header: EpisodeHeader) -> None:
+        self._store.begin(header)
+
+    def push(self, step: Step) -> None:
+        self._store.append(step)
+
+    def label(self, label: Label) -> None:
+        self._store.append_label(label)
+
+
+class Idle:
+    """A policy that has learned nothing."""
+
+    version, age_s = 1, 0.0
+
+    def __init__(self, actions: int) -> None:
+        self._actions = actions
+
+    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
+        return np.zeros(self._actions, np.float32)
+
+
+@pytest.fixture(scope="module")
+def resolved() -> ResolvedRun:
+    return load_run("peg_insert", EASY)
+
+
+def _record(
+    resolved: ResolvedRun, folder: Path, kind: EpisodeKind, policy: Policy | None
+) -> tuple[EpisodeOutcome, StoredEpisode]:
+    spec, task = resolved.spec(), resolved.task.name
+    cell = build_local_cell(resolved, seed=2)
+    name = episode_id(0, kind, "a")
+    header = EpisodeHeader(episode_id=name, kind=kind, task=task, actor="a", started_unix_s=1.0, seed=5)
+    with EpisodeStore(folder, spec, task) as store:
+        loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=100))
+        outcome = loop.run_episode(header, policy, StoreSink(store))
+        return outcome, store.read(name)
+
+
+def test_demonstration_is_recorded_as_the_persons(resolved: ResolvedRun, tmp_path: Path) -> None:
+    outcome, episode = _record(resolved, tmp_path, EpisodeKind.DEMO, None)
+    assert outcome.end is episode.end is EndReason.SUCCESS
+    assert outcome.truth is True
+    assert episode.length == outcome.steps
+    assert len(episode.arrays["proprio"]) == episode.length + 1
+    source = episode.arrays["source"]
+    assert set(source) <= {Source.HUMAN, Source.IDLE}
+    assert (source == Source.HUMAN).sum() > 10
+    human = source == Source.HUMAN
+    assert np.abs(episode.arrays["human"][human]).max(axis=1).min() > 0
+    assert not episode.arrays["proposed"].any()
+    gap = np.abs(episode.arrays["executed"] - episode.arrays["human"])[human]
+    assert np.median(gap) < 0.1  # what was executed is what was asked, after filter and blending
+
+
+def test_takeover_is_human_and_the_time_after_the_release_is_idle(resolved: ResolvedRun, tmp_path: Path) -> None:
+    _, episode = _record(resolved, tmp_path, EpisodeKind.ONLINE, Idle(resolved.spec().action_size))
+    runs = [(Source(int(s)), len(list(g))) for s, g in groupby(episode.arrays["source"])]
+    kinds = [kind for kind, _ in runs]
+    assert kinds[0] is Source.POLICY
+    assert Source.HUMAN in kinds
+    after = {kinds[i + 1] for i, kind in enumerate(kinds[:-1]) if kind is Source.HUMAN}
+    assert after <= {Source.IDLE}
+    idle = [length for kind, length in runs if kind is Source.IDLE]
+    longest = resolved.teleop.release_s + resolved.spec().period_s
+    assert max(idle, default=0) * resolved.spec().period_s <= longest + 1e-9
+    human = episode.arrays["source"] == Source.HUMAN
+    assert episode.arrays["human"][human].any(axis=1).all()
+    assert not episode.arrays["human"][episode.arrays["source"] == Source.POLICY].any()
+
+
+def test_watched_episode_has_no_human_step(resolved: ResolvedRun, tmp_path: Path) -> None:
+    outcome, episode = _record(resolved, tmp_path, EpisodeKind.EVAL, Idle(resolved.spec().action_size))
+    assert outcome.end is EndReason.TIMEOUT
+    assert outcome.human_steps == 0
+    assert Source.HUMAN not in episode.arrays["source"]
+
+
+def test_proprio_starts_at_zero_pose_and_follows_the_arm(resolved: ResolvedRun) -> None:
+    cell = build_local_cell(resolved, seed=0)
+    cell.reset(3)
+    cell.start("000000-online-a", EpisodeKind.ONLINE)
+    first = cell.observe()
+    assert first is not None
+    np.testing.assert_allclose(first.proprio[:6], 0.0, atol=2e-3)
+    action = np.zeros(resolved.spec().action_size, np.float32)
+    action[2] = -0.5  # up: z of the tool points down
+    for _ in range(5):
+        cell.send(action)
+        cell.sleep_until_ns(cell.now_ns() + 100_000_000)
+    later = cell.observe()
+    assert later is not None
+    assert -0.5 * 5 * 0.011 < later.proprio[2] < -0.01
+    assert later.stamp_ns - first.stamp_ns == 500_000_000
+
+
+def test_silent_policy_is_held(resolved: ResolvedRun) -> None:
+    cell = build_local_cell(resolved, seed=0)
+    cell.reset(3)
+    cell.start("000000-eval-a", EpisodeKind.EVAL)
+    cell.send(np.zeros(resolved.spec().action_size, np.float32))
+    cell.sleep_until_ns(cell.now_ns() + 50_000_000)
+    assert cell.mode() is Mode.POLICY
+    cell.sleep_until_ns(cell.now_ns() + 1_000_000_000)
+    assert cell.mode() is Mode.HOLD
+    cell.reset(3)
+    assert cell.mode() is Mode.READY
+
+
+def test_same_seeds_same_episode(resolved: ResolvedRun, tmp_path: Path) -> None:
+    _, one = _record(resolved, tmp_path / "one", EpisodeKind.DEMO, None)
+    _, two = _record(resolved, tmp_path / "two", EpisodeKind.DEMO, None)
+    np.testing.assert_array_equal(one.arrays["executed"], two.arrays["executed"])
+    np.testing.assert_array_equal(one.arrays["proprio"], two.arrays["proprio"])
