@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 
 class RLPDConfig(BaseModel):
@@ -31,3 +31,11 @@ class RLPDConfig(BaseModel):
     bc_decay_updates: int = Field(30_000, ge=1, description="updates until the imitation term has faded to its floor")
     bc_floor: float = Field(0.1, ge=0.0, description="what remains of `bc_weight` after that, as a share")
     pretrain_updates: int = Field(2000, ge=0, description="updates on the demos before the first online step; ours")
+
+    @field_validator("critic_subset")
+    @classmethod
+    def _not_more_than_there_are(cls, subset: int, info: ValidationInfo) -> int:
+        critics = info.data.get("critics")
+        if critics is not None and subset > critics:
+            raise ValueError(f"critic_subset is {subset}, must be at most critics ({critics}); lower it")
+        return subset

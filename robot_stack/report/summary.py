@@ -11,8 +11,6 @@ import numpy as np
 
 from reward_models.metrics import wilson_interval
 from robot_stack.report.run_folder import Row, RunRecord, numbers, read_run
-from robot_stack.run.settings import learning_settings
-from robot_stack.types.errors import StackError
 
 ENDS = 20
 """Training episodes at the start and at the end over which the share of human steps is taken."""
@@ -179,14 +177,8 @@ def _utd(record: RunRecord, rows: list[Row], done: Row) -> float | None:
 
 
 def _pretrain_updates(record: RunRecord) -> int | None:
-    if record.resolved is None:
-        return None
-    try:
-        settings = learning_settings(record.resolved)
-    except StackError:  # settings of a newer or older version
-        return None
-    count: int | None = getattr(settings.config, "pretrain_updates", None)
-    return count
+    counts = [row["pretrain_updates"] for row in record.of_kind("fit") if "pretrain_updates" in row]
+    return counts[-1] if counts else None
 
 
 def _replay(record: RunRecord) -> Row:

@@ -76,11 +76,11 @@ def test_ones_own_folder_comes_before_the_shipped_one(root: Path, edit: Edit) ->
 def test_overrides_reach_every_part(root: Path) -> None:
     resolved = load_run(
         "peg_insert",
-        ["seed=7", "run.training.demos=3", "task.episode_steps=50", "cameras.wrist.rate_hz=30", "teleop.rate_hz=100"],
+        ["seed=7", "run.training.demos=3", "task.episode_steps=50", "cameras.wrist.rate_hz=25", "teleop.rate_hz=100"],
         root,
     )
     assert (resolved.run.seed, resolved.run.training.demos, resolved.task.episode_steps) == (7, 3, 50)
-    assert (resolved.cameras["wrist"].rate_hz, resolved.cameras["front"].rate_hz) == (30.0, 20.0)
+    assert (resolved.cameras["wrist"].rate_hz, resolved.cameras["front"].rate_hz) == (25.0, 30.0)
     assert resolved.teleop.rate_hz == 100.0
 
 

@@ -77,7 +77,7 @@ def write_run(
         demo = Played(sources=(Source.HUMAN,) * 50, declared=False, truth=True, operator=Verdict.SUCCESS)
         for number in range(demos):
             _episode(ledger, metrics, actor, store, spec, EpisodeKind.DEMO, number, demo, rng, stored=False)
-        metrics.log("fit", trunk_s=60.0, total_s=95.0, demos=demos)
+        metrics.log("fit", trunk_s=60.0, total_s=95.0, demos=demos, pretrain_updates=PRETRAIN)
         _log_reward_fit(metrics, 0, 0.93)
         for i, play in enumerate(plays):
             keep = i < (stored + 1) // 2 or i >= len(plays) - stored // 2
