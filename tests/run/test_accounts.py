@@ -1,0 +1,266 @@
+"""What a run keeps of itself: ledger, metrics, checkpoints, budget of updates, seeds, memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bench import header_of, label_of, steps_of
+
+from robot_stack.run.checkpoint import KEEP, CheckpointFolder
+from robot_stack.run.governor import Governor
+from robot_stack.run.ledger import Ledger
+from robot_stack.run.memory import tree_megabytes
+from robot_stack.run.metrics import MetricsLog, read_metrics
+from robot_stack.run.seeds import reset_seed
+from robot_stack.types.command import Source
+from robot_stack.types.errors import ResumeError, StoreError
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.transition import EndReason, EpisodeKind
+
+P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
+
+
+def _ledger(*episodes: tuple[str, list[Source], EndReason | None]) -> Ledger:
+    ledger = Ledger(10.0)
+    for name, sources, end in episodes:
+        kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.ONLINE
+        account = ledger.begin(header_of(name, kind))
+        for step in steps_of(name, sources, end):
+            account.add(step)
+    return ledger
+
+
+def test_row_says_what_the_episode_came_to() -> None:
+    name = "000003-online-a"
+    ledger = _ledger((name, [P, H, H, IDLE, H, P, H], EndReason.SUCCESS))
+    ledger.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
+    ledger.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
+    ledger.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
+    row = ledger.episodes[name].row(10.0)
+    assert (row["steps"], row["duration_s"], row["human_steps"]) == (7, 0.7, 4)
+    assert row["interventions"] == 2  # IDLE in between is the same one
+    assert (row["end"], row["success"], row["declared"], row["refused"], row["truth"]) == (
+        "success", False, True, True, False,
+    )  # fmt: skip
+
+
+def test_outcome_is_the_persons_word_then_the_models_then_the_end() -> None:
+    name = "000003-online-a"
+    ledger = _ledger((name, [P], EndReason.TIMEOUT))
+    account = ledger.episodes[name]
+    found = [account.success]
+    for source, verdict in (
+        (LabelSource.TRUTH, Verdict.SUCCESS),
+        (LabelSource.MODEL, Verdict.SUCCESS),
+        (LabelSource.OPERATOR, Verdict.FAILURE),
+    ):
+        ledger.label(label_of(name, verdict, source))
+        found.append(account.success)
+    assert found == [False, False, True, False]
+
+
+def test_step_counted_before_is_not_counted_again() -> None:
+    name = "000003-online-a"
+    ledger = _ledger((name, [P, H, P], EndReason.TIMEOUT))
+    account = ledger.begin(header_of(name))
+    for step in steps_of(name, [P, H, P], EndReason.TIMEOUT):
+        account.add(step)
+    assert (account.steps, account.human_steps, account.end) == (3, 1, EndReason.TIMEOUT)
+
+
+def test_human_share_is_of_steps() -> None:
+    ledger = _ledger(("000000-online-a", [P] * 8, EndReason.TIMEOUT), ("000001-online-a", [H] * 2, EndReason.TIMEOUT))
+    assert ledger.human_share(ledger.accounts) == pytest.approx(0.2)
+    assert ledger.human_share([]) == 0.0
+
+
+def test_online_steps_include_the_running_episode_and_no_demo() -> None:
+    ledger = _ledger(
+        ("000000-demo-a", [H] * 5, EndReason.SUCCESS),
+        ("000001-online-a", [P] * 3, EndReason.TIMEOUT),
+        ("000002-online-a", [P] * 2, None),
+    )
+    assert ledger.online_steps == 5
+    assert len(ledger.ended(EpisodeKind.ONLINE)) == 1
+    assert len(ledger.demos()) == 1
+
+
+def test_recent_success_wants_a_full_window_and_no_help() -> None:
+    ledger = _ledger(
+        ("000000-online-a", [P], EndReason.TIMEOUT),
+        ("000001-online-a", [P], EndReason.SUCCESS),
+        ("000002-online-a", [P, H], EndReason.SUCCESS),
+    )
+    assert np.isnan(ledger.recent_success(4))
+    assert ledger.recent_success(2) == 0.5
+    assert ledger.recent_success(3) == pytest.approx(1 / 3)
+
+
+def test_ledger_may_be_read_while_it_grows() -> None:
+    ledger, stop, errors = Ledger(10.0), threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                assert ledger.online_steps == 0
+                ledger.ended(EpisodeKind.ONLINE)
+            except RuntimeError as error:
+                errors.append(error)
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(3000):
+            ledger.begin(header_of(f"{number:06d}-online-a"))
+    finally:
+        stop.set()
+        reader.join(30.0)
+        sys.setswitchinterval(interval)
+    assert errors == []
+
+
+def test_metrics_are_numbers_and_nan_is_null(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "m.jsonl")
+    log.log(
+        "update", loss=torch.tensor(0.5), share=np.float32(0.25), count=np.int64(3), missing=float("nan"),
+        far=float("inf"), series=np.array([1.0, np.nan]), nested={"a": [np.float64(2)]}, word="x", flag=True,
+    )  # fmt: skip
+    log.close()
+    (row,) = read_metrics(tmp_path / "m.jsonl")
+    assert row.pop("t") > 0
+    assert row == {
+        "kind": "update", "loss": 0.5, "share": 0.25, "count": 3, "missing": None, "far": None,
+        "series": [1.0, None], "nested": {"a": [2.0]}, "word": "x", "flag": True,
+    }  # fmt: skip
+
+
+def test_torn_last_row_is_left_out_and_does_not_swallow_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    log = MetricsLog(path)
+    log.log("a", n=1)
+    log.close()
+    with path.open("a") as file:
+        file.write('{"t": 1.0, "kind": "b", "n"')
+    assert [row["kind"] for row in read_metrics(path)] == ["a"]
+    log = MetricsLog(path)
+    log.log("c", n=2)
+    log.close()
+    assert [row["kind"] for row in read_metrics(path)] == ["a", "c"]
+
+
+def test_metrics_of_several_threads_stay_whole_rows(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    log = MetricsLog(path)
+    threads = [threading.Thread(target=lambda: [log.log("x", text="y" * 500) for _ in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30.0)
+    log.close()
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 200
+
+
+def test_no_metrics_yet_is_no_rows(tmp_path: Path) -> None:
+    assert read_metrics(tmp_path / "none.jsonl") == []
+
+
+def test_checkpoint_comes_back_as_it_was_and_three_are_kept(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path / "c")
+    assert folder.load_latest() is None
+    for step in (5, 10, 200, 1_000):
+        folder.save(step, {"w": torch.full((2,), float(step)), "rng": {"inc": str(2**100)}, "n": [1, 2]})
+    assert folder.steps() == [10, 200, 1_000]
+    assert len(folder.steps()) == KEEP
+    state = folder.load_latest()
+    assert state is not None
+    torch.testing.assert_close(state["w"], torch.full((2,), 1000.0))
+    assert (state["rng"], state["n"]) == ({"inc": str(2**100)}, [1, 2])
+    assert [path.suffix for path in (tmp_path / "c").iterdir()] == [".pt"] * KEEP
+
+
+def test_half_written_checkpoint_is_none(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(1, {"n": 1})
+    (tmp_path / "step_000000002.tmp").write_bytes(b"half")
+    assert folder.load_latest() == {"n": 1}
+
+
+def test_damaged_newest_checkpoint_is_refused_in_words(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(1, {"n": 1})
+    path = folder.save(2, {"n": 2})
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(ResumeError, match=r"step_000000002\.pt is unreadable.*delete it"):
+        folder.load_latest()
+    path.unlink()
+    assert folder.load_latest() == {"n": 1}
+
+
+class _Evil:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return (os.putenv, ("CHECKPOINT_RAN_CODE",))
+
+
+def test_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    torch.save({"n": _Evil()}, tmp_path / "step_000000001.pt")
+    with pytest.raises(ResumeError, match="unreadable"):
+        CheckpointFolder(tmp_path).load_latest()
+
+
+def test_checkpoint_the_disk_refuses_leaves_the_others(tmp_path: Path) -> None:
+    folder = CheckpointFolder(tmp_path)
+    folder.save(1, {"n": 1})
+    (tmp_path / "step_000000002.tmp").mkdir()  # in the way of the draft
+    with pytest.raises(StoreError, match=r"step_000000002\.pt is not written"):
+        folder.save(2, {"n": 2})
+    assert folder.load_latest() == {"n": 1}
+
+
+def test_governor_holds_the_ratio() -> None:
+    governor = Governor(utd=2.5, pretrain=10)
+    assert governor.may_update(9, 0)
+    assert not governor.may_update(10, 0)
+    assert [governor.allowed(steps) for steps in (0, 1, 2, 4)] == [10, 12, 15, 20]
+    assert governor.may_update(14, 2)
+    assert not governor.may_update(15, 2)
+
+
+def test_held_out_resets_are_never_practised() -> None:
+    seeds = {
+        kind: {reset_seed(run, kind, number) for run in (0, 1, 7, 255, 256, 2**31) for number in range(3000)}
+        for kind in EpisodeKind
+    }
+    assert not seeds[EpisodeKind.EVAL] & (seeds[EpisodeKind.DEMO] | seeds[EpisodeKind.ONLINE])
+    assert not seeds[EpisodeKind.DEMO] & seeds[EpisodeKind.ONLINE]
+
+
+def test_evaluation_is_the_same_for_every_run_and_practice_is_not() -> None:
+    assert reset_seed(0, EpisodeKind.EVAL, 4) == reset_seed(1, EpisodeKind.EVAL, 4)
+    for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE):
+        assert reset_seed(0, kind, 4) != reset_seed(1, kind, 4)
+        assert reset_seed(0, kind, 4) != reset_seed(0, kind, 5)
+
+
+def test_memory_of_a_process_includes_its_children() -> None:
+    script = "b = b'x' * 60_000_000; print('ready', flush=True); import sys; sys.stdin.read()"
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        alone = tree_megabytes(child.pid)
+        assert 50 < alone < 500
+        assert tree_megabytes(os.getpid()) > alone
+    finally:
+        child.communicate(timeout=10)
+    assert tree_megabytes(child.pid) == 0.0

@@ -1,0 +1,150 @@
+"""A new reward model scores every episode before it counts, survives a restart, and never fails in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench import RULE, SPEC, Bench, header_of, steps_of
+
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.model import ProgressModel
+from robot_stack.run.metrics import read_metrics
+from robot_stack.run.refit import REFIT_AT, Refitter
+from robot_stack.run.scoring import Scorer
+from robot_stack.run.success import SuccessRule
+from robot_stack.types.command import Source
+from robot_stack.types.errors import ResumeError, RewardError
+from robot_stack.types.event import Verdict
+from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import EndReason, EpisodeKind
+
+TINY = ProgressConfig(window=4, width=16, layers=1, steps=2, batch=4, held_out=1)
+P = Source.POLICY
+
+
+def _refitter(bench: Bench) -> Refitter:
+    return Refitter(
+        folder=bench.folder, settings=TINY, ledger=bench.ledger, scorer=bench.scorer, replay=bench.replay,
+        ingest=bench.ingest, metrics=bench.metrics, seed=0,
+    )  # fmt: skip
+
+
+def _demos(bench: Bench, count: int = 2) -> None:
+    for number in range(count):
+        bench.send(f"{number:06d}-demo-a", [Source.HUMAN] * 6, EndReason.SUCCESS, kind=EpisodeKind.DEMO)
+    bench.take()
+
+
+def _practise(bench: Bench, count: int, first: int = 10) -> None:
+    for number in range(first, first + count):
+        name = f"{number:06d}-online-a"
+        bench.ingest.take([header_of(name), *steps_of(name, [P] * 4)])
+
+
+def _finish(refitter: Refitter) -> None:
+    thread = refitter._thread
+    assert thread is not None
+    thread.join(60.0)
+    assert not thread.is_alive()
+
+
+def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> None:
+    _demos(bench)
+    _practise(bench, 2)
+    _refitter(bench).fit()
+    version = bench.scorer.version
+    assert version
+    assert {s.episode_id for s in bench.store.scores(version)} == set(bench.ledger.episodes)
+    state = bench.replay.state_dict()
+    assert (state["score_version"], state["scored_episodes"]) == (version, 4)
+    (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "reward_fit"]
+    assert (row["version"], row["episodes"], row["failures"]) == (version, 4, 2)
+
+
+def test_episode_that_ends_while_the_new_model_scores_is_scored_by_it_too(tmp_path: Path) -> None:
+    class Late(Scorer):
+        """One more episode ends just before the switch."""
+
+        def adopt(self, model: ProgressModel, episode_ids: list[str]) -> list[EpisodeScores]:
+            if "000099-online-a" not in bench.ledger.episodes:
+                _practise(bench, 1, first=99)
+            return super().adopt(model, episode_ids)
+
+    bench = Bench(tmp_path, Late(lambda: SuccessRule(RULE, SPEC)))
+    try:
+        _demos(bench)
+        _refitter(bench).fit()
+        assert "000099-online-a" in {s.episode_id for s in bench.store.scores(bench.scorer.version)}
+    finally:
+        bench.close()
+
+
+def test_refit_is_due_after_so_many_episodes_and_once(bench: Bench) -> None:
+    refitter = _refitter(bench)
+    _demos(bench)
+    refitter.fit()
+    first = bench.scorer.version
+    _practise(bench, REFIT_AT[0] - 1)
+    refitter.maybe_start()
+    assert refitter._thread is None
+    _practise(bench, 1, first=900)
+    refitter.maybe_start()
+    _finish(refitter)
+    assert bench.scorer.version != first
+    assert refitter.completed_at == REFIT_AT[0]
+    thread = refitter._thread
+    refitter.maybe_start()
+    assert refitter._thread is thread
+
+
+def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> None:
+    refitter = _refitter(bench)
+    _practise(bench, REFIT_AT[0])  # no demonstration: nothing to learn success from
+    refitter.maybe_start()
+    _finish(refitter)
+    assert refitter.completed_at == 0
+    with pytest.raises(RewardError, match="record a demonstration"):
+        refitter.maybe_start()
+
+
+def test_restart_goes_on_with_the_same_model(bench: Bench, tmp_path: Path) -> None:
+    _demos(bench)
+    bench.send("000010-online-a", [P] * 4)
+    bench.take()
+    refitter = _refitter(bench)
+    refitter.fit()
+    version, before = bench.scorer.version, bench.replay.state_dict()
+    scores = {s.episode_id: s for s in bench.store.scores(version)}
+    bench.close()
+    again = Bench(tmp_path)
+    again.trunk.load_state_dict(bench.trunk.state_dict())
+    try:
+        for name in again.store.episodes:
+            again.ingest.load(again.store.read(name))
+        _refitter(again).load(version, 0)
+        again.replay.load_state_dict(before)
+        assert again.scorer.version == version
+        assert {s.episode_id for s in again.store.scores(version)} == set(scores)
+        assert again.ledger.episodes["000010-online-a"].max_progress == pytest.approx(
+            float(scores["000010-online-a"].progress.max()), abs=1e-3
+        )
+    finally:
+        again.close()
+
+
+def test_model_that_is_gone_is_refused_by_name(bench: Bench) -> None:
+    with pytest.raises(ResumeError, match=r"progress_abc\.safetensors is missing"):
+        _refitter(bench).load("abc", 0)
+
+
+def test_discarded_and_broken_off_episodes_teach_the_reward_nothing(bench: Bench) -> None:
+    _demos(bench)
+    bench.send("000010-online-a", [P] * 4, EndReason.OPERATOR, said=Verdict.DISCARD)
+    bench.send("000011-online-a", [P] * 4, EndReason.FAULT)
+    bench.send("000012-online-a", [P] * 4, EndReason.SUCCESS)  # nobody stands behind it
+    bench.send("000013-online-a", [P] * 4, EndReason.SUCCESS, said=Verdict.SUCCESS)
+    bench.take()
+    _refitter(bench).fit()
+    (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "reward_fit"]
+    assert (row["episodes"], row["failures"]) == (3, 0)
