@@ -1,4 +1,4 @@
-"""An actor process on a cell in its own process, at no more than five times the speed of a real robot.
+"""An actor process on a cell in its own process, at no more than three times the speed of a real robot.
 
     python actor_process.py RUN_YAML HOST:PORT
 
@@ -22,7 +22,7 @@ from robot_stack.run.build import build_local_cell
 from robot_stack.run.local_cell import LocalCell
 from robot_stack.transport.client import LearnerClient
 
-SPEED = 5.0
+SPEED = 3.0
 
 
 class PacedClock:

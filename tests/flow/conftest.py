@@ -92,15 +92,14 @@ def killed(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Kill
     learner = Learner(folder)
     actor = ActorProcess(folder, learner.address)
     try:
-        cut_id, cut_at_kill = _kill_in_an_episode(folder, actor)
-        actor = ActorProcess(folder, learner.address)
-        status_at_kill = learner.until("training", episodes=EPISODES + 3, updates=450)
+        cut_id, cut_at_kill, actor = _kill_in_an_episode(folder, actor, learner.address)
+        status_at_kill = learner.until("training", episodes=EPISODES + 2, updates=450)
         learner.kill()
         checkpoint_at_kill = CheckpointFolder(folder / "checkpoints").steps()[-1]
         stored_at_kill = stored(folder)
         learner = Learner(folder, learner.address)
         behind = status_at_kill.counters
-        learner.until("training", updates=behind["updates"] + 200, episodes=behind["episodes"] + 2)
+        learner.until("training", updates=behind["updates"] + 200, episodes=behind["episodes"] + 1)
         actor_exit = actor.terminate()
         on_disk = actions([e for name, e in stored(folder).items() if "online" in name])
         status = learner.until("training", env_steps=on_disk)
@@ -117,19 +116,29 @@ def killed(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Kill
     )  # fmt: skip
 
 
-def _kill_in_an_episode(folder: Path, actor: ActorProcess) -> tuple[str, StoredEpisode]:
-    """Kill the actor while an episode of which some steps are on disk is running."""
+def _kill_in_an_episode(folder: Path, actor: ActorProcess, address: str) -> tuple[str, StoredEpisode, ActorProcess]:
+    """Kill the actor while an episode of which some steps are on disk is running, and start the next one.
 
-    def running() -> str | None:
-        assert not actor.ended, actor.tail()
-        open_ones = {name: e for name, e in stored(folder).items() if e.end is None and e.length >= 3}
-        return max(open_ones, default=None)
+    An episode may end between the look and the kill; then the next one is tried.
+    """
+    for _ in range(6):
+        name, episode = wait_for(lambda actor=actor: _running(folder, actor), "an episode running")
+        actor.kill()
+        actor = ActorProcess(folder, address)
+        try:
+            wait_for(lambda name=name: max(stored(folder)) > name, "an episode of the next actor")
+        except BaseException:
+            actor.kill()
+            raise
+        if stored(folder)[name].end is EndReason.FAULT:
+            return name, episode, actor
+    raise AssertionError("every episode had ended when its actor was killed")
 
-    name = wait_for(running, "an episode running")
-    actor.kill()
-    episode = stored(folder)[name]
-    assert episode.end is None, "the actor was killed too late"
-    return name, episode
+
+def _running(folder: Path, actor: ActorProcess) -> tuple[str, StoredEpisode] | None:
+    assert not actor.ended, actor.tail()
+    name, episode = max(stored(folder).items())
+    return (name, episode) if episode.end is None and episode.length >= 3 else None
 
 
 def _break_scores(folder: Path) -> None:
