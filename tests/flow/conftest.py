@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import shutil
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flow_rig import EPISODES, ActorProcess, Learner, actions, stored, wait_for, write_run
+from flow_rig import EPISODES, ActorProcess, Finished, Killed, Learner, actions, stored, wait_for, write_run
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.actor import Actor
 from robot_stack.run.build import build_local_cell
 from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finished:
-    """A run that went through all phases."""
-
-    folder: Path
-    resolved: ResolvedRun
-    status: LearnerStatus
-    actor_left: list[str]
-    exit_code: int
 
 
 @pytest.fixture(scope="session")
@@ -64,23 +51,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         learner.kill()
         actor.join(30.0)
     return Finished(folder=folder, resolved=resolved, status=status, actor_left=left, exit_code=exit_code)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Killed:
-    """A run whose actor and then whose learner was killed, and what there was at those moments."""
-
-    folder: Path
-    resolved: ResolvedRun
-    cut_id: str
-    cut_at_kill: StoredEpisode
-    checkpoint_at_kill: int
-    stored_at_kill: dict[str, StoredEpisode]
-    status_at_kill: LearnerStatus
-    status: LearnerStatus
-    actor_exit: int
-    learner_exit: int
-    last_words: str
 
 
 @pytest.fixture(scope="session")

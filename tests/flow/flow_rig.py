@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -154,3 +155,31 @@ def stored(folder: Path) -> dict[str, StoredEpisode]:
 
 def actions(episodes: Sequence[StoredEpisode]) -> int:
     return sum(episode.length for episode in episodes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A run that went through all phases."""
+
+    folder: Path
+    resolved: ResolvedRun
+    status: LearnerStatus
+    actor_left: list[str]
+    exit_code: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Killed:
+    """A run whose actor and then whose learner was killed, and what there was at those moments."""
+
+    folder: Path
+    resolved: ResolvedRun
+    cut_id: str
+    cut_at_kill: StoredEpisode
+    checkpoint_at_kill: int
+    stored_at_kill: dict[str, StoredEpisode]
+    status_at_kill: LearnerStatus
+    status: LearnerStatus
+    actor_exit: int
+    learner_exit: int
+    last_words: str

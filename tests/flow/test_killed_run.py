@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from conftest import Killed
-from flow_rig import PRETRAIN, actions, stored
+from flow_rig import PRETRAIN, Killed, actions, stored
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run.checkpoint import CheckpointFolder

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Finished
-from flow_rig import stored, write_run
+from flow_rig import Finished, stored, write_run
 
 from robot_stack.run import learner
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from conftest import Finished
-from flow_rig import DEMOS, EPISODES, PRETRAIN, actions, stored
+from flow_rig import DEMOS, EPISODES, PRETRAIN, Finished, actions, stored
 
 from policies.acting import ActingPolicy
 from robot_stack.replay.episode_store import EpisodeStore
