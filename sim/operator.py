@@ -29,6 +29,7 @@ class OperatorConfig:
         speed: Share of full teleop deflection used, in (0, 1].
         tremor: Standard deviation of the hand's noise, in deflection.
         stuck_s: Time without progress after which the person takes over.
+        patience_s: Time into an episode after which the person takes over whatever the arm does.
         off_course_m: How far the arm may move away from its best distance before the person takes over.
         force_limit_n: Contact force at which the person takes over.
         verdict_s: Time the task must look finished before the person says so.
@@ -40,7 +41,8 @@ class OperatorConfig:
     attention: float = 0.9
     speed: float = 0.8
     tremor: float = 0.05
-    stuck_s: float = 1.5
+    stuck_s: float = 1.2
+    patience_s: float = 4.5
     off_course_m: float = 0.025
     force_limit_n: float = 18.0
     verdict_s: float = 0.6
@@ -86,6 +88,7 @@ class ScriptedOperator:
         self._engaged_since_ns = 0
         self._best = np.inf
         self._best_ns: int | None = None
+        self._begun_ns: int | None = None
         self._done_since_ns: int | None = None
         self._lost_since_ns: int | None = None
         self._judged = False
@@ -173,8 +176,10 @@ class ScriptedOperator:
         if distance < self._best - 0.002 or self._best_ns is None:
             self._best, self._best_ns = min(distance, self._best), seen.stamp_ns
         stuck = seen.stamp_ns - self._best_ns > self._config.stuck_s * 1e9
+        self._begun_ns = self._begun_ns or seen.stamp_ns
+        impatient = seen.stamp_ns - self._begun_ns > self._config.patience_s * 1e9
         off_course = distance > self._best + self._config.off_course_m
-        if stuck or off_course or seen.force_n > self._config.force_limit_n:
+        if stuck or off_course or impatient or seen.force_n > self._config.force_limit_n:
             self._engaged = True
             self._engaged_since_ns = now_ns
             self._misjudge()

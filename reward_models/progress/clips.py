@@ -1,7 +1,9 @@
 """Training clips with their labels: forward, rewound, stalled; and prefixes for scoring.
 
-ReWiND's rewind (arXiv:2505.10911) and VLAC's done labels (arXiv:2509.15937): 0 before 80 % of a success, unknown
-between, 1 after 95 %.
+ReWiND's rewind (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like VLAC's
+(arXiv:2509.15937), but counted in frames instead of shares of the episode: a person says "success" only once the task
+has looked finished for a moment, so the last frames before the word all show a finished task, however long the
+episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the person does.
 """
 
 from __future__ import annotations
@@ -23,11 +25,13 @@ class ScoredEpisode:
     Attributes:
         frames: Features and proprio per frame, float32, shape (T+1, D).
         success: True if it ended in success by a person's word; False for a failure.
+        done_frames: Frames at the end of a success that show the finished task.
         refused: True if a model had declared success and a person refused it.
     """
 
     frames: np.ndarray
     success: bool
+    done_frames: int = 2
     refused: bool = False
 
 
@@ -46,10 +50,10 @@ def prefix_indices(last: int, window: int) -> np.ndarray:
     return np.round(np.linspace(0, last, window)).astype(np.int64)
 
 
-def done_labels(indices: np.ndarray, length: int) -> np.ndarray:
-    """1 in the last 5 % of a success, 0 before 80 %, `UNKNOWN` between; `length` frames, same shape as `indices`."""
-    share = indices / max(1, length - 1)
-    return np.where(share >= 0.95, 1.0, np.where(share < 0.8, 0.0, UNKNOWN))
+def done_labels(indices: np.ndarray, length: int, done_frames: int) -> np.ndarray:
+    """Labels of frames of a success of `length` frames: 1 in its last `done_frames`, `UNKNOWN` in as many before."""
+    from_end = length - 1 - indices
+    return np.where(from_end < done_frames, 1.0, np.where(from_end < 2 * done_frames, UNKNOWN, 0.0))
 
 
 def draw_clips(
@@ -86,7 +90,7 @@ def _clip(
     indices = np.round(indices).astype(np.int64)
     if episode.success:
         progress = indices / (length - 1)
-        done = done_labels(indices, length)
+        done = done_labels(indices, length, episode.done_frames)
     else:
         progress = np.full(config.window, UNKNOWN)
         done = np.zeros(config.window)

@@ -20,4 +20,7 @@ class ProgressConfig(BaseModel):
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")
     held_out: int = Field(2, ge=0, le=20, description="demos kept back for calibration and VOC")
+    done_frames: int = Field(
+        6, ge=1, le=100, description="frames before a person's word that show the finished task; fewer than he waits"
+    )
     threshold: float = Field(0.85, gt=0.0, lt=1.0, description="probability of success that counts as done")

@@ -27,7 +27,7 @@ class FitReport:
         version: Of the fitted model.
         voc_heldout: Mean VOC on held-out successes, or on the training ones if none were held out.
         voc_clock: The same for the clock, which reads no image.
-        false_done: Frames before 80 % of a held-out success that pass the threshold, as a share.
+        false_done: Frames of held-out successes, well before the end, that pass the threshold, as a share.
         loss: Last training loss.
     """
 
@@ -110,7 +110,9 @@ class ProgressModel:
 
     def _report(self, held_out: Sequence[ScoredEpisode], loss: float) -> FitReport:
         scored = [self.score(e.frames) for e in held_out]
-        early = np.concatenate([success[: int(0.8 * len(success))] for _, success in scored])
+        early = np.concatenate(
+            [p[: max(0, len(p) - 2 * e.done_frames)] for e, (_, p) in zip(held_out, scored, strict=True)]
+        )
         return FitReport(
             version=self.version,
             voc_heldout=mean_voc([progress for progress, _ in scored]),

@@ -5,6 +5,7 @@ Knows nothing of ROS: `cell` is a cell over DDS or one in this process.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.seeds import reset_seed
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Mode
-from robot_stack.types.errors import RobotError, TransportError
+from robot_stack.types.errors import RobotError, SpecError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind
 
@@ -73,7 +74,7 @@ class Actor:
                 continue
             try:
                 outcome = self._episode(kind)
-            except (RobotError, TransportError) as error:
+            except (RobotError, SpecError, TransportError) as error:
                 say(f"episode not run: {error}")
                 self._metrics.log("fault", reason=str(error))
                 stop.wait(RETRY_S)
@@ -107,7 +108,10 @@ class Actor:
         """Counts up across restarts of this actor, whether or not the learner can be reached."""
         number = int(self._counter.read_text()) if self._counter.exists() else 0
         draft = self._counter.with_suffix(".tmp")
-        draft.write_text(str(number + 1))
+        with draft.open("w") as file:
+            file.write(str(number + 1))
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(self._counter)
         return number
 

@@ -80,7 +80,10 @@ class Refitter:
         accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
         episodes = [
             ScoredEpisode(
-                frames=self._scorer.inputs(a.header.episode_id), success=a.success, refused=a.refused
+                frames=self._scorer.inputs(a.header.episode_id),
+                success=a.success,
+                done_frames=self._done_frames(a),
+                refused=a.refused,
             )
             for a in accounts
         ]
@@ -119,6 +122,10 @@ class Refitter:
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
         self._replay.activate_scores(model.version)
+
+    def _done_frames(self, account: EpisodeAccount) -> int:
+        """A person waits before he says so; the model does not, and its word must not creep forward in time."""
+        return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
     def load(self, version: str, completed_at: int) -> None:
         """The model that was active at the checkpoint, and the scores of all episodes by it.

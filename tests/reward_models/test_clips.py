@@ -18,8 +18,8 @@ def numbered(*, success: bool = True, refused: bool = False) -> ScoredEpisode:
 
 
 def test_done_is_asked_of_the_end_and_the_start_but_not_between() -> None:
-    indices = np.array([0, 79, 80, 94, 95, 100])
-    assert done_labels(indices, 101).tolist() == [0, 0, UNKNOWN, UNKNOWN, 1, 1]
+    indices = np.array([0, 90, 91, 95, 96, 100])
+    assert done_labels(indices, 101, 5).tolist() == [0, 0, UNKNOWN, UNKNOWN, 1, 1]
 
 
 def test_prefix_has_its_first_and_last_frame_and_an_even_spread() -> None:
@@ -33,7 +33,7 @@ def test_progress_of_each_frame_is_its_share_of_the_episode(settings: dict[str, 
     config = PLAIN.model_copy(update=settings)
     clips = draw_clips([numbered()], config, np.random.default_rng(0), 64)
     np.testing.assert_allclose(clips.progress, clips.frames[..., 0] / (LENGTH - 1), atol=1e-6)
-    assert np.array_equal(clips.done, done_labels(clips.frames[..., 0], LENGTH))
+    assert np.array_equal(clips.done, done_labels(clips.frames[..., 0], LENGTH, 2))
 
 
 def test_plain_clips_only_run_forward() -> None:
