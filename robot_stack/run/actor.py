@@ -73,7 +73,7 @@ class Actor:
                 stop.wait(0.3)
                 continue
             try:
-                outcome = self._episode(kind)
+                outcome = self._episode(kind, stop)
             except (RobotError, SpecError, TransportError) as error:
                 say(f"episode not run: {error}")
                 self._metrics.log("fault", reason=str(error))
@@ -91,7 +91,7 @@ class Actor:
         except TransportError:
             return "training" if self._policy.version else "away"
 
-    def _episode(self, kind: EpisodeKind) -> EpisodeOutcome:
+    def _episode(self, kind: EpisodeKind, stop: threading.Event) -> EpisodeOutcome:
         number = self._next_number()
         header = EpisodeHeader(
             episode_id=episode_id(number, kind, self._id),
@@ -102,7 +102,9 @@ class Actor:
             seed=reset_seed(self._resolved.run.seed, kind, number),
         )
         policy = None if kind is EpisodeKind.DEMO else self._policy
-        return self._loop.run_episode(header, policy, self._client, scores=self._client)
+        return self._loop.run_episode(
+            header, policy, self._client, scores=self._client, stopping=stop.is_set
+        )
 
     def _next_number(self) -> int:
         """Counts up across restarts of this actor, whether or not the learner can be reached."""

@@ -7,6 +7,7 @@ one process as fast as MuJoCo goes. Nothing in a tick waits without a bound, wri
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,6 +103,7 @@ class ControlLoop:
         *,
         scores: ScoreSource | None = None,
         deterministic: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> EpisodeOutcome:
         """Reset, then tick until the episode ends.
 
@@ -111,6 +113,7 @@ class ControlLoop:
             sink: Gets every step as executed.
             scores: Live scores of the reward model, which may declare success.
             deterministic: Whether the policy acts without noise.
+            stopping: Asked at every tick; True ends the episode at once, cut short by the operator.
 
         Raises:
             RobotError: If the reset fails; nothing has been recorded then.
@@ -120,13 +123,13 @@ class ControlLoop:
         self._cell.start(header.episode_id, header.kind)
         episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
         try:
-            end = self._tick_until_end(episode)
+            end = self._tick_until_end(episode, stopping)
         finally:
             self._cell.finish()
         self._close(episode, end)
         return self._outcome(episode, end)
 
-    def _tick_until_end(self, episode: _Episode) -> EndReason:
+    def _tick_until_end(self, episode: _Episode, stopping: Callable[[], bool]) -> EndReason:
         start_ns = self._clock.now_ns()
         for tick in range(100 * self._limits.episode_steps):
             due_ns = start_ns + tick * self._period_ns
@@ -137,6 +140,8 @@ class ControlLoop:
             episode.ticks.jitter_s.append(abs(now_ns - due_ns) / 1e9)
             try:
                 end = self._tick(episode, now_ns)
+                if end is None and stopping():
+                    end = EndReason.OPERATOR
             except RobotError as error:
                 episode.ticks.hold_reasons.append(str(error))
                 return EndReason.FAULT

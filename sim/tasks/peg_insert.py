@@ -60,11 +60,11 @@ class PegInsert:
             conaffinity=0,
         )
         self._add_peg(spec)
-        spec.worldbody.add_camera(
+        spec.worldbody.add_camera(  # from the side too: seen along x alone, peg and socket hide each other's depth
             name="front",
-            pos=[config.centre_m[0] + 0.42, config.centre_m[1], 0.30],
-            xyaxes=[0, 1, 0, -0.48, 0, 0.877],
-            fovy=30,
+            pos=[config.centre_m[0] + 0.225, config.centre_m[1] + 0.39, 0.30],
+            xyaxes=[-0.866, 0.5, 0, -0.2425, -0.42, 0.874],
+            fovy=26,
         )
 
     def _add_walls(self, socket: mujoco.MjsBody) -> None:
