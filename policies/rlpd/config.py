@@ -20,6 +20,9 @@ class RLPDConfig(BaseModel):
     critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     target_tau: float = Field(0.005, gt=0.0, le=1.0)
+    actor_tau: float = Field(
+        0.005, gt=0.0, le=1.0, description="share by which the published actor follows the trained one; 1 publishes it"
+    )
     initial_temperature: float = Field(0.003, gt=0.0, le=1.0)
     target_entropy_per_action: float = Field(-1.0, ge=-5.0, le=1.0, description="HIL-SERL has -0.5")
     std_min: float = Field(0.02, gt=0.0, le=1.0)

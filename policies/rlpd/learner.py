@@ -38,6 +38,8 @@ class RLPDLearner:
         self.actor = GaussianActor(
             encoder(), spec.actions, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max
         ).to(device)
+        self.published = copy.deepcopy(self.actor).requires_grad_(False)
+        """Running average of the actor: what acts and is evaluated.."""
         self.critic = Critic(encoder(), spec.actions, members=config.critics, hidden=config.hidden).to(device)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         raw = math.log(math.expm1(config.initial_temperature))
@@ -97,6 +99,10 @@ class RLPDLearner:
         if weight > 0:
             loss = loss + weight * losses.imitation_loss(mean, batch.action, batch.expert)
         self._step("actor", loss)
+        with torch.no_grad():
+            torch._foreach_lerp_(
+                list(self.published.parameters()), list(self.actor.parameters()), self.config.actor_tau
+            )
         temperature_loss = losses.temperature_loss(self.log_temperature, log_prob, self._target_entropy)
         self._step("temperature", temperature_loss)
         return {
@@ -113,12 +119,13 @@ class RLPDLearner:
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """What the actor process needs, fp16."""
-        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.actor.state_dict().items()}
+        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.published.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next update depends on."""
         return {
             "actor": self.actor.state_dict(),
+            "published": self.published.state_dict(),
             "critic": self.critic.state_dict(),
             "target": self.target.state_dict(),
             "log_temperature": self.log_temperature.detach(),
@@ -131,6 +138,7 @@ class RLPDLearner:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state_dict`."""
         self.actor.load_state_dict(state["actor"])
+        self.published.load_state_dict(state["published"])
         self.critic.load_state_dict(state["critic"])
         self.target.load_state_dict(state["target"])
         with torch.no_grad():

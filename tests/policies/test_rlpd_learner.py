@@ -37,6 +37,7 @@ IN_THE_LEARNER: dict[str, Any] = {
     "critic_actor_ratio": 3,
     "learning_rate": 2e-3,
     "target_tau": 0.1,
+    "actor_tau": 0.5,
     "initial_temperature": 0.2,
     "target_entropy_per_action": 0.7,
     "std_min": 0.3,
@@ -64,7 +65,7 @@ def trained(updates: int, **settings: Any) -> RLPDLearner:
 
 
 def state_of(made: RLPDLearner) -> list[torch.Tensor]:
-    return [flat(made.actor), flat(made.critic), flat(made.target), made.temperature[None]]
+    return [flat(made.actor), flat(made.published), flat(made.critic), flat(made.target), made.temperature[None]]
 
 
 def test_critic_update_moves_neither_actor_nor_temperature() -> None:
