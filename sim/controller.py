@@ -2,7 +2,7 @@
 
 tau = J^T (K e - D v) + nullspace + bias, as compliance controllers on torque-driven arms do it
 (Hogan, 1985, "Impedance Control"). The error is clipped, so that pushing into something costs at most
-K * max_error newton.
+K * max_error newton along each axis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Impedance:
     translational_damping_ns_m: float = 110.0
     rotational_damping_nms_rad: float = 6.0
     nullspace_stiffness_nm_rad: float = 8.0
-    max_position_error_m: float = 0.012
+    max_position_error_m: float = 0.008
     max_rotation_error_rad: float = 0.12
 
 
@@ -88,10 +88,8 @@ class ImpedanceController:
         mujoco.mju_rotVecQuat(linear, twist[:3], self._quaternion)
         mujoco.mju_rotVecQuat(angular, twist[3:], self._quaternion)
         error = np.empty(6)
-        error[:3] = self._position + linear * dt_s - position
-        length = float(np.sqrt(error[:3] @ error[:3]))
-        if length > gains.max_position_error_m:
-            error[:3] *= gains.max_position_error_m / length
+        limit = gains.max_position_error_m  # per axis: pushing down must not take away from sliding sideways
+        error[:3] = np.clip(self._position + linear * dt_s - position, -limit, limit)
         self._position[:] = position + error[:3]
         target = self._quaternion.copy()
         mujoco.mju_quatIntegrate(target, twist[3:], dt_s)
