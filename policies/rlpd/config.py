@@ -11,7 +11,7 @@ class RLPDConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     batch_size: int = Field(192, ge=2, le=4096)
-    utd: float = Field(4.0, gt=0.0, le=100.0, description="updates per online environment step")
+    utd: float = Field(4.1, gt=0.0, le=100.0, description="updates per online environment step")
     expert_fraction: float = Field(0.5, ge=0.0, le=1.0, description="share of demo and human rows in a batch")
     discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")
     n_step: int = Field(1, ge=1, le=10)
@@ -33,7 +33,7 @@ class RLPDConfig(BaseModel):
     bc_weight: float = Field(10.0, ge=0.0, description="weight of imitation of expert rows; ours, HIL-SERL has 0")
     bc_decay_updates: int = Field(14_000, ge=1, description="updates until the imitation term has faded to its floor")
     bc_floor: float = Field(0.1, ge=0.0, description="what remains of `bc_weight` after that, as a share")
-    pretrain_updates: int = Field(2000, ge=0, description="updates on the demos before the first online step; ours")
+    pretrain_updates: int = Field(1000, ge=0, description="updates on the demos before the first online step; ours")
 
     @field_validator("critic_subset")
     @classmethod
