@@ -14,9 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from policies.acting import actor_metadata, pack_tensors
-from policies.learner import TensorBatch
-from policies.registry import find_algorithm
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -24,7 +21,6 @@ from robot_stack.replay.rewards import RewardRule
 from robot_stack.run import fitting
 from robot_stack.run.backend import Backend, EpisodeCut, ParamsBoard
 from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.run.governor import Governor
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog, read_metrics
@@ -32,15 +28,10 @@ from robot_stack.run.refit import Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.success import SuccessRule
+from robot_stack.run.update_loop import UpdateLoop
 from robot_stack.transport.backend import LearnerStatus
-from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.transport.server import LearnerServer
-from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeKind
-
-PUBLISH_EVERY = 50
-LOG_EVERY = 200
-CHECKPOINT_S = 20.0
 
 
 class Training:
@@ -62,14 +53,12 @@ class Training:
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
         self._phase, self._message = "starting", ""
-        self._rate = 0.0
-        self._params_version = 0
         self._logged = {
             row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"
         }
         self._failure: Exception | None = None
         self.finished_s = float("inf")
-        self._learner: Any = None
+        self._loop: UpdateLoop | None = None
         self._ingest: Ingest | None = None
         self._refitter: Refitter | None = None
         self._backend: Backend | None = None
@@ -127,11 +116,13 @@ class Training:
             return
         worker = threading.Thread(target=self._work, name="ingest", daemon=True)
         worker.start()
+        assert self._loop is not None
+        self._phase, self._message = "training", ""
         try:
-            self._update_until_enough(stop)
+            self._loop.run(lambda: stop.is_set() or self._quit.is_set() or self._enough(), self._quit)
             self._await_last_labels()
         finally:
-            self._save_checkpoint()
+            self._loop.save()
             self._quit.set()
             worker.join(10.0)
         if self._failure is not None:
@@ -182,7 +173,6 @@ class Training:
             self.folder / "trunk.safetensors", demos, spec, settings.encoder, seed=seed, on_step=self._says("encoder")
         )
         trunk_s = time.monotonic() - started
-        self._trunk = trunk
         config = settings.config
         self._replay = Replay(
             spec,
@@ -199,18 +189,20 @@ class Training:
             on_end=lambda _: None,
         )
         sizes = fitting.learner_spec(trunk, demos, spec)
-        self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
-        self._rng = np.random.default_rng(seed)
-        self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
         self._load_episodes()
-        self._refitter = Refitter(
+        refitter = self._refitter = Refitter(
             folder=self.folder, settings=settings.reward, ledger=self._ledger, scorer=self._scorer,
             replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
+        self._loop = UpdateLoop(
+            spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._ledger,
+            metrics=self._metrics, board=self._board, checkpoints=self._checkpoints,
+            reward_state=lambda: refitter.completed_at, seed=seed,
+        )  # fmt: skip
         self._resume_or_begin()
-        self._learn_from_demos(stop)
-        self._save_checkpoint()
-        self._publish()
+        self._loop.learn_from_demos(stop, self._say)
+        self._loop.save()
+        self._loop.publish()
         self._metrics.log(
             "fit",
             trunk_s=trunk_s,
@@ -234,43 +226,13 @@ class Training:
     def _resume_or_begin(self) -> None:
         """Exact state of the newest checkpoint, or the first fit of the reward."""
         assert self._refitter is not None
+        assert self._loop is not None
         state = self._checkpoints.load_latest()
         if state is None:
             self._refitter.fit(on_step=self._says("reward model"))
             return
         self._refitter.load(state["reward_version"], state["refitted_at"])
-        self._replay.load_state_dict(state["replay"])
-        self._learner.load_state_dict(state["learner"])
-        self._rng.bit_generator.state = _unpack_rng(state["rng"])
-        self._params_version = state["params_version"] + 1_000_000 // PUBLISH_EVERY
-        self._metrics.log("resume", updates=self._learner.updates, env_steps=self._ledger.online_steps)
-
-    def _learn_from_demos(self, stop: threading.Event) -> None:
-        """The updates before the first online step, or what a stop left of them."""
-        while self._governor.may_update(self._learner.updates, 0) and not stop.is_set():
-            self._update()
-            self._message = f"learning from demonstrations, {self._learner.updates} updates"
-
-    def _update_until_enough(self, stop: threading.Event) -> None:
-        assert self._backend is not None
-        self._phase, self._message = "training", ""
-        saved_s = clock_s = time.monotonic()
-        counted = self._learner.updates
-        while not stop.is_set() and not self._quit.is_set() and not self._enough():
-            if not self._governor.may_update(self._learner.updates, self._ledger.online_steps):
-                self._quit.wait(0.01)
-            else:
-                metrics = self._update()
-                if self._learner.updates % PUBLISH_EVERY == 0:
-                    self._publish()
-                if self._learner.updates % LOG_EVERY == 0:
-                    now_s = time.monotonic()
-                    self._rate = (self._learner.updates - counted) / (now_s - clock_s)
-                    counted, clock_s = self._learner.updates, now_s
-                    self._log_update(metrics)
-            if time.monotonic() - saved_s > CHECKPOINT_S:
-                self._save_checkpoint()
-                saved_s = time.monotonic()
+        self._loop.restore(state)
 
     def _await_last_labels(self, timeout_s: float = 3.0) -> None:
         """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
@@ -290,7 +252,8 @@ class Training:
 
     def _finish(self) -> None:
         """Final parameters to disk; actors are told by the phase."""
-        params = self._seal()
+        assert self._loop is not None
+        params = self._loop.seal()
         fitting.write_tensors(
             self.folder / "policy.safetensors",
             {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()},
@@ -300,7 +263,7 @@ class Training:
         frames = self._replay.frames
         self._metrics.log(
             "end",
-            updates=self._learner.updates,
+            updates=self._loop.updates,
             env_steps=self._ledger.online_steps,
             replay_bytes_per_transition=frames.bytes_per_transition,
             replay_transitions=sum(max(0, len(frames.episode(name).rows) - 1) for name in frames.episode_ids),
@@ -326,45 +289,8 @@ class Training:
             self._failure = error
             self._quit.set()
 
-    def _update(self) -> dict[str, torch.Tensor]:
-        config = self._settings.config
-        batch = self._replay.sample(
-            self._rng,
-            config.batch_size,
-            gamma=config.discount,
-            expert_fraction=config.expert_fraction,
-            n_step=config.n_step,
-        )
-        metrics: dict[str, torch.Tensor] = self._learner.update(TensorBatch.from_numpy(batch))
-        return metrics
-
-    def _seal(self) -> Params:
-        config = self._settings.config
-        metadata = actor_metadata(
-            self._trunk, algorithm=self._settings.algorithm, head=config.head, hidden=config.hidden
-        )
-        self._params_version += 1
-        return seal(
-            version=self._params_version,
-            tensors=pack_tensors(self._trunk, self._learner.actor_tensors()),
-            metadata={**metadata, SPEC_DIGEST: self._spec.digest},
-        )
-
-    def _publish(self) -> None:
-        self._board.publish(self._seal())
-
-    def _save_checkpoint(self) -> None:
-        assert self._refitter is not None
-        replay = self._replay.state_dict()
-        state = {
-            "learner": self._learner.state_dict(),
-            "replay": replay,
-            "rng": _pack_rng(self._rng),
-            "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
-            "refitted_at": self._refitter.completed_at,
-            "params_version": self._params_version,
-        }
-        self._checkpoints.save(self._learner.updates, state)
+    def _say(self, message: str) -> None:
+        self._message = message
 
     def _says(self, what: str) -> fitting.OnStep:
         def on_step(step: int, steps: int, loss: float) -> None:
@@ -382,24 +308,11 @@ class Training:
                 self._logged.add(episode_id)
                 self._metrics.log("episode", **account.row(self._spec.rate_hz), reward_version=self._scorer.version)
 
-    def _log_update(self, metrics: dict[str, torch.Tensor]) -> None:
-        steps = self._ledger.online_steps
-        self._metrics.log(
-            "update",
-            updates=self._learner.updates,
-            env_steps=steps,
-            utd=self._learner.updates / steps if steps else None,
-            updates_per_s=self._rate,
-            replay=len(self._replay.frames),
-            params_version=self._params_version,
-            **metrics,
-        )
-
     def status(self) -> LearnerStatus:
         """What the learner does, for actors and the console."""
         online = self._ledger.ended(EpisodeKind.ONLINE)
         last = online[-20:]
-        learner = self._learner
+        loop = self._loop
         return LearnerStatus(
             phase=self._phase,
             message=self._message if self._backend is None else self._backend.failure or self._message,
@@ -411,24 +324,9 @@ class Training:
                 "autonomous_last20": float(np.mean([a.success and not a.human_steps for a in last])) if last else 0.0,
                 "human_share_last20": self._ledger.human_share(last),
                 "progress": float(np.nan_to_num(online[-1].max_progress)) if online else 0.0,
-                "updates": float(learner.updates) if learner is not None else 0.0,
-                "updates_per_s": self._rate,
-                "params_version": float(self._params_version),
+                "updates": float(loop.updates) if loop is not None else 0.0,
+                "updates_per_s": loop.rate_per_s if loop is not None else 0.0,
+                "params_version": float(loop.params_version) if loop is not None else 0.0,
             },
         )
 
-
-def _pack_rng(rng: np.random.Generator) -> dict[str, str]:
-    """PCG64 state as text: its integers are wider than 64 bits."""
-    state = rng.bit_generator.state
-    inner = {name: str(value) for name, value in state["state"].items()}
-    return {**inner, "has_uint32": str(state["has_uint32"]), "uinteger": str(state["uinteger"])}
-
-
-def _unpack_rng(packed: dict[str, str]) -> dict[str, Any]:
-    return {
-        "bit_generator": "PCG64",
-        "state": {"state": int(packed["state"]), "inc": int(packed["inc"])},
-        "has_uint32": int(packed["has_uint32"]),
-        "uinteger": int(packed["uinteger"]),
-    }

@@ -14,7 +14,7 @@ from small_task import SPEC, flat, random_batch, through_a_file
 import policies.rlpd.learner as module
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
-from robot_stack.run import governor, training
+from robot_stack.run import governor, training, update_loop
 
 BASE: dict[str, Any] = {
     "critics": 3,
@@ -172,7 +172,7 @@ def test_every_setting_of_the_learner_changes_what_is_learned(name: str) -> None
 def test_every_setting_is_the_learners_or_is_read_around_it() -> None:
     assert set(RLPDConfig.model_fields) == set(IN_THE_LEARNER) | AROUND_IT
     read = set()
-    for source in (module, training, governor):
+    for source in (module, training, update_loop, governor):
         for node in ast.walk(ast.parse(Path(str(source.__file__)).read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("config"):
                 read.add(node.attr)

@@ -1,0 +1,189 @@
+"""Updates, publication and checkpoints: what the learner does while the robot practises.
+
+Waits for neither ingest nor scoring; only the governor holds it back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from policies.acting import actor_metadata, pack_tensors
+from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec, TensorBatch
+from policies.registry import find_algorithm
+from robot_stack.replay.replay import Replay
+from robot_stack.run.backend import ParamsBoard
+from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.run.governor import Governor
+from robot_stack.run.ledger import Ledger
+from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.settings import LearningSettings
+from robot_stack.transport.bundle import SPEC_DIGEST, seal
+from robot_stack.types.params import Params
+from robot_stack.types.spec import Spec
+
+PUBLISH_EVERY = 50
+LOG_EVERY = 200
+CHECKPOINT_S = 20.0
+VERSIONS_PER_LIFE = 20_000
+"""A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
+
+
+class UpdateLoop:
+    """The learner with everything that its next update depends on.
+
+    Args:
+        reward_state: What to keep in a checkpoint of the reward model's schedule.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        settings: LearningSettings,
+        sizes: LearnerSpec,
+        trunk: Trunk,
+        replay: Replay,
+        ledger: Ledger,
+        metrics: MetricsLog,
+        board: ParamsBoard,
+        checkpoints: CheckpointFolder,
+        reward_state: Callable[[], Any],
+        seed: int,
+    ) -> None:
+        self._spec = spec
+        self._settings = settings
+        self._trunk = trunk
+        self._replay = replay
+        self._ledger = ledger
+        self._metrics = metrics
+        self._board = board
+        self._checkpoints = checkpoints
+        self._reward_state = reward_state
+        config = settings.config
+        self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
+        self._rng = np.random.default_rng(seed)
+        self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
+        self.params_version = 0
+        self.rate_per_s = 0.0
+
+    @property
+    def updates(self) -> int:
+        """Done so far."""
+        return int(self._learner.updates)
+
+    def learn_from_demos(self, stop: threading.Event, say: Callable[[str], None]) -> None:
+        """The updates before the first online step, or what a stop left of them."""
+        while self._governor.may_update(self.updates, 0) and not stop.is_set():
+            self._update()
+            say(f"learning from demonstrations, {self.updates} updates")
+
+    def run(self, over: Callable[[], bool], pause: threading.Event) -> None:
+        """Update within the governor's budget until `over`; publish, log and save on the way.
+
+        Args:
+            over: Asked before every update.
+            pause: Waited on, briefly, while the budget is spent; set, it ends the wait.
+        """
+        saved_s = clock_s = time.monotonic()
+        counted = self.updates
+        while not over():
+            if not self._governor.may_update(self.updates, self._ledger.online_steps):
+                pause.wait(0.01)
+            else:
+                metrics = self._update()
+                if self.updates % PUBLISH_EVERY == 0:
+                    self.publish()
+                if self.updates % LOG_EVERY == 0:
+                    now_s = time.monotonic()
+                    self.rate_per_s = (self.updates - counted) / (now_s - clock_s)
+                    counted, clock_s = self.updates, now_s
+                    self._log(metrics)
+            if time.monotonic() - saved_s > CHECKPOINT_S:
+                self.save()
+                saved_s = time.monotonic()
+
+    def seal(self) -> Params:
+        """The actor's parameters as they are now, under the next version."""
+        config = self._settings.config
+        metadata = actor_metadata(
+            self._trunk, algorithm=self._settings.algorithm, head=config.head, hidden=config.hidden
+        )
+        self.params_version += 1
+        return seal(
+            version=self.params_version,
+            tensors=pack_tensors(self._trunk, self._learner.actor_tensors()),
+            metadata={**metadata, SPEC_DIGEST: self._spec.digest},
+        )
+
+    def publish(self) -> None:
+        """To all actors."""
+        self._board.publish(self.seal())
+
+    def save(self) -> None:
+        """Write a checkpoint; durable on return."""
+        replay = self._replay.state_dict()
+        state = {
+            "learner": self._learner.state_dict(),
+            "replay": replay,
+            "rng": _pack_rng(self._rng),
+            "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
+            "refitted_at": self._reward_state(),
+            "params_version": self.params_version,
+        }
+        self._checkpoints.save(self.updates, state)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a checkpoint, once episodes, labels and scores are in the replay."""
+        self._replay.load_state_dict(state["replay"])
+        self._learner.load_state_dict(state["learner"])
+        self._rng.bit_generator.state = _unpack_rng(state["rng"])
+        self.params_version = state["params_version"] + VERSIONS_PER_LIFE
+        self._metrics.log("resume", updates=self.updates, env_steps=self._ledger.online_steps)
+
+    def _update(self) -> dict[str, torch.Tensor]:
+        config = self._settings.config
+        batch = self._replay.sample(
+            self._rng,
+            config.batch_size,
+            gamma=config.discount,
+            expert_fraction=config.expert_fraction,
+            n_step=config.n_step,
+        )
+        metrics: dict[str, torch.Tensor] = self._learner.update(TensorBatch.from_numpy(batch))
+        return metrics
+
+    def _log(self, metrics: dict[str, torch.Tensor]) -> None:
+        steps = self._ledger.online_steps
+        self._metrics.log(
+            "update",
+            updates=self.updates,
+            env_steps=steps,
+            utd=self.updates / steps if steps else None,
+            updates_per_s=self.rate_per_s,
+            replay=len(self._replay.frames),
+            params_version=self.params_version,
+            **metrics,
+        )
+
+
+def _pack_rng(rng: np.random.Generator) -> dict[str, str]:
+    """PCG64 state as text: its integers are wider than 64 bits."""
+    state = rng.bit_generator.state
+    inner = {name: str(value) for name, value in state["state"].items()}
+    return {**inner, "has_uint32": str(state["has_uint32"]), "uinteger": str(state["uinteger"])}
+
+
+def _unpack_rng(packed: dict[str, str]) -> dict[str, Any]:
+    return {
+        "bit_generator": "PCG64",
+        "state": {"state": int(packed["state"]), "inc": int(packed["inc"])},
+        "has_uint32": int(packed["has_uint32"]),
+        "uinteger": int(packed["uinteger"]),
+    }
