@@ -42,7 +42,7 @@ class OperatorConfig:
     speed: float = 0.8
     tremor: float = 0.05
     stuck_s: float = 1.2
-    patience_s: float = 3.5
+    patience_s: float = 3.0
     off_course_m: float = 0.025
     force_limit_n: float = 18.0
     verdict_s: float = 0.6
