@@ -168,7 +168,7 @@ class ScriptedOperator:
             held_s = (now_ns - self._engaged_since_ns) / 1e9
             if seen.done or on_course or held_s > 5.0:
                 self._engaged = False
-                self._best, self._best_ns = np.inf, None
+                self._best, self._best_ns, self._begun_ns = np.inf, None, None  # patience starts anew
             return
         if mode is not Mode.POLICY or seen.done or not self._looks(now_ns):
             return

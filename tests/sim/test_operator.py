@@ -92,10 +92,19 @@ def test_person_takes_over_when_needed(why: str, scene: list[Seen]) -> None:
 
 
 def test_policy_that_makes_progress_is_left_alone() -> None:
-    operator = _operator(2, attention=1.0)
+    operator = _operator(2, attention=1.0, patience_s=5.0)
     operator.begin(Role.ASSIST)
     samples = _watch(operator, [_seen(t, above_m=0.12 - 0.0005 * t) for t in range(200)])
     assert not any(s.deadman for s in samples)
+
+
+def test_patience_ends_even_if_there_is_progress() -> None:
+    operator = _operator(2, attention=1.0, patience_s=2.0)
+    operator.begin(Role.ASSIST)
+    samples = _watch(operator, [_seen(t, above_m=0.12 - 0.0005 * t) for t in range(200)])
+    taken = [t for t, s in enumerate(samples) if s.deadman]
+    assert taken
+    assert taken[0] * 0.02 > 2.0
 
 
 def test_person_lets_go_once_the_tip_is_in_the_hole() -> None:
