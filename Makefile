@@ -67,6 +67,7 @@ test: style types imports pytest
 
 style: $(INSTALLED)
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: $(INSTALLED)
 	$(BIN)/mypy robot_stack policies reward_models sim

@@ -95,8 +95,13 @@ class GaussianActor(nn.Module):
     """Tanh-squashed diagonal Gaussian (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
 
     def __init__(
-        self, encoder: StateEncoder, actions: int, *, hidden: Sequence[int],
-        std_min: float = 0.02, std_max: float = 0.1,
+        self,
+        encoder: StateEncoder,
+        actions: int,
+        *,
+        hidden: Sequence[int],
+        std_min: float = 0.02,
+        std_max: float = 0.1,
     ) -> None:
         super().__init__()
         self.log_std_range: Tensor

@@ -100,8 +100,9 @@ class ScriptedOperator:
 
     def _misjudge(self) -> None:
         config = self._config
-        self._bias = np.array([*self._rng.normal(0, config.position_noise_m, 2), 0.0,
-                               self._rng.normal(0, config.yaw_noise_rad)])
+        self._bias = np.array(
+            [*self._rng.normal(0, config.position_noise_m, 2), 0.0, self._rng.normal(0, config.yaw_noise_rad)]
+        )
         self._speed = config.speed * self._rng.uniform(0.75, 1.0)
         self._let_go_m = self._rng.uniform(0.004, 0.018)
         self._rim_since_ns: int | None = None

@@ -36,9 +36,7 @@ class World:
         self._dofs = np.array([self.model.joint(joint).dofadr[0] for joint in joints])
         self._site = self.model.site("hand/tcp").id
         self._gripper = self.model.actuator("hand/gripper").id
-        self._fingers = [
-            int(self.model.joint(f"hand/{side}_finger").qposadr[0]) for side in ("left", "right")
-        ]
+        self._fingers = [int(self.model.joint(f"hand/{side}_finger").qposadr[0]) for side in ("left", "right")]
         self._twist = np.zeros(6)
         self._jacobian = np.zeros((6, self.model.nv))
         self._tare = np.zeros(6)
@@ -93,10 +91,15 @@ class World:
     def snapshot(self) -> np.ndarray:
         """Everything a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights."""
         model, data = self.model, self.data
-        return np.concatenate([
-            data.qpos, data.mocap_pos.ravel(), data.mocap_quat.ravel(),
-            model.light_diffuse.ravel(), model.vis.headlight.diffuse,
-        ])
+        return np.concatenate(
+            [
+                data.qpos,
+                data.mocap_pos.ravel(),
+                data.mocap_quat.ravel(),
+                model.light_diffuse.ravel(),
+                model.vis.headlight.diffuse,
+            ]
+        )
 
     def show(self, snapshot: np.ndarray) -> None:
         """Bring the scene to a snapshot of another process's world of the same task, for rendering only.

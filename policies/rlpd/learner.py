@@ -82,9 +82,7 @@ class RLPDLearner:
         loss = losses.critic_loss(q, target)
         self._step("critic", loss)
         with torch.no_grad():
-            torch._foreach_lerp_(
-                list(self.target.parameters()), list(self.critic.parameters()), self.config.target_tau
-            )
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.critic.parameters()), self.config.target_tau)
         return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
 
     def _update_actor(self, batch: TensorBatch) -> dict[str, Tensor]:

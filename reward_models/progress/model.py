@@ -97,8 +97,13 @@ class ProgressModel:
             frames = torch.from_numpy(self._standardise(clips.frames))
             frames = frames + 0.1 * torch.randn_like(frames)
             progress, done = network(frames)
-            loss = _loss(progress, done, torch.from_numpy(clips.progress), torch.from_numpy(clips.done),
-                         torch.from_numpy(clips.weight))
+            loss = _loss(
+                progress,
+                done,
+                torch.from_numpy(clips.progress),
+                torch.from_numpy(clips.done),
+                torch.from_numpy(clips.weight),
+            )
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -174,7 +179,10 @@ class ProgressModel:
 
 
 def _loss(
-    progress: torch.Tensor, done: torch.Tensor, progress_label: torch.Tensor, done_label: torch.Tensor,
+    progress: torch.Tensor,
+    done: torch.Tensor,
+    progress_label: torch.Tensor,
+    done_label: torch.Tensor,
     weight: torch.Tensor,
 ) -> torch.Tensor:
     """MSE of progress plus BCE of done over the known labels; the first frame carries no evidence and is skipped."""

@@ -1,6 +1,6 @@
 """The actor process: the cell over DDS on one side, the learner over gRPC on the other, the control loop between.
 
-    python -m robot_stack.nodes.actor --run runs/NAME/resolved.yaml --namespace sim
+python -m robot_stack.nodes.actor --run runs/NAME/resolved.yaml --namespace sim
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     folder = options.run.parent / "actor"
     folder.mkdir(exist_ok=True)
     address = options.learner or resolved.cell.learner_address
-    client = LearnerClient(
-        address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool"
-    )
+    client = LearnerClient(address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool")
     client.connect()
     try:
         with RosCell(resolved, namespace=options.namespace) as cell:

@@ -1,6 +1,6 @@
 """What every node process has in common: arguments, signals, executor, heartbeat, diagnostics, a safe end.
 
-    python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
+python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
 """
 
 from __future__ import annotations

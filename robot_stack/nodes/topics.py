@@ -48,7 +48,15 @@ SEEN = "sim/seen"
 TRUTH = "sim/truth"
 
 SAFETY_REQUESTS = (
-    "arm", "disarm", "start_policy", "start_demo", "end_episode", "hold", "resume", "stop", "clear_stop",
+    "arm",
+    "disarm",
+    "start_policy",
+    "start_demo",
+    "end_episode",
+    "hold",
+    "resume",
+    "stop",
+    "clear_stop",
 )
 """Trigger services under safety/; the answer's message says why a request was refused."""
 

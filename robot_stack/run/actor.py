@@ -102,9 +102,7 @@ class Actor:
             seed=reset_seed(self._resolved.run.seed, kind, number),
         )
         policy = None if kind is EpisodeKind.DEMO else self._policy
-        return self._loop.run_episode(
-            header, policy, self._client, scores=self._client, stopping=stop.is_set
-        )
+        return self._loop.run_episode(header, policy, self._client, scores=self._client, stopping=stop.is_set)
 
     def _next_number(self) -> int:
         """Counts up across restarts of this actor, whether or not the learner can be reached."""

@@ -1,6 +1,6 @@
 """Trains the imitation baseline of a run: behaviour cloning on the same demonstrations, trunk and network.
 
-    python -m robot_stack.run.baseline --run runs/NAME/resolved.yaml
+python -m robot_stack.run.baseline --run runs/NAME/resolved.yaml
 """
 
 from __future__ import annotations

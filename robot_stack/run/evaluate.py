@@ -1,6 +1,6 @@
 """Evaluates a saved policy on held-out resets: the same control loop, no person, no noise, truth from the simulator.
 
-    python -m robot_stack.run.evaluate --run runs/NAME/run.yaml --policy runs/NAME/policy.safetensors --out eval.json
+python -m robot_stack.run.evaluate --run runs/NAME/run.yaml --policy runs/NAME/policy.safetensors --out eval.json
 """
 
 from __future__ import annotations

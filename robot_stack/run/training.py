@@ -53,9 +53,7 @@ class Training:
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
         self._phase, self._message = "starting", ""
-        self._logged = {
-            row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"
-        }
+        self._logged = {row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"}
         self._failure: Exception | None = None
         self.finished_s = float("inf")
         self._loop: UpdateLoop | None = None
@@ -329,4 +327,3 @@ class Training:
                 "params_version": float(loop.params_version) if loop is not None else 0.0,
             },
         )
-

@@ -50,9 +50,7 @@ class Pose:
     def __matmul__(self, other: Pose) -> Pose:
         """T_a_c = T_a_b @ T_b_c."""
         rotation = self.rotation
-        return Pose.from_rotation(
-            self.position_m + rotation.apply(other.position_m), rotation * other.rotation
-        )
+        return Pose.from_rotation(self.position_m + rotation.apply(other.position_m), rotation * other.rotation)
 
     def inverse(self) -> Pose:
         """T_b_a from T_a_b."""

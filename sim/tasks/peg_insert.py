@@ -148,9 +148,7 @@ class PegInsert:
     def start_offset(self, rng: np.random.Generator) -> np.ndarray:
         """Random start pose above the table; see `sim.scene.Task`."""
         config = self._config
-        centre = np.array(
-            [*config.centre_m, config.socket_height_m + config.start_height_m + config.peg_below_tcp_m]
-        )
+        centre = np.array([*config.centre_m, config.socket_height_m + config.start_height_m + config.peg_below_tcp_m])
         xyz = centre + (rng.random(3) - 0.5) * config.start_range_m
         return np.array([*xyz, rng.uniform(-1, 1) * config.start_yaw_rad])
 

@@ -143,5 +143,3 @@ def _step(spec: Spec, name: str, index: int, *, last: bool) -> Step:
         action=None if last else ActionRow(executed=still, proposed=still, human=still, source=Source.POLICY),
         end=EndReason.TIMEOUT if last else None,
     )
-
-

@@ -140,9 +140,7 @@ def test_a_killed_camera_blinds_the_cell_by_name_and_comes_back(cell, supervisor
     assert supervisor.restarts("camera_wrist") == 1
 
 
-def test_a_frozen_safety_process_lets_the_robot_stop_within_60_ms_and_its_death_ends_the_run(
-    cell, supervisor, watcher
-):
+def test_a_frozen_safety_process_lets_the_robot_stop_within_60_ms_and_its_death_ends_the_run(cell, supervisor, watcher):
     """Last: it ends the cell of this module."""
     cell.reset(5)
     cell.start("d", EpisodeKind.DEMO)

@@ -49,5 +49,3 @@ class Watcher:
         self._stop.set_result(True)
         self._thread.join(5.0)
         self._node.destroy_node()
-
-

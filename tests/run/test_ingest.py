@@ -139,9 +139,9 @@ def test_label_flips_outcome_and_account(bench: Bench) -> None:
 def test_gap_in_an_episode_is_refused(bench: Bench) -> None:
     bench.backend.begin(header_of("000000-online-a"))
     with pytest.raises(StoreError, match="must be 0"):
-        bench.backend.append(Step(
-            episode_id="000000-online-a", index=2, observation=observation_of(2), action=action_row()
-        ))
+        bench.backend.append(
+            Step(episode_id="000000-online-a", index=2, observation=observation_of(2), action=action_row())
+        )
     bench.take()
     assert bench.ledger.online_steps == 0
 

@@ -127,9 +127,7 @@ def test_threshold_itself_is_a_hit_and_nan_never_is() -> None:
 
 @pytest.mark.parametrize(("force", "declared"), [(4.9, False), (5.0, True), (6.0, True), (6.1, False)])
 def test_gate_must_hold_too(force: float, declared: bool) -> None:
-    config = SuccessConfig(
-        threshold=0.5, n_of_m=NOfM(n=1, m=1), gate={"force": GateCondition(min=(5.0,), max=(6.0,))}
-    )
+    config = SuccessConfig(threshold=0.5, n_of_m=NOfM(n=1, m=1), gate={"force": GateCondition(min=(5.0,), max=(6.0,))})
     assert _declared(SuccessRule(config, SPEC), [0.9], force) == [declared]
 
 

@@ -141,8 +141,13 @@ def test_where_the_socket_is_shows_in_the_images_and_nowhere_else(resolved: Reso
         world = cell._world
         place = world.task.place
 
-        def moved(model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator,
-                  place: object = place, shift_m: float = shift_m) -> None:
+        def moved(
+            model: mujoco.MjModel,
+            data: mujoco.MjData,
+            rng: np.random.Generator,
+            place: object = place,
+            shift_m: float = shift_m,
+        ) -> None:
             place(model, data, rng)  # type: ignore[operator]
             data.mocap_pos[0, 0] += shift_m
 
