@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 
 class RLPDConfig(BaseModel):
-    """Defaults are HIL-SERL's (Luo et al., 2024, arXiv:2410.21845) except where a line says otherwise."""
+    """HIL-SERL's values (Luo et al., 2024, arXiv:2410.21845) stand beside these in docs/algorithms/rlpd.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

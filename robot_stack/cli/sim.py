@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from typing import Any
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED, process_table
-from robot_stack.nodes.run_folder import prepared
+from robot_stack.nodes.run_folder import free_address, prepared
 from robot_stack.nodes.supervisor import Supervisor
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.run.build import build_local_cell
@@ -95,7 +94,7 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
         ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
         RobotError: If nothing can be rendered here.
     """
-    wanted = load_run(task, [*overrides, f"cell.learner_address=127.0.0.1:{_free_port()}"])
+    wanted = load_run(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"])
     learning_settings(wanted)
     saved = folder / RESOLVED
     if saved.exists():
@@ -242,12 +241,6 @@ def _check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:
 
 def _comparable(run: ResolvedRun) -> list[tuple[str, Any]]:
     return [(key, value) for key, value, _ in run.values() if key != "cell.learner_address"]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _evaluation(folder: Path, name: str, episodes: int) -> subprocess.Popen[bytes]:

@@ -171,9 +171,9 @@ class ControlLoop:
         ticks.skew_s.append(observation.skew_s)
         window = self._cell.executed()
         if episode.observation is not None:
-            human = self._space.human_action(window, 0.0)
+            human = self._space.human_action(window, self._opening(episode.observation))
             row = ActionRow(
-                executed=self._space.executed_action(window, 0.0),
+                executed=self._space.executed_action(window, self._opening(episode.observation)),
                 proposed=episode.proposed,
                 human=human,
                 source=window.source,
@@ -186,6 +186,15 @@ class ControlLoop:
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
+
+    def _opening(self, observation: Observation) -> float | None:
+        """Measured gripper opening, which stands for "nobody moved it"; None if the task does not record it."""
+        offset = 0
+        for field in self._spec.proprio:
+            if field.name == "gripper":
+                return float(observation.proprio[offset])
+            offset += field.size
+        return None
 
     def _count_hold(self, ticks: TickRecord) -> None:
         reason = self._cell.reason()
