@@ -190,10 +190,10 @@ class ControlLoop:
     def _opening(self, observation: Observation) -> float | None:
         """Measured gripper opening, which stands for "nobody moved it"; None if the task does not record it."""
         offset = 0
-        for field in self._spec.proprio:
-            if field.name == "gripper":
+        for part in self._spec.proprio:
+            if part.name == "gripper":
                 return float(observation.proprio[offset])
-            offset += field.size
+            offset += part.size
         return None
 
     def _count_hold(self, ticks: TickRecord) -> None:
