@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.networks import GaussianActor, StateEncoder
 from robot_stack.types.errors import SpecError
@@ -19,13 +19,13 @@ TRUNK = "trunk."
 ACTOR = "actor."
 
 
-def pack_tensors(trunk: Trunk, actor: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def pack_tensors(trunk: EmbeddedTrunk, actor: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Tensors of a bundle: the frozen trunk as float32, so that features match bit by bit, and the actor as given."""
     frozen = {TRUNK + name: tensor.cpu().numpy() for name, tensor in trunk.state_dict().items()}
     return frozen | {ACTOR + name: tensor for name, tensor in actor.items()}
 
 
-def actor_metadata(trunk: Trunk, *, algorithm: str, head: int, hidden: tuple[int, ...]) -> dict[str, str]:
+def actor_metadata(trunk: EmbeddedTrunk, *, algorithm: str, head: int, hidden: tuple[int, ...]) -> dict[str, str]:
     """What is needed to rebuild the networks around the tensors."""
     return {
         "algorithm": algorithm,
@@ -46,7 +46,7 @@ class ActingPolicy:
         self._spec = spec
         self._rng = torch.Generator().manual_seed(seed)
         self.trunk_id = params.metadata["trunk"]
-        self._trunk = Trunk({c.name: c.shape for c in spec.cameras}, int(params.metadata["to_go_size"]))
+        self._trunk = EmbeddedTrunk({c.name: c.shape for c in spec.cameras}, int(params.metadata["to_go_size"]))
         self._trunk.load_state_dict(_tensors(params, TRUNK))
         self._trunk.requires_grad_(False).eval()
         if self._trunk.identity != self.trunk_id:

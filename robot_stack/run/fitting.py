@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from policies.encoders.embedded import EmbeddedConfig, fit_trunk
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedConfig, EmbeddedTrunk, fit_trunk
 from policies.learner import LearnerSpec
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
@@ -38,14 +37,14 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[s
     draft.replace(path)
 
 
-def load_trunk(path: Path, spec: Spec) -> Trunk:
+def load_trunk(path: Path, spec: Spec) -> EmbeddedTrunk:
     """The frozen trunk of a run.
 
     Raises:
         ResumeError: If the file does not fit the cell's cameras.
     """
     tensors = load_file(path)
-    trunk = Trunk(image_shapes(spec), len(tensors["to_go.bias"]))
+    trunk = EmbeddedTrunk(image_shapes(spec), len(tensors["to_go.bias"]))
     try:
         trunk.load_state_dict(tensors)
     except RuntimeError as error:
@@ -55,7 +54,7 @@ def load_trunk(path: Path, spec: Spec) -> Trunk:
 
 def fit_or_load_trunk(
     path: Path, demos: Sequence[StoredEpisode], spec: Spec, config: EmbeddedConfig, *, seed: int, on_step: OnStep
-) -> Trunk:
+) -> EmbeddedTrunk:
     """The trunk of this run; trained once on its demonstrations, then frozen for good."""
     if path.exists():
         return load_trunk(path, spec)
@@ -64,7 +63,7 @@ def fit_or_load_trunk(
     return trunk
 
 
-def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec) -> LearnerSpec:
+def learner_spec(trunk: EmbeddedTrunk, demos: Sequence[StoredEpisode], spec: Spec) -> LearnerSpec:
     """Sizes, and the scale of proprio in the demonstrations."""
     proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
     return LearnerSpec(

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from policies.acting import actor_metadata, pack_tensors
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec, TensorBatch
 from policies.registry import find_algorithm
 from robot_stack.replay.replay import Replay
@@ -48,7 +48,7 @@ class UpdateLoop:
         spec: Spec,
         settings: LearningSettings,
         sizes: LearnerSpec,
-        trunk: Trunk,
+        trunk: EmbeddedTrunk,
         replay: Replay,
         ledger: Ledger,
         metrics: MetricsLog,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from policies.acting import actor_metadata, pack_tensors
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from robot_stack.cli.main import main
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / RESOLVED).write_text(resolved.to_yaml())
     spec = resolved.spec()
     torch.manual_seed(0)
-    trunk = Trunk(image_shapes(spec), 4)
+    trunk = EmbeddedTrunk(image_shapes(spec), 4)
     size = spec.proprio_size
     sizes = LearnerSpec(
         slices=trunk.slices, proprio_mean=torch.zeros(size), proprio_std=torch.ones(size), actions=spec.action_size

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from policies.acting import ActingPolicy, actor_metadata, pack_tensors
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import ALGORITHMS, find_algorithm
 from robot_stack.types.errors import ConfigError, SpecError
@@ -25,9 +25,9 @@ SPEC = Spec(
 )
 
 
-def learned(seed: int = 0) -> tuple[Trunk, object, Params]:
+def learned(seed: int = 0) -> tuple[EmbeddedTrunk, object, Params]:
     torch.manual_seed(seed)
-    trunk = Trunk({"wrist": (24, 24, 3)}, 3).requires_grad_(False)
+    trunk = EmbeddedTrunk({"wrist": (24, 24, 3)}, 3).requires_grad_(False)
     sizes = LearnerSpec(
         slices=trunk.slices, proprio_mean=torch.full((6,), 0.2), proprio_std=torch.full((6,), 0.1), actions=3
     )

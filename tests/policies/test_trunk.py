@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from policies.encoders.embedded import DemoFrames, EmbeddedConfig, fit_trunk
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders.trunk import FeaturePart
 from robot_stack.types.errors import SpecError
 
 SHAPES = {"front": (24, 32, 3), "wrist": (24, 24, 3)}
 QUICK = EmbeddedConfig(steps=40, batch=16)
 
 
-def trunk(seed: int = 0) -> Trunk:
+def trunk(seed: int = 0) -> EmbeddedTrunk:
     torch.manual_seed(seed)
-    return Trunk(SHAPES, 2)
+    return EmbeddedTrunk(SHAPES, 2)
 
 
 def images(count: int, seed: int = 0) -> dict[str, np.ndarray]:
@@ -100,7 +100,7 @@ def test_identity_survives_saving() -> None:
 def test_standardised_features_of_the_training_frames_have_mean_zero_and_spread_one() -> None:
     made, seen = trunk(), images(64)
     with torch.no_grad():
-        made.standardise_over(made({name: torch.from_numpy(array) for name, array in seen.items()}))
+        made.standardise_over(made.measure({name: torch.from_numpy(array) for name, array in seen.items()}))
     features = made.encode(seen).astype(np.float32)
     np.testing.assert_allclose(features.mean(axis=0), 0, atol=0.02)
     assert np.median(features.std(axis=0)) == pytest.approx(1, abs=0.05)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedTrunk
 from robot_stack.config.task import NOfM, SuccessConfig
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -102,7 +102,7 @@ class Bench:
         self.store.open()
         self.ledger = Ledger(SPEC.rate_hz)
         self.scorer = scorer if scorer is not None else make_scorer()
-        self.trunk = Trunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
+        self.trunk = EmbeddedTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
         self.replay = Replay(SPEC, feature_size=self.trunk.feature_size, keep_images=False)
         self.metrics = MetricsLog(folder / "metrics.jsonl")
         self.ended: list[str] = []

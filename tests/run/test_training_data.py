@@ -9,7 +9,7 @@ from bench import SPEC, observation_of
 from scipy.spatial.transform import Rotation
 
 from policies.acting import actor_metadata, pack_tensors
-from policies.encoders.trunk import Trunk
+from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
@@ -101,11 +101,11 @@ class FakeClock:
 
 
 @pytest.fixture(scope="module")
-def trunk() -> Trunk:
-    return Trunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
+def trunk() -> EmbeddedTrunk:
+    return EmbeddedTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
 
 
-def _params(trunk: Trunk, version: int, seed: int) -> Params:
+def _params(trunk: EmbeddedTrunk, version: int, seed: int) -> Params:
     zeros = torch.zeros(SPEC.proprio_size)
     sizes = LearnerSpec(slices=trunk.slices, proprio_mean=zeros, proprio_std=zeros + 1, actions=SPEC.action_size)
     learner = find_algorithm("rlpd").learner(sizes, CONFIG, seed=seed)
@@ -129,7 +129,7 @@ def test_without_parameters_the_action_is_nan() -> None:
     assert np.isnan(policy.act(observation_of(0), deterministic=True)).all()
 
 
-def test_newer_parameters_act_from_the_next_tick_on(trunk: Trunk) -> None:
+def test_newer_parameters_act_from_the_next_tick_on(trunk: EmbeddedTrunk) -> None:
     policy, source, clock = _live()
     source.fresh = _params(trunk, 3, seed=1)
     first = policy.act(observation_of(0), deterministic=True)
@@ -142,7 +142,7 @@ def test_newer_parameters_act_from_the_next_tick_on(trunk: Trunk) -> None:
     assert not np.array_equal(first, second)
 
 
-def test_lower_version_is_refused_and_the_newer_one_stays(trunk: Trunk) -> None:
+def test_lower_version_is_refused_and_the_newer_one_stays(trunk: EmbeddedTrunk) -> None:
     policy, source, _ = _live()
     source.fresh = _params(trunk, 9, seed=2)
     before = policy.act(observation_of(0), deterministic=True)
@@ -154,7 +154,7 @@ def test_lower_version_is_refused_and_the_newer_one_stays(trunk: Trunk) -> None:
     np.testing.assert_array_equal(policy.act(observation_of(0), deterministic=True), before)
 
 
-def test_noise_only_where_it_is_asked_for(trunk: Trunk) -> None:
+def test_noise_only_where_it_is_asked_for(trunk: EmbeddedTrunk) -> None:
     policy, source, _ = _live()
     source.fresh = _params(trunk, 1, seed=1)
     fixed = [policy.act(observation_of(0), deterministic=True) for _ in range(2)]

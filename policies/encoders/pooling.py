@@ -1,0 +1,31 @@
+"""From feature maps to the columns that are stored: pooled, keypoints, or the maps themselves.
+
+Shapes: N images, C channels, maps of h rows and w columns.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class SpatialSoftmax(nn.Module):
+    """Where each channel is active: the mean of (x, y) under the softmax of its map.
+
+    Source: Levine et al., 2016, arXiv:1504.00702, section 4.2, with a temperature of one.
+    """
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self.grid: Tensor
+        y, x = torch.meshgrid(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns), indexing="ij")
+        self.register_buffer("grid", torch.stack([x.flatten(), y.flatten()], dim=1), persistent=False)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """Keypoints (N, 2 * C), all x before all y, in [-1, 1] from the centre of the first cell to that of the last.
+
+        Args:
+            maps: (N, C, h, w).
+        """
+        keypoints = torch.softmax(maps.flatten(2), dim=2) @ self.grid  # (N, C, 2)
+        return torch.cat([keypoints[..., 0], keypoints[..., 1]], dim=1)
