@@ -18,7 +18,7 @@ from robot_stack.replay.columns import check_name, check_step
 from robot_stack.replay.durable import PARTIAL, WriterLock, disk_errors, sync_directory, write_durable
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
-from robot_stack.replay.manifest import Manifest
+from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
@@ -185,13 +185,18 @@ class EpisodeStore:
                 return self._writers[episode_id].header
             return read_header(self._path(episode_id))[0]
 
-    def read(self, episode_id: str) -> StoredEpisode:
-        """What is on disk of one episode.
+    def read(self, episode_id: str, *, images: bool = True) -> StoredEpisode:
+        """What is on disk of one episode, with or without its images.
 
         Raises:
             StoreError: If it is unknown or unreadable.
         """
-        return read_episode(self._path(check_name(episode_id, "episode id")))
+        return read_episode(self._path(check_name(episode_id, "episode id")), images=images)
+
+    def seal_of(self, episode_id: str) -> bytes | None:
+        """The manifest of a closed episode as it is on disk: it vouches for every file of it. None without one."""
+        path = self._path(check_name(episode_id, "episode id")) / FILE_NAME
+        return path.read_bytes() if path.exists() else None
 
     def append_label(self, label: Label) -> bool:
         """Log a label durably; False if this very label is there already."""

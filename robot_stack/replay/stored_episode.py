@@ -29,7 +29,7 @@ class StoredEpisode:
         header: As announced.
         spec: Of the cell it was recorded on.
         end: Why it ended; None while unfinished, and then there are as many frames as actions.
-        arrays: Column name -> rows, as in `columns.columns`.
+        arrays: Column name -> rows, as in `columns.columns`; without the images if they were not asked for.
     """
 
     header: EpisodeHeader
@@ -105,10 +105,10 @@ def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
         raise StoreError(f"header of {path.name} is unreadable ({error!r}), must be valid group attributes") from error
 
 
-def read_episode(path: Path) -> StoredEpisode:
+def read_episode(path: Path, *, images: bool = True) -> StoredEpisode:
     """Read the episode directory `path`; needs no lock, and may run while another process writes.
 
-    An unfinished episode is read up to its last complete step.
+    An unfinished episode is read up to its last complete step. Without `images` no pixel is decoded.
 
     Raises:
         StoreError: If it cannot be read.
@@ -119,7 +119,8 @@ def read_episode(path: Path) -> StoredEpisode:
         group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
         length = manifest.length if manifest else complete_steps(group)
         frames = length + 1 if manifest else length
-        arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in columns(spec)}  # type: ignore[index]
+        wanted = [c for c in columns(spec) if images or not c.name.startswith(IMAGE_PREFIX)]
+        arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
     return StoredEpisode(header=header, spec=spec, end=manifest.end if manifest else None, arrays=arrays)
