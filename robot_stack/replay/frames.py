@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from robot_stack.replay.grippers import DiscreteGrippers
+from robot_stack.replay.image_rows import ImageRows
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
@@ -25,15 +27,17 @@ class EpisodeRows:
         rows: Row of each frame.
         featured: Frames whose features are set, counted from the start.
         linked: Frames that are complete; transitions run between these.
+        grippers_open: Which discrete grippers are open after the newest action, bool, shape (G,).
     """
 
-    __slots__ = ("featured", "linked", "number", "rows")
+    __slots__ = ("featured", "grippers_open", "linked", "number", "rows")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.rows: list[int] = []
         self.featured = 0
         self.linked = 0
+        self.grippers_open = np.empty(0, np.bool_)
 
 
 class FrameTable:
@@ -43,17 +47,13 @@ class FrameTable:
         spec: Shapes.
         feature_size: F of the frozen trunk over all cameras, or 0 without one.
         keep_images: False where features replace images, as with a frozen trunk.
-        image_block_rows: Frames by which image memory grows; blocks are never copied.
     """
 
-    def __init__(
-        self, spec: Spec, *, feature_size: int = 0, keep_images: bool = True, image_block_rows: int = 256
-    ) -> None:
-        self._spec = spec
+    def __init__(self, spec: Spec, *, feature_size: int = 0, keep_images: bool = True) -> None:
         self._feature_size = feature_size
-        self._block_rows = image_block_rows
-        self._cameras = {c.name: c.shape for c in spec.cameras} if keep_images else {}
-        self._blocks: dict[str, list[np.ndarray]] = {name: [] for name in self._cameras}
+        self._grippers = DiscreteGrippers(spec)
+        self.images = ImageRows({c.name: c.shape for c in spec.cameras} if keep_images else {})
+        self._last_rows = np.empty(0, np.int64)
         self._episodes: dict[str, EpisodeRows] = {}
         self._size = 0
         self._columns: dict[str, np.ndarray] = {
@@ -62,6 +62,7 @@ class FrameTable:
             "features": np.empty((0, feature_size), np.float16),
             "source": np.empty(0, np.uint8),
             "gripper_pressed": np.empty(0, np.bool_),
+            "gripper_change": np.empty((0, len(self._grippers)), np.bool_),
             "episode": np.empty(0, np.int32),
             "frame": np.empty(0, np.int32),
             "next_row": np.empty(0, np.int64),
@@ -78,13 +79,12 @@ class FrameTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated, spare capacity included."""
-        images = sum(block.nbytes for blocks in self._blocks.values() for block in blocks)
-        return images + sum(column.nbytes for column in self._columns.values())
+        """Bytes taken by images, and by the other columns with their spare capacity."""
+        return self._size * self.images.row_bytes + sum(column.nbytes for column in self._columns.values())
 
     @property
     def bytes_per_transition(self) -> float:
-        """Bytes allocated per transition, spare capacity included."""
+        """`nbytes` per transition."""
         actions = self._size - sum(1 for e in self._episodes.values() if e.rows)
         return self.nbytes / max(1, actions)
 
@@ -100,14 +100,24 @@ class FrameTable:
     def episode(self, episode_id: str) -> EpisodeRows:
         """Rows of an episode, empty before its first frame."""
         if episode_id not in self._episodes:
-            self._episodes[episode_id] = EpisodeRows(len(self._episodes))
+            number = len(self._episodes)
+            if number == len(self._last_rows):
+                grown = np.full(max(64, 2 * number), NO_ROW)
+                grown[:number] = self._last_rows
+                self._last_rows = grown
+            self._episodes[episode_id] = EpisodeRows(number)
         return self._episodes[episode_id]
+
+    def last_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Row of the newest frame of the episode of each row, int64, shape (B,)."""
+        return np.asarray(self._last_rows[self._columns["episode"][rows]])
 
     def add(self, step: Step) -> int:
         """Append frame and action of `step`, which must be the next of its episode; returns the row."""
         episode = self.episode(step.episode_id)
         row = self._size
         self._grow(row + 1)
+        self.images.put(row, step.observation.images)
         columns = self._columns
         columns["proprio"][row] = step.observation.proprio
         columns["executed"][row] = step.action.executed if step.action else 0.0
@@ -116,8 +126,8 @@ class FrameTable:
         columns["episode"][row] = episode.number
         columns["frame"][row] = step.index
         columns["next_row"][row] = NO_ROW
-        for name, blocks in self._blocks.items():
-            blocks[row // self._block_rows][row % self._block_rows] = step.observation.images[name]
+        columns["gripper_change"][row] = self._move_grippers(episode, step)
+        self._last_rows[episode.number] = row
         episode.rows.append(row)
         self._size = row + 1
         self._link(episode)
@@ -151,25 +161,6 @@ class FrameTable:
         episode.featured = fresh.stop
         self._link(episode)
 
-    def images(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        """Images of frames.
-
-        Args:
-            rows: int64, shape (B,).
-
-        Returns:
-            Camera name -> uint8, shape (B, H, W, 3); empty without images.
-        """
-        blocks, offsets = np.divmod(rows, self._block_rows)
-        found = {}
-        for name, shape in self._cameras.items():
-            images = np.empty((len(rows), *shape), np.uint8)
-            for block in np.unique(blocks):
-                here = blocks == block
-                images[here] = self._blocks[name][block][offsets[here]]
-            found[name] = images
-        return found
-
     def walk(self, rows: np.ndarray, n_step: int) -> tuple[np.ndarray, np.ndarray]:
         """Follow each episode for up to `n_step` transitions.
 
@@ -178,16 +169,27 @@ class FrameTable:
             n_step: At least 1.
 
         Returns:
-            Rows reached and transitions made, both int64, shape (B,).
+            Rows passed, int64, shape (B, n_step + 1), the last one again and again where the episode is over, and
+            transitions made, int64, shape (B,).
         """
         next_row = self._columns["next_row"]
-        reached, made = rows.copy(), np.zeros(len(rows), np.int64)
-        for _ in range(n_step):
-            following = next_row[reached]
+        path, made = np.empty((len(rows), n_step + 1), np.int64), np.zeros(len(rows), np.int64)
+        path[:, 0] = rows
+        for k in range(n_step):
+            following = next_row[path[:, k]]
             go = following != NO_ROW
-            reached = np.where(go, following, reached)
+            path[:, k + 1] = np.where(go, following, path[:, k])
             made += go
-        return reached, made
+        return path, made
+
+    def _move_grippers(self, episode: EpisodeRows, step: Step) -> np.ndarray:
+        """Which discrete grippers the action of `step` changes, bool (G,)."""
+        if step.index == 0:
+            episode.grippers_open = self._grippers.at_start(step.observation.proprio)
+        before = episode.grippers_open
+        if step.action is not None:
+            episode.grippers_open = self._grippers.after(step.action.executed, before)
+        return np.asarray(before != episode.grippers_open)
 
     def _link(self, episode: EpisodeRows) -> None:
         complete = len(episode.rows) if self._feature_size == 0 else episode.featured
@@ -203,6 +205,3 @@ class FrameTable:
                 grown = np.zeros((wanted, *column.shape[1:]), column.dtype)
                 grown[:held] = column
                 self._columns[name] = grown
-        for name, blocks in self._blocks.items():
-            if rows > len(blocks) * self._block_rows:
-                blocks.append(np.empty((self._block_rows, *self._cameras[name]), np.uint8))

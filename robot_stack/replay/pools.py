@@ -13,6 +13,7 @@ import numpy as np
 
 from robot_stack.replay.frames import EpisodeRows, FrameTable
 from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EpisodeKind
 
 
@@ -55,16 +56,23 @@ class Pools:
         )
 
     def draw(self, rng: np.random.Generator, batch_size: int, expert_fraction: float) -> tuple[np.ndarray, np.ndarray]:
-        """Draw uniformly from each pool, expert rows first.
+        """Draw uniformly and with replacement from each pool, expert rows first.
 
         Returns:
-            Rows, int64 (B,), and True where drawn as expert, bool (B,). An empty pool leaves all to the other.
+            Rows, int64 (B,), and True where drawn as expert, bool (B,). As long as nothing was recorded online, all
+            rows are expert ones.
+
+        Raises:
+            StoreError: If a pool that must give rows is empty.
         """
-        experts = round(batch_size * expert_fraction)
-        if not len(self.expert):
-            experts = 0
-        elif not len(self.online):
-            experts = batch_size
+        if not len(self.expert) and not len(self.online):
+            raise StoreError("replay size is 0 transitions, must be 1 or more; record or load episodes first")
+        experts = round(batch_size * expert_fraction) if len(self.online) else batch_size
+        if experts and not len(self.expert):
+            raise StoreError(
+                f"size of the expert pool is 0 transitions, must be 1 or more for an expert fraction of "
+                f"{expert_fraction}; record demonstrations, or set the fraction to 0"
+            )
         rows = np.empty(batch_size, np.int64)
         if experts:
             rows[:experts] = self.expert[rng.integers(len(self.expert), size=experts)]

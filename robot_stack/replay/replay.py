@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from robot_stack.replay.columns import check_step
-from robot_stack.replay.frames import FrameTable
+from robot_stack.replay.frames import NO_ROW, FrameTable
 from robot_stack.replay.outcome import Outcome, OutcomeColumn
 from robot_stack.replay.pools import Pools
 from robot_stack.replay.potential import PotentialColumn
-from robot_stack.replay.rewards import RewardRule, returns
+from robot_stack.replay.rewards import RewardRule, monte_carlo, returns
+from robot_stack.replay.sampling import Draw, check_draw, gather
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
-from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draw:
-    """B transitions as row numbers, before anything is gathered.
-
-    Attributes:
-        rows: Rows of o, int64, shape (B,).
-        next_rows: Rows of o', int64, shape (B,).
-        reward: float32, shape (B,).
-        discount: float32, shape (B,).
-        expert: Drawn from the expert pool, bool, shape (B,).
-    """
-
-    rows: np.ndarray
-    next_rows: np.ndarray
-    reward: np.ndarray
-    discount: np.ndarray
-    expert: np.ndarray
 
 
 class Replay:
@@ -178,51 +158,56 @@ class Replay:
         gamma: float,
         expert_fraction: float = 0.5,
         n_step: int = 1,
+        chunk: int = 1,
+        shift: int = 0,
     ) -> Draw:
-        """Draw transitions, `expert_fraction` of them from the expert pool, uniformly in each pool.
+        """Draw transitions, `expert_fraction` of them from the expert pool, uniformly and with replacement in each.
+
+        Args:
+            rng: Draws rows, then shifts.
+            batch_size: B; may be larger than a pool, whose rows then come repeatedly.
+            gamma: Discount per control tick, in (0, 1).
+            expert_fraction: Share of expert rows, in [0, 1]; 1 as long as there are no online transitions.
+            n_step: Transitions summed into one.
+            chunk: C, actions per row; 1, or `n_step`.
+            shift: Pixels by which images are moved at most, up, down, left and right.
 
         Raises:
-            StoreError: If there is nothing to draw, or an argument is out of range.
+            StoreError: If there is nothing to draw from a pool, or an argument is out of range.
         """
-        if batch_size < 1 or n_step < 1 or not 0.0 <= expert_fraction <= 1.0 or not 0.0 <= gamma <= 1.0:
-            raise StoreError(
-                f"draw is of {batch_size} rows, {n_step} steps, expert fraction {expert_fraction}, gamma {gamma}, "
-                "must be of 1 or more rows and steps, fraction and gamma in [0, 1]"
-            )
+        check_draw(batch_size, gamma=gamma, expert_fraction=expert_fraction, n_step=n_step, chunk=chunk)
+        frames = self.frames
+        frames.images.check_shift(shift)
         with self._lock:
-            pools = self.pools
-            if not len(pools.expert) and not len(pools.online):
-                raise StoreError("replay size is 0 transitions, must be 1 or more; record or load episodes first")
-            rows, expert = pools.draw(rng, batch_size, expert_fraction)
-            next_rows, steps = self.frames.walk(rows, n_step)
+            rows, expert = self.pools.draw(rng, batch_size, expert_fraction)
+            path, steps = frames.walk(rows, n_step)
+            next_rows, last_rows = path[:, -1], frames.last_rows(rows)
+            phi = self._potential.at(rows)
             reward, discount = returns(
                 self._rule,
                 gamma,
                 steps=steps,
                 outcome=self._outcomes.at(next_rows),
-                phi=self._potential.at(rows),
+                phi=phi,
                 next_phi=self._potential.at(next_rows),
             )
+            mc_return = monte_carlo(
+                self._rule,
+                gamma,
+                steps=frames.column("frame")[last_rows] - frames.column("frame")[rows],
+                outcome=self._outcomes.at(last_rows),
+                phi=phi,
+            )
             self._batches += 1
-        return Draw(rows=rows, next_rows=next_rows, reward=reward, discount=discount, expert=expert)
-
-    def gather(self, draw: Draw) -> Batch:
-        """Fetch what a draw points at."""
-        column, rows = self.frames.column, draw.rows
-        silent = (column("source")[rows] == Source.HUMAN) & ~column("gripper_pressed")[rows]
-        features, proprio = column("features"), column("proprio")
-        return Batch(
-            features=features[rows],
-            proprio=proprio[rows],
-            action=column("executed")[rows],
-            reward=draw.reward,
-            discount=draw.discount,
-            next_features=features[draw.next_rows],
-            next_proprio=proprio[draw.next_rows],
-            expert=draw.expert,
-            gripper_label=~silent,
-            episode=column("episode")[rows].astype(np.int64),
-            frame=column("frame")[rows].astype(np.int64),
+        return Draw(
+            rows=rows,
+            next_rows=next_rows,
+            action_rows=np.where(np.arange(chunk) < steps[:, None], path[:, :chunk], NO_ROW),
+            reward=reward,
+            discount=discount,
+            mc_return=mc_return,
+            expert=expert,
+            shifts=frames.images.draw_shifts(rng, batch_size, shift) if shift else None,
         )
 
     def sample(
@@ -233,13 +218,20 @@ class Replay:
         gamma: float,
         expert_fraction: float = 0.5,
         n_step: int = 1,
+        chunk: int = 1,
+        shift: int = 0,
     ) -> Batch:
-        """`gather` of a `draw`."""
-        return self.gather(self.draw(rng, batch_size, gamma=gamma, expert_fraction=expert_fraction, n_step=n_step))
-
-    def images(self, draw: Draw) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Images of o and of o', camera name -> uint8 (B, H, W, 3), for a trunk that is trained."""
-        return self.frames.images(draw.rows), self.frames.images(draw.next_rows)
+        """What a `draw` points at."""
+        draw = self.draw(
+            rng,
+            batch_size,
+            gamma=gamma,
+            expert_fraction=expert_fraction,
+            n_step=n_step,
+            chunk=chunk,
+            shift=shift,
+        )
+        return gather(self.frames, draw)
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs to know of the replay, as JSON; the frames themselves are on disk."""

@@ -60,7 +60,7 @@ def returns(
         Reward and discount, float32, shape (B,); discount is 0 where the task ended.
     """
     worth = np.array([0.0, rule.success, rule.failure, 0.0])
-    terminal = (outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE)
+    terminal = ended(outcome)
     powers = gamma ** np.arange(int(steps.max(initial=0)) + 1, dtype=np.float64)
     penalties = rule.step_penalty * np.concatenate([[0.0], np.cumsum(powers[:-1])])
     discount = powers[steps]
@@ -68,3 +68,29 @@ def returns(
     shaping = np.where(terminal, 0.0, discount * next_phi) - phi
     reward = sparse + rule.shaping * np.where(np.isnan(shaping), 0.0, shaping)
     return reward.astype(np.float32), np.where(terminal, 0.0, discount).astype(np.float32)
+
+
+def monte_carlo(
+    rule: RewardRule, gamma: float, *, steps: np.ndarray, outcome: np.ndarray, phi: np.ndarray
+) -> np.ndarray:
+    r"""Discounted reward of all that was executed from s to the end: `returns` of all steps that are left.
+
+    Shaping telescopes to :math:`-w \Phi(s)`, so only an invalid Φ(s) masks it, whatever the Φ in between.
+
+    Args:
+        rule: What an outcome is worth.
+        gamma: Discount per control tick.
+        steps: Transitions from s to the newest frame of its episode, int, shape (B,).
+        outcome: `Outcome` at that frame, int, shape (B,).
+        phi: Φ(s), float64, shape (B,), NaN where not valid.
+
+    Returns:
+        float32, shape (B,); NaN where the task has not ended.
+    """
+    reward, _ = returns(rule, gamma, steps=steps, outcome=outcome, phi=phi, next_phi=np.zeros(len(phi)))
+    return np.where(ended(outcome), reward, np.float32(np.nan))
+
+
+def ended(outcome: np.ndarray) -> np.ndarray:
+    """True where the task itself ended, so that no value lies behind it; `Outcome`, int, shape (B,)."""
+    return np.asarray((outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE))

@@ -1,4 +1,7 @@
-"""A sampled batch, numpy side. B rows, A action entries, P proprio entries, F feature entries."""
+"""A sampled batch, numpy side.
+
+B rows, A action entries, C actions in a chunk, G discrete grippers, P proprio entries, F feature entries.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,20 @@ class Batch:
     Attributes:
         features: Frozen-trunk features of o, float16, shape (B, F); images do not travel when the trunk is frozen.
         proprio: Of o, float32, shape (B, P).
-        action: Executed, float32, shape (B, A).
+        action: Executed at t, t+1, ..., t+C-1, one after the other, float32, shape (B, C*A); zeros past the end of
+            the episode.
         reward: Sparse plus shaping, float32, shape (B,).
         discount: γⁿ, or 0 where the task ended, float32, shape (B,).
+        mc_return: Discounted reward of all that was executed from o to the end, float32, shape (B,); NaN where the
+            task has not ended.
         next_features: Of o', float16, shape (B, F).
         next_proprio: Of o', float32, shape (B, P).
         expert: True for rows drawn from the expert pool (demos and human steps), bool, shape (B,).
         gripper_label: False where a human step says nothing about the gripper, bool, shape (B,).
+        gripper_change: True where the action executed at t changes a discrete gripper, i.e. closes it while it was
+            open or opens it while it was closed, bool, shape (B, G), in the order of the arms.
+        images: Of o, camera name -> uint8, shape (B, H, W, 3); None where features replace them.
+        next_images: Of o', same.
         episode: Index of the episode each row came from, int64, shape (B,).
         frame: Frame t of each row, int64, shape (B,).
     """
@@ -30,9 +40,13 @@ class Batch:
     action: np.ndarray
     reward: np.ndarray
     discount: np.ndarray
+    mc_return: np.ndarray
     next_features: np.ndarray
     next_proprio: np.ndarray
     expert: np.ndarray
     gripper_label: np.ndarray
+    gripper_change: np.ndarray
+    images: dict[str, np.ndarray] | None
+    next_images: dict[str, np.ndarray] | None
     episode: np.ndarray
     frame: np.ndarray

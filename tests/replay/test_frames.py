@@ -14,25 +14,17 @@ SPEC = small_spec()
 
 
 def table_of(*lengths: int, feature_size: int = 0, keep_images: bool = True) -> FrameTable:
-    table = FrameTable(SPEC, feature_size=feature_size, keep_images=keep_images, image_block_rows=4)
+    table = FrameTable(SPEC, feature_size=feature_size, keep_images=keep_images)
     for tag, length in enumerate(lengths):
         for step in steps_of(SPEC, f"{tag}", [Source.POLICY] * length, tag=tag):
             table.add(step)
     return table
 
 
-def test_images_are_found_across_blocks_in_any_order() -> None:
+def test_images_are_found_in_any_order() -> None:
     table = table_of(5, 6)
     rows = np.array([12, 0, 7, 7, 3])
-    np.testing.assert_array_equal(table.images(rows)["wrist"][:, 0, 0, 0], [6 + 17, 0, 1 + 17, 1 + 17, 3])
-
-
-def test_growing_copies_no_image_block() -> None:
-    table = table_of(2)
-    first = table._blocks["front"][0]
-    for step in steps_of(SPEC, "late", [Source.POLICY] * 20):
-        table.add(step)
-    assert table._blocks["front"][0] is first
+    np.testing.assert_array_equal(table.images.gather(rows)["wrist"][:, 0, 0, 0], [6 + 17, 0, 1 + 17, 1 + 17, 3])
 
 
 def test_growing_past_the_first_allocation_keeps_every_row() -> None:
@@ -43,7 +35,7 @@ def test_growing_past_the_first_allocation_keeps_every_row() -> None:
 
 
 def test_without_images_only_the_small_columns_take_memory() -> None:
-    assert table_of(100, keep_images=False).images(np.array([1])) == {}
+    assert not table_of(100, keep_images=False).images
     assert table_of(100, keep_images=False).nbytes < table_of(100).nbytes
 
 
@@ -51,8 +43,8 @@ def test_without_images_only_the_small_columns_take_memory() -> None:
 @given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 12))
 def test_a_walk_stops_at_the_end_of_its_episode(length: int, n_step: int, start: int) -> None:
     start = min(start, length)
-    reached, made = table_of(3, length, 3).walk(np.array([4 + start]), n_step)
-    assert reached.tolist() == [4 + min(start + n_step, length)]
+    path, made = table_of(3, length, 3).walk(np.array([4 + start]), n_step)
+    assert path.tolist() == [[4 + min(start + k, length) for k in range(n_step + 1)]]
     assert made.tolist() == [min(n_step, length - start)]
 
 

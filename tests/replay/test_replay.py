@@ -10,7 +10,7 @@ from recorded import TASK, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome
-from robot_stack.replay.replay import Draw, Replay
+from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.batch import Batch
 from robot_stack.types.command import Source
@@ -38,8 +38,13 @@ def add(
         replay.add_step(step)
 
 
-def sample(replay: Replay, size: int = 200, *, n_step: int = 1, gamma: float = 0.9, fraction: float = 0.5) -> Batch:
-    return replay.sample(np.random.default_rng(0), size, gamma=gamma, expert_fraction=fraction, n_step=n_step)
+def sample(
+    replay: Replay, size: int = 200, *, n_step: int = 1, gamma: float = 0.9, fraction: float | None = None, **more: int
+) -> Batch:
+    """Half of the rows expert ones, if there are any."""
+    wanted = fraction if fraction is not None else 0.5 * bool(len(replay.pools.expert))
+    rng = np.random.default_rng(0)
+    return replay.sample(rng, size, gamma=gamma, expert_fraction=wanted, n_step=n_step, **more)
 
 
 def frames_of(replay: Replay, rows: np.ndarray) -> list[int]:
@@ -100,8 +105,8 @@ def test_fault_3_two_cameras_of_128_pixels_cost_at_most_105_kb_a_transition() ->
         for step in steps_of(spec, f"{number}", [P] * 100):
             replay.add_step(step)
     frames = replay.frames
-    blocks = frames.nbytes - sum(frames._columns[name].nbytes for name in frames._columns)
-    assert blocks == 2 * 512 * 128 * 128 * 3
+    images = frames.nbytes - sum(frames._columns[name].nbytes for name in frames._columns)
+    assert images == 2 * 505 * 128 * 128 * 3
     assert frames.bytes_per_transition <= 105_000
 
 
@@ -210,15 +215,16 @@ def test_with_a_frozen_trunk_a_transition_counts_once_both_frames_have_features(
     np.testing.assert_array_equal(batch.features, features[batch.frame])
     np.testing.assert_array_equal(batch.next_features, features[batch.frame + 1])
     assert set(batch.frame) == {0, 1, 2, 3}
-    assert replay.images(Draw(**{n: np.zeros(1, np.int64) for n in Draw.__slots__})) == ({}, {})
+    assert batch.images is None
+    assert batch.next_images is None
 
 
-def test_half_of_a_batch_is_expert_unless_a_pool_is_empty() -> None:
+def test_half_of_a_batch_is_expert_once_anything_was_recorded_online() -> None:
     replay = Replay(SPEC)
     add(replay, "a", [P, P])
-    assert not sample(replay, 10).expert.any()
+    assert not sample(replay, 10, fraction=0.0).expert.any()
     add(replay, "b", [H, P])
-    assert sample(replay, 10).expert.sum() == 5
+    assert sample(replay, 10, fraction=0.5).expert.sum() == 5
     assert sample(replay, 10, fraction=0.25).expert.sum() == 2
     demos = Replay(SPEC)
     add(demos, "d", [H, H], kind=EpisodeKind.DEMO)
@@ -292,9 +298,10 @@ def test_images_are_those_of_the_frames_drawn() -> None:
     replay = Replay(SPEC)
     for tag in range(12):
         add(replay, f"{tag:02d}", [P] * 40, tag=tag)
-    draw = replay.draw(np.random.default_rng(1), 64, gamma=0.9, n_step=2)
-    batch = replay.gather(draw)
-    now, after = replay.images(draw)
+    batch = sample(replay, 64, n_step=2)
+    now, after = batch.images, batch.next_images
+    assert now is not None
+    assert after is not None
     tags = batch.proprio[:, 0].astype(int)
     for camera in ("front", "wrist"):
         np.testing.assert_array_equal(now[camera][:, 3, 3, 1], (batch.frame + 17 * tags) % 256)
@@ -324,12 +331,26 @@ def test_steps_are_idempotent_and_gaps_and_strangers_refused() -> None:
     assert len(replay.frames) == 1
 
 
-@pytest.mark.parametrize("wrong", [{"n_step": 0}, {"gamma": 1.5}, {"fraction": -0.1}, {"size": 0}])
-def test_draws_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"n_step": 0}, "n_step of a draw is 0, must be 1 or more"),
+        ({"gamma": 1.0}, r"gamma of a draw is 1.0, must be in \(0, 1\)"),
+        ({"gamma": 0.0}, r"gamma of a draw is 0.0, must be in \(0, 1\)"),
+        ({"gamma": float("nan")}, r"gamma of a draw is nan, must be in \(0, 1\)"),
+        ({"fraction": -0.1}, r"expert_fraction of a draw is -0.1, must be in \[0, 1\]"),
+        ({"size": 0}, "batch_size of a draw is 0, must be 1 or more"),
+        ({"chunk": 3, "n_step": 2}, r"chunk of a draw is 3, must be 1 or n_step \(2\)"),
+        ({"shift": 8}, r"shift of a draw is 8 pixels, must be in \[0, 8\)"),
+        ({"shift": -1}, "shift of a draw is -1 pixels"),
+    ],
+)
+def test_draws_out_of_range_are_refused(wrong: dict[str, float], message: str) -> None:
     replay = Replay(SPEC)
     add(replay, "a", [P])
-    with pytest.raises(StoreError, match="draw is of"):
+    with pytest.raises(StoreError, match=message):
         sample(replay, **wrong)  # type: ignore[arg-type]
+    assert replay.state_dict()["batches"] == 0
 
 
 def test_a_resumed_replay_draws_the_same_batches_and_refuses_what_is_missing(tmp_path: Path) -> None:
@@ -372,7 +393,10 @@ def test_a_resumed_replay_draws_the_same_batches_and_refuses_what_is_missing(tmp
     for n_step in (1, 3):
         a, b = sample(replay, n_step=n_step), sample(resumed, n_step=n_step)
         for name in Batch.__slots__:
-            if name != "episode":
+            if name in ("images", "next_images"):
+                for camera, images in getattr(a, name).items():
+                    np.testing.assert_array_equal(images, getattr(b, name)[camera])
+            elif name != "episode":
                 np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 

@@ -10,6 +10,7 @@ from slow_replay import SlowEpisode, pools, transition
 
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
+from robot_stack.replay.sampling import gather
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
@@ -80,7 +81,7 @@ def fill(recorded: dict[str, SlowEpisode], arriving: list[Step | Label | Episode
 def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
     recorded = choose.draw(episodes())
     rule = RewardRule(success=1.0, failure=-0.5, step_penalty=0.125, shaping=choose.draw(st.sampled_from([0.0, 0.5])))
-    gamma, n_step = choose.draw(st.sampled_from([0.5, 0.97, 1.0])), choose.draw(st.integers(1, 5))
+    gamma, n_step = choose.draw(st.sampled_from([0.5, 0.97, 0.999])), choose.draw(st.integers(1, 5))
     replay = fill(recorded, arrivals(choose, recorded), rule)
     expert, online = pools(recorded)
     ids, column = replay.frames.episode_ids, replay.frames.column
@@ -92,8 +93,9 @@ def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
     assert keys(replay.pools.online) == online
     if not expert and not online:
         return
-    draw = replay.draw(np.random.default_rng(0), 64, gamma=gamma, n_step=n_step)
-    batch = replay.gather(draw)
+    rng, share = np.random.default_rng(0), 0.5 * bool(expert)
+    draw = replay.draw(rng, 64, gamma=gamma, expert_fraction=share, n_step=n_step)
+    batch = gather(replay.frames, draw)
     for row, (episode_id, t) in enumerate(keys(draw.rows)):
         assert (episode_id, t) in (expert if batch.expert[row] else online)
         episode = recorded[episode_id]
@@ -118,6 +120,7 @@ def test_the_order_of_arrival_leaves_no_trace_in_a_batch(choose: st.DataObject) 
     drawn = []
     for _ in range(2):
         replay = fill(recorded, arrivals(choose, recorded), rule)
-        drawn.append(replay.sample(np.random.default_rng(5), 64, gamma=0.97, n_step=3))
+        rng, share = np.random.default_rng(5), 0.5 * bool(expert)
+        drawn.append(replay.sample(rng, 64, gamma=0.97, expert_fraction=share, n_step=3))
     for name in ("reward", "discount", "proprio", "next_proprio", "action", "expert", "gripper_label", "frame"):
         assert getattr(drawn[0], name).tobytes() == getattr(drawn[1], name).tobytes()

@@ -1,0 +1,82 @@
+"""What is drawn, as row numbers, and how it becomes a batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.replay.frames import NO_ROW, FrameTable
+from robot_stack.types.batch import Batch
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """B transitions as row numbers, before anything is gathered.
+
+    Attributes:
+        rows: Rows of o, int64, shape (B,).
+        next_rows: Rows of o', int64, shape (B,).
+        action_rows: Rows of the C actions of a chunk, int64, shape (B, C); `NO_ROW` past the end of the episode.
+        reward: float32, shape (B,).
+        discount: float32, shape (B,).
+        mc_return: float32, shape (B,), NaN where the task has not ended.
+        expert: Drawn from the expert pool, bool, shape (B,).
+        shifts: Camera name -> how far images of o and o' are moved, int64, shape (2, B, 2); None for not at all.
+    """
+
+    rows: np.ndarray
+    next_rows: np.ndarray
+    action_rows: np.ndarray
+    reward: np.ndarray
+    discount: np.ndarray
+    mc_return: np.ndarray
+    expert: np.ndarray
+    shifts: dict[str, np.ndarray] | None
+
+
+def check_draw(batch_size: int, *, gamma: float, expert_fraction: float, n_step: int, chunk: int) -> None:
+    """Raise StoreError naming the first argument of a draw that is out of range."""
+    for name, value, fits, rule in (
+        ("batch_size", batch_size, batch_size >= 1, "1 or more"),
+        ("gamma", gamma, 0.0 < gamma < 1.0, "in (0, 1)"),
+        ("expert_fraction", expert_fraction, 0.0 <= expert_fraction <= 1.0, "in [0, 1]"),
+        ("n_step", n_step, n_step >= 1, "1 or more"),
+        ("chunk", chunk, chunk == 1 or chunk == n_step, f"1 or n_step ({n_step})"),
+    ):
+        if not fits:
+            raise StoreError(f"{name} of a draw is {value}, must be {rule}; change it in the run's algorithm settings")
+
+
+def gather(frames: FrameTable, draw: Draw) -> Batch:
+    """Fetch what a draw points at; rows once written stay as they are, so this needs no lock."""
+    column, rows, next_rows = frames.column, draw.rows, draw.next_rows
+    silent = (column("source")[rows] == Source.HUMAN) & ~column("gripper_pressed")[rows]
+    features, proprio = column("features"), column("proprio")
+    now, after = (None, None) if draw.shifts is None else ({n: s[i] for n, s in draw.shifts.items()} for i in (0, 1))
+    return Batch(
+        features=features[rows],
+        proprio=proprio[rows],
+        action=_chunks(column("executed"), draw.action_rows),
+        reward=draw.reward,
+        discount=draw.discount,
+        mc_return=draw.mc_return,
+        next_features=features[next_rows],
+        next_proprio=proprio[next_rows],
+        expert=draw.expert,
+        gripper_label=~silent,
+        gripper_change=column("gripper_change")[rows],
+        images=frames.images.gather(rows, now) if frames.images else None,
+        next_images=frames.images.gather(next_rows, after) if frames.images else None,
+        episode=column("episode")[rows].astype(np.int64),
+        frame=column("frame")[rows].astype(np.int64),
+    )
+
+
+def _chunks(executed: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Actions (B, C*A) of rows (B, C); zeros for `NO_ROW`."""
+    actions = executed[rows]
+    actions[rows == NO_ROW] = 0.0
+    return np.asarray(actions.reshape(len(rows), -1))
