@@ -20,7 +20,7 @@ from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
@@ -101,11 +101,12 @@ class EpisodeStore:
         with self._mutex:
             return {**self._quarantined, **self._labels.damaged, **self._scores.damaged}
 
-    def begin(self, header: EpisodeHeader) -> None:
-        """Announce an episode; repeating it, also after a restart, is harmless.
+    def begin(self, header: EpisodeHeader) -> bool:
+        """Announce an episode; False if that was done before, also before a restart: it changes nothing.
 
         Raises:
-            StoreError: If the id is taken by another header, or is no legal name.
+            SpecError: If the id is taken by another header.
+            StoreError: If it is no legal name, or the disk refuses.
         """
         with self._mutex:
             episode_id = check_name(header.episode_id, "episode id")
@@ -114,10 +115,11 @@ class EpisodeStore:
             if episode_id in self._closed or episode_id in self._writers:
                 known = self.header(episode_id)
                 if known != header:
-                    raise StoreError(f"header of {episode_id} is {header}, must be {known}; use a new episode id")
-                return
+                    raise SpecError(f"header of {episode_id} is {header}, must be {known}; use a new episode id")
+                return False
             with disk_errors(f"beginning episode {episode_id}"):
                 self._writers[episode_id] = EpisodeWriter.create(self._path(episode_id), header, self._spec)
+            return True
 
     def append(self, step: Step) -> bool:
         """Take one step. Returns False, and changes nothing, if it is there already or its episode is closed.
@@ -125,8 +127,8 @@ class EpisodeStore:
         Memory only, but for the last step, which closes the episode and is on disk on return.
 
         Raises:
-            StoreError: On a gap, an unknown episode, or if closing fails; then `flush` tries again.
-            SpecError: If the step does not fit the spec.
+            StoreError: If closing fails; then `flush` tries again.
+            SpecError: On a gap, an unknown episode, or if the step does not fit the spec.
         """
         with self._mutex:
             if step.episode_id in self._closed:
@@ -135,7 +137,7 @@ class EpisodeStore:
             fresh = step.index >= writer.next_index and writer.end is None
             if fresh:
                 if step.index > writer.next_index:
-                    raise StoreError(
+                    raise SpecError(
                         f"step index of {step.episode_id} is {step.index}, must be {writer.next_index}; "
                         "resend from there"
                     )
@@ -234,7 +236,7 @@ class EpisodeStore:
 
     def _writer(self, episode_id: str) -> EpisodeWriter:
         if episode_id not in self._writers:
-            raise StoreError(f"episode is {episode_id!r}, must be one that has begun: {sorted(self._writers)}")
+            raise SpecError(f"episode is {episode_id!r}, must be one that has begun: {sorted(self._writers)}")
         return self._writers[episode_id]
 
     def _seal(self, episode_id: str) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run.scoring import Scorer
 from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.roster import Roster
+from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
@@ -17,6 +18,10 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader, Step
 
 FLUSH_S = 0.5
+ABSENT_S = 900.0
+"""After this long without its actor an open episode is closed. An actor alone stops acting much earlier."""
+INBOX_BYTES = 256 << 20
+"""What may wait for the learner; beyond it the actors' steps stay in their spools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +63,7 @@ class Backend:
         scorer: Where live scores come from.
         board: Where parameters come from.
         status: What the learner is doing.
+        roster: Who records, and since when not.
     """
 
     def __init__(
@@ -70,13 +76,17 @@ class Backend:
         scorer: Scorer,
         board: ParamsBoard,
         status: Callable[[], LearnerStatus],
+        roster: Roster | None = None,
     ) -> None:
         self.spec, self.task, self.run_id = spec, task, run_id
         self._store = store
         self._scorer = scorer
         self._board = board
         self._status = status
-        self._inbox: deque[Arrival] = deque()
+        self.roster = Roster() if roster is None else roster
+        self._inbox: list[Arrival] = []
+        self._inbox_bytes = 0
+        self._room = threading.Condition()
         self._order = threading.Lock()
         self._stop = threading.Event()
         self.arrived = threading.Event()
@@ -94,26 +104,43 @@ class Backend:
         self._stop.set()
         self._flusher.join(5.0)
 
-    def hello(self, actor_id: str) -> int:
+    def hello(self) -> int:
         """Frames of the run that are safe."""
         return sum(self._store.durable(e) + 1 for e in (*self._store.episodes, *self._store.unfinished))
 
-    def begin(self, header: EpisodeHeader) -> None:
+    def wait_room(self, timeout_s: float) -> bool:
+        """True once less than `INBOX_BYTES` wait for the learner."""
+        with self._room:
+            return self._room.wait_for(lambda: self._inbox_bytes < INBOX_BYTES, timeout_s)
+
+    def begin(self, header: EpisodeHeader) -> bool:
         """Durable on return; what this actor began before and never ended is closed, since it will not come back."""
         with self._order:
-            self._store.begin(header)
+            fresh = self._store.begin(header)
             self._hand_over(header)
             for episode_id in self._store.unfinished:
                 if episode_id < header.episode_id and self._store.header(episode_id).actor == header.actor:
-                    self._store.close_unfinished(episode_id)
-                    if episode_id in self._store.episodes:
-                        self._hand_over(EpisodeCut(episode_id=episode_id))
+                    self._cut(episode_id)
+            return fresh
 
-    def append(self, step: Step) -> None:
+    def append(self, step: Step) -> bool:
         """Into the store; only new steps go on to the learner, in the order in which the store took them."""
         with self._order:
-            if self._store.append(step):
+            fresh = self._store.append(step)
+            if fresh:
                 self._hand_over(step)
+            elif step.index > (last := self._store.durable(step.episode_id)) and self._closed(step.episode_id):
+                raise SpecError(
+                    f"step index of {step.episode_id} is {step.index}, must be at most {last}: the episode was closed "
+                    "there, since its actor was away or a step was refused; the next episode is taken"
+                )
+            return fresh
+
+    def cut(self, episode_id: str) -> None:
+        """Durable on return."""
+        with self._order:
+            if episode_id in self._store.unfinished:
+                self._cut(episode_id)
 
     def durable(self, episode_id: str) -> int:
         """See the store."""
@@ -134,20 +161,37 @@ class Backend:
         return self._scorer.after(cursor, timeout_s)
 
     def status(self) -> LearnerStatus:
-        """From the learner."""
-        return self._status()
+        """From the learner, with what waits for it and who records."""
+        status = self._status()
+        counters = {**status.counters, "inbox_bytes": float(self._inbox_bytes)}
+        return replace(status, counters=counters, actors=self.roster.statuses())
 
     def take(self) -> list[Arrival]:
         """Everything that arrived since the last call, in order."""
         self.arrived.clear()
-        taken = []
-        while self._inbox:
-            taken.append(self._inbox.popleft())
+        with self._room:
+            taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
+            self._room.notify_all()
         return taken
 
     def _hand_over(self, arrival: Arrival) -> None:
-        self._inbox.append(arrival)
+        with self._room:
+            self._inbox.append(arrival)
+            self._inbox_bytes += _size(arrival)
         self.arrived.set()
+
+    def _closed(self, episode_id: str) -> bool:
+        return episode_id not in self._store.unfinished
+
+    def _cut(self, episode_id: str) -> None:
+        self._store.close_unfinished(episode_id)
+        if episode_id in self._store.episodes:  # else it had no frame and was set aside
+            self._hand_over(EpisodeCut(episode_id=episode_id))
+
+    def _close_absent(self) -> None:
+        for episode_id in self._store.unfinished:
+            if self.roster.away_s(self._store.header(episode_id).actor) > ABSENT_S:
+                self.cut(episode_id)
 
     def _flush_forever(self) -> None:
         while not self._stop.wait(FLUSH_S):
@@ -157,7 +201,15 @@ class Backend:
     def _flush(self) -> None:
         try:
             self._store.flush()
+            self._close_absent()
             self.failure = ""
         except Exception as error:  # the top of this thread: nothing is lost from memory, the next flush tries again
             self.failure = str(error)
         self.on_durable()
+
+
+def _size(arrival: Arrival) -> int:
+    """Bytes of its arrays; nothing else counts."""
+    if not isinstance(arrival, Step):
+        return 0
+    return arrival.observation.proprio.nbytes + sum(image.nbytes for image in arrival.observation.images.values())

@@ -1,4 +1,4 @@
-"""Which sent records are on the learner's disk. Acks come per episode; the spool is released in order."""
+"""Which sent records the learner is done with: on its disk, or refused. The spool is released in order."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ class AckWindow:
         """The header and all steps of the episode up to `index` are on disk."""
         with self._changed:
             self._land([p for p, (e, i) in self._flying.items() if e == episode_id and LABEL < i <= index])
+
+    def refused(self, episode_id: str, index: int) -> None:
+        """This one item will never be on disk; nothing is said about those before it."""
+        with self._changed:
+            self._land([p for p, item in self._flying.items() if item == (episode_id, index)])
 
     def confirmed(self, position: int) -> None:
         """One record is on disk."""

@@ -4,13 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader, Step
+
+if TYPE_CHECKING:
+    from robot_stack.transport.roster import Roster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorStatus:
+    """One actor, since the learner started.
+
+    Attributes:
+        actor_id: Its name.
+        connected: True while its recording stream is open.
+        last_seen_s: Seconds since its newest item, or since it left.
+        params_version: Behind its newest step, 0 for none.
+        episodes: Begun.
+        steps: Taken.
+        bytes: Received, with what was sent again.
+        resends: Items that were here already.
+        refused: Items that were not taken: not finite, of an episode that is closed.
+        held: Times its stream had to wait for the learner to catch up.
+        reconnects: Connections after the first.
+        ack_p50_ms, ack_p99_ms: From receiving a step to acknowledging it, over the newest 1000.
+    """
+
+    actor_id: str
+    connected: bool
+    last_seen_s: float
+    params_version: int
+    episodes: int
+    steps: int
+    bytes: int
+    resends: int
+    refused: int
+    held: int
+    reconnects: int
+    ack_p50_ms: float
+    ack_p99_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,18 +58,20 @@ class LearnerStatus:
         phase: One word, e.g. collecting_demos, fitting, training, done.
         message: One plain sentence for a person, may be empty.
         counters: Name -> number, e.g. env_steps, updates.
+        actors: Who records.
     """
 
     phase: str
     message: str = ""
     counters: Mapping[str, float] = field(default_factory=dict)
+    actors: tuple[ActorStatus, ...] = ()
 
 
 class LearnerBackend(Protocol):
     """The learner behind the server.
 
-    A method may raise SpecError (the item itself is wrong; the actor stops and says so) or StoreError (the disk
-    refused; the actor tries again). It never waits longer than a disk write or its `timeout_s`.
+    A method may raise SpecError (the item itself is wrong; it is refused and the actor goes on) or StoreError (the
+    disk refused; the actor tries again). It never waits longer than a disk write or its `timeout_s`.
     """
 
     @property
@@ -50,20 +89,33 @@ class LearnerBackend(Protocol):
         """Identity of the run, the same after a resume."""
         ...
 
-    def hello(self, actor_id: str) -> int:
+    @property
+    def roster(self) -> Roster:
+        """Where the server counts what each actor sends."""
+        ...
+
+    def hello(self) -> int:
         """An actor whose protocol, spec, task and run fit has connected; returns steps of the run on disk."""
         ...
 
-    def begin(self, header: EpisodeHeader) -> None:
-        """Start an episode; on disk when this returns. The same header again changes nothing."""
+    def wait_room(self, timeout_s: float) -> bool:
+        """True once the learner has room for more steps, False after `timeout_s`; until then none are read."""
         ...
 
-    def append(self, step: Step) -> None:
+    def begin(self, header: EpisodeHeader) -> bool:
+        """Start an episode; on disk when this returns. False if it is there: the same header again changes nothing."""
+        ...
+
+    def append(self, step: Step) -> bool:
         """Take the next step of an episode that was begun, maybe in an earlier life of this process.
 
-        A step it already holds, on disk or in memory, changes nothing. Steps arrive in order; a gap is a
-        SpecError. Arrays are read-only views.
+        Returns False for a step it already holds, on disk or in memory, which changes nothing. Steps arrive in
+        order; a gap, or a step behind the end of its episode, is a SpecError. Arrays are read-only views.
         """
+        ...
+
+    def cut(self, episode_id: str) -> None:
+        """Close an episode, of which a step was refused, as a fault at its newest frame; harmless if it is closed."""
         ...
 
     def durable(self, episode_id: str) -> int:

@@ -9,7 +9,7 @@ import grpc
 
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerStatus
-from robot_stack.transport.codec import encode_label
+from robot_stack.transport.codec import decode_status, encode_label
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.security import Security, open_channel
 from robot_stack.types.errors import TransportError
@@ -22,8 +22,7 @@ def learner_status(address: str, *, security: Security | None = None, timeout_s:
     Raises:
         TransportError: If it does not answer within `timeout_s`, or refuses.
     """
-    reply = _call(address, security, lambda stub: stub.Status(pb.StatusRequest(), timeout=timeout_s))
-    return LearnerStatus(phase=reply.phase, message=reply.message, counters=dict(reply.counters))
+    return decode_status(_call(address, security, lambda stub: stub.Status(pb.StatusRequest(), timeout=timeout_s)))
 
 
 def send_label(address: str, label: Label, *, security: Security | None = None, timeout_s: float = 5.0) -> None:

@@ -31,12 +31,12 @@ class LinkCounters:
 
     Attributes:
         spooled: Records (headers, steps, labels) to deliver, with those an earlier process left.
-        acked: Of them, on the learner's disk.
+        acked: Of them, on the learner's disk, or refused.
         not_spooled: Records refused because memory or disk of this machine was full.
         reconnects: Connections after the first.
         params_version: Newest good version, 0 for none.
         params_refused: Bad bundles.
-        labels_refused: Labels the learner did not take.
+        refused: Records the learner will never take, e.g. of an episode that it has closed.
     """
 
     spooled: int
@@ -45,7 +45,7 @@ class LinkCounters:
     reconnects: int
     params_version: int
     params_refused: int
-    labels_refused: int
+    refused: int
 
 
 class LearnerClient:
@@ -82,7 +82,7 @@ class LearnerClient:
         self._params = ParamsInbox(spec.digest)
         self._scores = ScoreInbox()
         self._link = Link(
-            address, security, hello=self._hello, linked=self._linked,
+            address, security, actor_id=actor_id, hello=self._hello, linked=self._linked,
             spool=self._spool, params=self._params, scores=self._scores,
         )  # fmt: skip
         self._lock = threading.Lock()
@@ -183,7 +183,7 @@ class LearnerClient:
             reconnects=max(self._link.connections - 1, 0),
             params_version=self._params.version,
             params_refused=self._params.refused,
-            labels_refused=self._link.labels_refused,
+            refused=self._link.refused,
         )
 
     def status(self, timeout_s: float = 2.0) -> LearnerStatus:
@@ -231,6 +231,7 @@ class LearnerClient:
             spec_json=self._spec.to_json(),
             task=self._task,
             run_id=self._run_id,
+            life=self._link.life,
         )
 
     def _linked(self, reply: pb.HelloReply) -> None:

@@ -1,4 +1,4 @@
-"""Steps, headers, labels and scores <-> protobuf. Both directions check against the Spec and raise SpecError.
+"""Steps, headers, labels, scores and status <-> protobuf. Both directions check against the Spec and raise SpecError.
 
 Arrays of a decoded step are read-only views of the message.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.backend import ActorStatus, LearnerStatus
 from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError
@@ -151,6 +153,19 @@ def decode_score(message: pb.LiveScore) -> LiveScore:
     )
     _check_score(score)
     return score
+
+
+def encode_status(status: LearnerStatus) -> pb.StatusReply:
+    """What the learner does."""
+    actors = [pb.ActorStatus(**asdict(actor)) for actor in status.actors]
+    return pb.StatusReply(phase=status.phase, message=status.message, counters=dict(status.counters), actors=actors)
+
+
+def decode_status(reply: pb.StatusReply) -> LearnerStatus:
+    """Inverse of `encode_status`."""
+    names = [field.name for field in fields(ActorStatus)]
+    actors = tuple(ActorStatus(**{name: getattr(actor, name) for name in names}) for actor in reply.actors)
+    return LearnerStatus(phase=reply.phase, message=reply.message, counters=dict(reply.counters), actors=actors)
 
 
 def _encode_action(row: ActionRow) -> pb.ActionRow:

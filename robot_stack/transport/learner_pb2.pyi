@@ -8,19 +8,21 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class HelloRequest(_message.Message):
-    __slots__ = ("protocol", "actor_id", "spec_digest", "spec_json", "task", "run_id")
+    __slots__ = ("protocol", "actor_id", "spec_digest", "spec_json", "task", "run_id", "life")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ACTOR_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
     SPEC_JSON_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    LIFE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     actor_id: str
     spec_digest: str
     spec_json: str
     task: str
     run_id: str
+    life: str
     def __init__(
         self,
         protocol: _Optional[int] = ...,
@@ -29,6 +31,7 @@ class HelloRequest(_message.Message):
         spec_json: _Optional[str] = ...,
         task: _Optional[str] = ...,
         run_id: _Optional[str] = ...,
+        life: _Optional[str] = ...,
     ) -> None: ...
 
 class HelloReply(_message.Message):
@@ -59,12 +62,16 @@ class PushRequest(_message.Message):
     ) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("episode_id", "index")
+    __slots__ = ("episode_id", "index", "refusal")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     index: int
-    def __init__(self, episode_id: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
+    refusal: str
+    def __init__(
+        self, episode_id: _Optional[str] = ..., index: _Optional[int] = ..., refusal: _Optional[str] = ...
+    ) -> None: ...
 
 class EpisodeHeader(_message.Message):
     __slots__ = ("episode_id", "kind", "task", "actor", "started_unix_s", "seed")
@@ -286,7 +293,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusReply(_message.Message):
-    __slots__ = ("phase", "message", "counters")
+    __slots__ = ("phase", "message", "counters", "actors")
     class CountersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -298,14 +305,76 @@ class StatusReply(_message.Message):
     PHASE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    ACTORS_FIELD_NUMBER: _ClassVar[int]
     phase: str
     message: str
     counters: _containers.ScalarMap[str, float]
+    actors: _containers.RepeatedCompositeFieldContainer[ActorStatus]
     def __init__(
         self,
         phase: _Optional[str] = ...,
         message: _Optional[str] = ...,
         counters: _Optional[_Mapping[str, float]] = ...,
+        actors: _Optional[_Iterable[_Union[ActorStatus, _Mapping]]] = ...,
+    ) -> None: ...
+
+class ActorStatus(_message.Message):
+    __slots__ = (
+        "actor_id",
+        "connected",
+        "last_seen_s",
+        "params_version",
+        "episodes",
+        "steps",
+        "bytes",
+        "resends",
+        "refused",
+        "held",
+        "reconnects",
+        "ack_p50_ms",
+        "ack_p99_ms",
+    )
+    ACTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEEN_S_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    RESENDS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    RECONNECTS_FIELD_NUMBER: _ClassVar[int]
+    ACK_P50_MS_FIELD_NUMBER: _ClassVar[int]
+    ACK_P99_MS_FIELD_NUMBER: _ClassVar[int]
+    actor_id: str
+    connected: bool
+    last_seen_s: float
+    params_version: int
+    episodes: int
+    steps: int
+    bytes: int
+    resends: int
+    refused: int
+    held: int
+    reconnects: int
+    ack_p50_ms: float
+    ack_p99_ms: float
+    def __init__(
+        self,
+        actor_id: _Optional[str] = ...,
+        connected: _Optional[bool] = ...,
+        last_seen_s: _Optional[float] = ...,
+        params_version: _Optional[int] = ...,
+        episodes: _Optional[int] = ...,
+        steps: _Optional[int] = ...,
+        bytes: _Optional[int] = ...,
+        resends: _Optional[int] = ...,
+        refused: _Optional[int] = ...,
+        held: _Optional[int] = ...,
+        reconnects: _Optional[int] = ...,
+        ack_p50_ms: _Optional[float] = ...,
+        ack_p99_ms: _Optional[float] = ...,
     ) -> None: ...
 
 class SpoolRecord(_message.Message):

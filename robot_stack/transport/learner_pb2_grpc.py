@@ -77,7 +77,7 @@ class LearnerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PushSteps(self, request_iterator, context):
-        """Recording. An Ack means: on the learner's disk. Sending the same item again is harmless.
+        """Recording. Metadata `actor` and `life` say who, as in Hello. Sending the same item again is harmless.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

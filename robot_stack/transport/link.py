@@ -10,6 +10,8 @@ import logging
 import queue
 import random
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,6 +29,8 @@ from robot_stack.types.errors import StoreError
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 2.0
 CALL_TIMEOUT_S = 5.0
 POLL_S = 0.1
+TWIN_S = 10.0
+"""How long another process of this name may be connected before this one gives up; a dead one is gone by then."""
 
 _FATAL = (
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -56,6 +60,7 @@ class Link:
     Args:
         address: Of the learner, host:port.
         security: None on loopback.
+        actor_id: Name of this actor.
         hello: What to introduce this actor with; asked anew for each connection.
         linked: Told the reply.
         spool: Records to send, SpoolRecord messages.
@@ -67,6 +72,7 @@ class Link:
         address: str,
         security: Security | None,
         *,
+        actor_id: str,
         hello: Callable[[], pb.HelloRequest],
         linked: Callable[[pb.HelloReply], None],
         spool: Spool,
@@ -77,12 +83,16 @@ class Link:
         self.refusal = ""
         self.last_error = ""
         self.connections = 0
-        self.labels_refused = 0
+        self.refused = 0
+        self.life = uuid.uuid4().hex
         self.acks = threading.Condition()
         """Notified when the spool was released further."""
-        self._address, self._security = address, security
+        self._address, self._security, self._actor_id = address, security, actor_id
         self._hello, self._linked = hello, linked
         self._spool, self._params, self._scores = spool, params, scores
+        self._shut: set[str] = set()
+        """Episodes whose header was refused."""
+        self._twin_since_s: float | None = None
         self._stop = threading.Event()
         self._push: grpc.Call | None = None
         self._rng = random.Random(address)
@@ -123,7 +133,12 @@ class Link:
         if self._stop.is_set():
             return
         self.last_error = error_words(error, self._address)
-        if error.code() in _FATAL:
+        if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+            self._twin_since_s = None
+        elif self._twin_since_s is None:
+            self._twin_since_s = time.monotonic()
+        twin = self._twin_since_s is not None and time.monotonic() - self._twin_since_s > TWIN_S
+        if twin or error.code() in _FATAL:
             self.refusal = self.last_error
             log.error("learner refused: %s", self.refusal)
         else:
@@ -136,7 +151,8 @@ class Link:
             reply = stub.Hello(self._hello(), timeout=CALL_TIMEOUT_S)
             self._linked(reply)
             connection = _Connection(stub, reply.run_id, AckWindow(self._spool.released))
-            push = stub.PushSteps(self._outgoing(connection))
+            who = (("actor", self._actor_id), ("life", self.life))
+            push = stub.PushSteps(self._outgoing(connection), metadata=who)
             self._push = push
             jobs = (self._watch_params, self._watch_scores, self._send_labels)
             threads = [threading.Thread(target=job, args=(connection,), daemon=True) for job in jobs]
@@ -157,8 +173,19 @@ class Link:
 
     def _take_acks(self, push: Any, window: AckWindow) -> None:
         for ack in push:
-            window.acked(ack.episode_id, ack.index)
+            if ack.refusal:
+                self._take_refusal(ack)
+                window.refused(ack.episode_id, ack.index)
+            else:
+                window.acked(ack.episode_id, ack.index)
             self._release(window)
+
+    def _take_refusal(self, ack: pb.Ack) -> None:
+        self.refused += 1
+        self.last_error = ack.refusal
+        log.error("learner refused %s/%d: %s", ack.episode_id, ack.index, ack.refusal)
+        if ack.index < 0:
+            self._shut.add(ack.episode_id)
 
     def _release(self, window: AckWindow) -> None:
         self._spool.release(window.released)
@@ -186,6 +213,9 @@ class Link:
             elif kind == "header":
                 connection.window.sent(position, record.header.episode_id, -1)
                 yield pb.PushRequest(run_id=connection.run_id, header=record.header)
+            elif record.step.episode_id in self._shut:  # without its header it could end up in one of the same name
+                self.refused += 1
+                connection.window.confirmed(position)
             else:
                 connection.window.sent(position, record.step.episode_id, record.step.index)
                 yield pb.PushRequest(run_id=connection.run_id, step=record.step)
@@ -212,7 +242,7 @@ class Link:
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.INVALID_ARGUMENT:
                 return False
-            self.labels_refused += 1
+            self.refused += 1
             self.last_error = error_words(error, self._address)
             log.error("label of %s refused: %s", label.episode_id, self.last_error)
         except ValueError:  # what gRPC raises on a channel closed meanwhile

@@ -1,9 +1,15 @@
-"""One actor's recording stream on the learner: items in, acks out once they are on disk."""
+"""One actor's recording stream on the learner: items in, acks out once they are on disk.
+
+An item that is wrong is refused in an ack, counted, and the stream goes on: what could follow it in its episode
+is refused too, since the episode is closed at the newest good frame.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,34 +18,53 @@ import grpc
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.codec import decode_header, decode_step
+from robot_stack.transport.roster import ActorRecord
+from robot_stack.transport.wire import MAX_DETAIL_CHARS
 from robot_stack.types.errors import SpecError, TransportError
+from robot_stack.types.transition import EpisodeHeader, Step
 
 POLL_S = 0.05
 DRAIN_S = 5.0
 """After the actor's last item: how long to wait for the disk. A backend flushes each second."""
 
+log = logging.getLogger(__name__)
+
 
 class PushStream:
-    """Reads on its own thread, so that acks flow while the actor is silent."""
+    """Reads on its own thread, so that acks flow while the actor is silent.
+
+    Args:
+        backend: Takes the items.
+        requests: What the actor sends; not read while the learner has no room, which holds the actor's sender.
+        changed: Notified when more is on disk.
+        actor: What is counted goes here.
+    """
 
     def __init__(
-        self, backend: LearnerBackend, requests: Iterator[pb.PushRequest], changed: threading.Condition
+        self,
+        backend: LearnerBackend,
+        requests: Iterator[pb.PushRequest],
+        changed: threading.Condition,
+        actor: ActorRecord,
     ) -> None:
         self._backend = backend
         self._requests = requests
         self._changed = changed
-        self._headers: list[str] = []
-        self._received: dict[str, int] = {}
-        self._acked: dict[str, int] = {}
+        self._actor = actor
+        self._now_s = backend.roster.now_s
+        self._ready: list[pb.Ack] = []
+        self._waiting: dict[str, deque[tuple[int, float]]] = {}
+        self._shut: set[str] = set()
+        """Episodes whose header was refused: their steps must not end up in one of the same name."""
 
     def acks(self, context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         """Yield an ack whenever an episode got further on disk.
 
         Raises:
-            StackError: What the backend or the codec said about an item; everything before it was taken.
+            StackError: What ended the stream; everything before it was taken.
         """
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="push-reader") as executor:
-            reader = executor.submit(self._read)
+            reader = executor.submit(self._read, context)
             reader.add_done_callback(lambda _: self._notify())
             while context.is_active() and not reader.done():
                 with self._changed:
@@ -47,59 +72,102 @@ class PushStream:
                 yield from self._due()
             if not context.is_active():
                 return
-            deadline = time.monotonic() + DRAIN_S
-            while self._waiting() and reader.exception() is None and time.monotonic() < deadline:
+            deadline_s = time.monotonic() + DRAIN_S
+            while self._waiting and reader.exception() is None and time.monotonic() < deadline_s:
                 yield from self._due()
                 with self._changed:
                     self._changed.wait(POLL_S)
             yield from self._due()
             reader.result()
 
-    def _read(self) -> None:
+    def _read(self, context: grpc.ServicerContext) -> None:
         try:
             for request in self._requests:
+                self._actor.seen_s = self._now_s()
+                self._actor.bytes += request.ByteSize()
                 self._take(request)
+                if not self._backend.wait_room(0.0):
+                    self._actor.held += 1
+                    while context.is_active() and not self._backend.wait_room(POLL_S):
+                        pass
         except grpc.RpcError:
             return  # the actor is gone; it sends again what was not acked
 
     def _take(self, request: pb.PushRequest) -> None:
-        backend = self._backend
-        if request.run_id != backend.run_id:
+        if request.run_id != self._backend.run_id:
             raise TransportError(
-                f"run is {request.run_id!r} on the actor, must be {backend.run_id!r} as on the learner; "
+                f"run is {request.run_id!r} on the actor, must be {self._backend.run_id!r} as on the learner; "
                 "restart the actor"
             )
         kind = request.WhichOneof("item")
         if kind == "header":
-            header = decode_header(request.header)
-            if header.task != backend.task:
-                raise SpecError(f"task of {header.episode_id} is {header.task!r}, must be {backend.task!r}")
-            backend.begin(header)
-            with self._changed:
-                self._headers.append(header.episode_id)
+            episode_id, index = request.header.episode_id, -1
         elif kind == "step":
-            step = decode_step(request.step, backend.spec)
-            backend.append(step)
-            with self._changed:
-                self._received[step.episode_id] = step.index
+            episode_id, index = request.step.episode_id, request.step.index
         else:
             raise SpecError("item is missing, must be a header or a step; install the same robot-stack on both ends")
+        try:
+            if kind == "header":
+                self._begin(decode_header(request.header))
+            else:
+                self._append(decode_step(request.step, self._backend.spec))
+        except SpecError as error:
+            self._refuse(episode_id, index, str(error))
+
+    def _begin(self, header: EpisodeHeader) -> None:
+        self._shut.discard(header.episode_id)
+        if header.task != self._backend.task:
+            raise SpecError(f"task of {header.episode_id} is {header.task!r}, must be {self._backend.task!r}")
+        fresh = self._backend.begin(header)
+        self._actor.episodes += fresh
+        self._actor.resends += not fresh
+        with self._changed:
+            self._ready.append(pb.Ack(episode_id=header.episode_id, index=-1))
+
+    def _append(self, step: Step) -> None:
+        if step.episode_id in self._shut:
+            raise SpecError(f"header of {step.episode_id} is refused, must be taken before its steps")
+        fresh = self._backend.append(step)
+        self._actor.steps += fresh
+        self._actor.resends += not fresh
+        if step.action is not None:
+            self._actor.params_version = step.action.params_version
+        with self._changed:
+            self._waiting.setdefault(step.episode_id, deque()).append((step.index, self._now_s()))
+
+    def _refuse(self, episode_id: str, index: int, reason: str) -> None:
+        """Close what cannot go on, and tell the actor; it does not send the item again."""
+        if index < 0:
+            self._shut.add(episode_id)
+        elif episode_id not in self._shut:
+            self._backend.cut(episode_id)
+        self._actor.refused += 1
+        log.warning("refused %s/%d of %s: %s", episode_id, index, self._actor.actor_id, reason)
+        with self._changed:
+            self._ready.append(pb.Ack(episode_id=episode_id, index=index, refusal=reason[:MAX_DETAIL_CHARS]))
 
     def _due(self) -> Iterator[pb.Ack]:
         with self._changed:
-            headers, self._headers = self._headers, []
-            waiting = {name: self._received[name] for name in self._waiting()}
-        for episode_id in headers:
-            yield pb.Ack(episode_id=episode_id, index=-1)
-        for episode_id, received in waiting.items():
-            # Of a step sent again more may be on disk than this stream has brought; ack what it brought.
-            index = min(self._backend.durable(episode_id), received)
-            if index > self._acked.get(episode_id, -1):
-                self._acked[episode_id] = index
-                yield pb.Ack(episode_id=episode_id, index=index)
+            acks, self._ready = self._ready, []
+            names = list(self._waiting)
+        for episode_id in names:
+            durable = self._backend.durable(episode_id)
+            with self._changed:
+                ack = self._landed(episode_id, durable)
+            if ack is not None:
+                acks.append(ack)
+        yield from acks
 
-    def _waiting(self) -> list[str]:
-        return [name for name, index in self._received.items() if index > self._acked.get(name, -1)]
+    def _landed(self, episode_id: str, durable: int) -> pb.Ack | None:
+        """The newest of the steps this stream brought that is on disk; of one sent again more may be there."""
+        waiting, landed = self._waiting[episode_id], []
+        while waiting and waiting[0][0] <= durable:
+            index, received_s = waiting.popleft()
+            self._actor.acks_s.append(self._now_s() - received_s)
+            landed.append(index)
+        if not waiting:
+            del self._waiting[episode_id]
+        return pb.Ack(episode_id=episode_id, index=max(landed)) if landed else None
 
     def _notify(self) -> None:
         with self._changed:

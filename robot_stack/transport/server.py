@@ -14,15 +14,16 @@ import grpc
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.bundle import encode_params
-from robot_stack.transport.codec import decode_label, encode_score
+from robot_stack.transport.codec import decode_label, encode_score, encode_status
 from robot_stack.transport.handshake import check_hello
 from robot_stack.transport.learner_pb2_grpc import LearnerServicer, add_LearnerServicer_to_server
 from robot_stack.transport.push_stream import PushStream
+from robot_stack.transport.roster import ActorTakenError
 from robot_stack.transport.security import Security, TokenGate, require_loopback, server_credentials
 from robot_stack.transport.wire import MAX_DETAIL_CHARS, PROTOCOL_VERSION, SERVER_OPTIONS
 from robot_stack.types.errors import SpecError, StoreError, TransportError
 
-MAX_CALLS = 48
+MAX_CALLS = 128
 """Calls at once: three streams an actor, two an open console page. More are refused, never queued."""
 
 WATCH_S = 0.5
@@ -111,12 +112,18 @@ class _Servicer(LearnerServicer):
         backend = self._backend
         with _refused_in_words(context):
             check_hello(request, spec=backend.spec, task=backend.task, run_id=backend.run_id)
-            accepted = backend.hello(request.actor_id)
+            backend.roster.check(request.actor_id, request.life)
+            accepted = backend.hello()
         return pb.HelloReply(protocol=PROTOCOL_VERSION, run_id=backend.run_id, accepted_steps=accepted)
 
     def PushSteps(self, requests: Iterator[pb.PushRequest], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
-        with _refused_in_words(context):
-            yield from PushStream(self._backend, requests, self._changed).acks(context)
+        who = dict(context.invocation_metadata())
+        roster = self._backend.roster
+        with (
+            _refused_in_words(context),
+            roster.stream(who.get("actor", ""), who.get("life", ""), context.peer()) as actor,
+        ):
+            yield from PushStream(self._backend, requests, self._changed, actor).acks(context)
 
     def WatchParams(self, request: pb.WatchParamsRequest, context: grpc.ServicerContext) -> Iterator[pb.Params]:
         version = request.version
@@ -142,7 +149,7 @@ class _Servicer(LearnerServicer):
     def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusReply:
         with _refused_in_words(context):
             status = self._backend.status()
-        return pb.StatusReply(phase=status.phase, message=status.message, counters=dict(status.counters))
+        return encode_status(status)
 
     def _open(self, context: grpc.ServicerContext) -> bool:
         return bool(context.is_active()) and not self._stopping.is_set()
@@ -155,6 +162,8 @@ def _refused_in_words(context: grpc.ServicerContext) -> Iterator[None]:
         yield
     except SpecError as error:
         _abort(context, grpc.StatusCode.INVALID_ARGUMENT, error)
+    except ActorTakenError as error:
+        _abort(context, grpc.StatusCode.ALREADY_EXISTS, error)
     except TransportError as error:
         _abort(context, grpc.StatusCode.FAILED_PRECONDITION, error)
     except StoreError as error:

@@ -14,7 +14,7 @@ from recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.types.command import Source
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
 
@@ -115,7 +115,7 @@ def test_a_gap_is_refused_with_the_index_to_resend_from(tmp_path: Path) -> None:
         steps = list(steps_of(SPEC, "a", [Source.POLICY] * 5))
         store.begin(header_of("a"))
         store.append(steps[0])
-        with pytest.raises(StoreError, match="is 2, must be 1"):
+        with pytest.raises(SpecError, match="is 2, must be 1"):
             store.append(steps[2])
         assert store.append(steps[1])
 
@@ -123,7 +123,7 @@ def test_a_gap_is_refused_with_the_index_to_resend_from(tmp_path: Path) -> None:
 def test_a_taken_id_and_an_id_that_climbs_out_are_refused(tmp_path: Path) -> None:
     with store_at(tmp_path) as store:
         store.begin(header_of("a"))
-        with pytest.raises(StoreError, match="header of a"):
+        with pytest.raises(SpecError, match="header of a"):
             store.begin(header_of("a", EpisodeKind.DEMO))
         with pytest.raises(StoreError, match="must be 1 to 128 letters"):
             store.begin(header_of("../../a"))

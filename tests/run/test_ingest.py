@@ -11,7 +11,7 @@ from bench import Bench, FakeModel, action_row, header_of, label_of, observation
 from robot_stack.replay.outcome import Outcome
 from robot_stack.run.backend import EpisodeCut, ParamsBoard
 from robot_stack.types.command import Source
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
@@ -138,7 +138,7 @@ def test_label_flips_outcome_and_account(bench: Bench) -> None:
 
 def test_gap_in_an_episode_is_refused(bench: Bench) -> None:
     bench.backend.begin(header_of("000000-online-a"))
-    with pytest.raises(StoreError, match="must be 0"):
+    with pytest.raises(SpecError, match="must be 0"):
         bench.backend.append(
             Step(episode_id="000000-online-a", index=2, observation=observation_of(2), action=action_row())
         )
@@ -193,4 +193,4 @@ def test_backend_flushes_by_itself(bench: Bench) -> None:
     assert told.wait(30.0)
     bench.backend.stop()
     assert bench.backend.durable("000000-online-a") == 2
-    assert bench.backend.hello("a") == 3
+    assert bench.backend.hello() == 3

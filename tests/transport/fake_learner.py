@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.roster import Roster
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label
@@ -94,7 +95,10 @@ class FakeLearner:
         self.labels: dict[tuple[str, str, float], Label] = {}
         self.label_calls = 0
         self.appends = 0
-        self.actors: list[str] = []
+        self.hellos = 0
+        self.roster = Roster()
+        self.room = threading.Event()
+        self.room.set()
         self.params: Params | None = None
         self.scores: list[LiveScore] = []
         self.fail_next: Exception | None = None
@@ -112,17 +116,22 @@ class FakeLearner:
         with self.changed:
             self.disk = {name: list(steps) for name, steps in self.memory.items()}
 
-    def hello(self, actor_id: str) -> int:
-        self.actors.append(actor_id)
+    def hello(self) -> int:
+        self.hellos += 1
         return sum(map(len, self.disk.values()))
 
-    def begin(self, header: EpisodeHeader) -> None:
+    def wait_room(self, timeout_s: float) -> bool:
+        return self.room.wait(timeout_s)
+
+    def begin(self, header: EpisodeHeader) -> bool:
         with self.changed:
+            fresh = header.episode_id not in self.headers
             self.headers.setdefault(header.episode_id, header)
             self.memory.setdefault(header.episode_id, [])
             self.disk.setdefault(header.episode_id, [])
+            return fresh
 
-    def append(self, step: Step) -> None:
+    def append(self, step: Step) -> bool:
         with self.changed:
             self.appends += 1
             if self.fail_next is not None:
@@ -131,11 +140,16 @@ class FakeLearner:
             held = self.memory[step.episode_id]
             if step.index > len(held):
                 raise SpecError(f"index is {step.index}, must be {len(held)}")
-            if step.index == len(held):
+            fresh = step.index == len(held)
+            if fresh:
                 held.append(step)
             self.changed.notify_all()
         if self.auto_flush:
             self.flush()
+        return fresh
+
+    def cut(self, episode_id: str) -> None:
+        self.flush()
 
     def durable(self, episode_id: str) -> int:
         return len(self.disk.get(episode_id, ())) - 1
@@ -168,4 +182,6 @@ class FakeLearner:
             return len(self.scores), self.scores[cursor:]
 
     def status(self) -> LearnerStatus:
-        return LearnerStatus(phase="training", message="fine", counters={"updates": 12.0})
+        return LearnerStatus(
+            phase="training", message="fine", counters={"updates": 12.0}, actors=self.roster.statuses()
+        )

@@ -70,7 +70,7 @@ def test_a_wrong_token_is_a_refusal_for_good(serve: Serve, connect: Connect, our
     client = connect(serve(backend, security=ours).address, security=replace(ours, token="x" * 20))
     assert wait_until(lambda: client.refusal)
     assert client.refusal == "token is missing or wrong, must be the learner's; copy its token file"
-    assert backend.actors == []
+    assert backend.hellos == 0
 
 
 @pytest.mark.parametrize("call", ["Status", "WatchParams", "PushSteps"])

@@ -23,6 +23,7 @@ from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.spec import CameraSpec, Spec
 
 Serve = Callable[..., LearnerServer]
+WHO = (("actor", "a"), ("life", "1"))
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def stub(backend: FakeLearner, serve: Serve) -> Iterator[LearnerStub]:
 
 def hello(**changes: object) -> pb.HelloRequest:
     fields = {
-        "protocol": PROTOCOL_VERSION, "actor_id": "a", "spec_digest": SPEC.digest, "spec_json": SPEC.to_json(),
-        "task": TASK, **changes,
+        "protocol": PROTOCOL_VERSION, "actor_id": "a", "life": "1", "task": TASK,
+        "spec_digest": SPEC.digest, "spec_json": SPEC.to_json(), **changes,
     }  # fmt: skip
     return pb.HelloRequest(**fields)  # type: ignore[arg-type]
 
@@ -49,6 +50,10 @@ def items(episode_id: str, count: int, run_id: str = "run-1") -> list[pb.PushReq
     steps = [encode_step(make_step(episode_id, i, last=i == count - 1), SPEC) for i in range(count)]
     header = pb.PushRequest(run_id=run_id, header=encode_header(make_header(episode_id)))
     return [header, *(pb.PushRequest(run_id=run_id, step=step) for step in steps)]
+
+
+def push(stub: LearnerStub, requests: list[pb.PushRequest]) -> list[pb.Ack]:
+    return list(stub.PushSteps(iter(requests), timeout=30, metadata=WHO))
 
 
 def refused(call: Callable[[], object], code: grpc.StatusCode) -> str:
@@ -61,7 +66,7 @@ def refused(call: Callable[[], object], code: grpc.StatusCode) -> str:
 def test_hello_answers_with_run_and_steps(stub: LearnerStub, backend: FakeLearner) -> None:
     reply = stub.Hello(hello(), timeout=10)
     assert (reply.protocol, reply.run_id, reply.accepted_steps) == (PROTOCOL_VERSION, "run-1", 0)
-    assert backend.actors == ["a"]
+    assert backend.hellos == 1
 
 
 def test_another_spec_is_refused_by_field_and_both_values(stub: LearnerStub, backend: FakeLearner) -> None:
@@ -78,7 +83,7 @@ def test_another_spec_is_refused_by_field_and_both_values(stub: LearnerStub, bac
     assert "spec.cameras[0].width_px is 96 on the actor, must be 12 as on the learner" in words
     assert "spec.rate_hz is 20.0 on the actor, must be 10.0 as on the learner" in words
     assert "height" not in words
-    assert backend.actors == []
+    assert backend.hellos == 0
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ class Stream:
     def __init__(self, stub: LearnerStub) -> None:
         self._requests: queue.SimpleQueue[pb.PushRequest | None] = queue.SimpleQueue()
         self._acks: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._call = stub.PushSteps(iter(self._requests.get, None), timeout=30)
+        self._call = stub.PushSteps(iter(self._requests.get, None), timeout=30, metadata=WHO)
         self._collector = threading.Thread(target=self._collect, daemon=True)
         self._collector.start()
 
@@ -160,7 +165,7 @@ def test_the_server_may_be_told_that_the_disk_got_further(
 
 
 def test_steps_sent_again_one_by_one_are_each_acked(stub: LearnerStub, backend: FakeLearner) -> None:
-    list(stub.PushSteps(iter(items("e", 5)), timeout=30))
+    push(stub, items("e", 5))
     stream = Stream(stub)
     for expected, item in enumerate(items("e", 5), start=-1):
         stream.send(item)
@@ -171,42 +176,53 @@ def test_steps_sent_again_one_by_one_are_each_acked(stub: LearnerStub, backend: 
 
 def test_the_same_items_twice_are_stored_once_and_acked_again(stub: LearnerStub, backend: FakeLearner) -> None:
     for _ in range(2):
-        acks = list(stub.PushSteps(iter(items("e", 5)), timeout=30))
+        acks = push(stub, items("e", 5))
         assert (acks[0].index, acks[-1].index) == (-1, 4)
     assert [step.index for step in backend.disk["e"]] == [0, 1, 2, 3, 4]
     assert len(backend.headers) == 1
 
 
-def test_a_wrong_step_ends_the_stream_in_words_and_keeps_those_before(stub: LearnerStub, backend: FakeLearner) -> None:
+def test_a_wrong_step_is_refused_in_words_and_the_stream_goes_on(stub: LearnerStub, backend: FakeLearner) -> None:
     requests = items("e", 5)
     requests[4].step.observation.proprio = b"\x00" * 12
-    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
-    assert "proprio is float32 (3,), must be float32 (8,)" in words
+    acks = push(stub, [*requests, *items("f", 2)])
+    refusals = {(ack.episode_id, ack.index): ack.refusal for ack in acks if ack.refusal}
+    assert refusals.keys() == {("e", 3), ("e", 4)}
+    assert "proprio is float32 (3,), must be float32 (8,)" in refusals["e", 3]
     assert [step.index for step in backend.memory["e"]] == [0, 1, 2]
+    assert [step.index for step in backend.memory["f"]] == [0, 1]
 
 
 def test_a_step_of_another_run_is_refused(stub: LearnerStub, backend: FakeLearner) -> None:
     requests = items("e", 2, run_id="run-0")
-    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.FAILED_PRECONDITION)
+    words = refused(lambda: push(stub, requests), grpc.StatusCode.FAILED_PRECONDITION)
     assert "run is 'run-0' on the actor, must be 'run-1'" in words
     assert backend.memory == {}
 
 
-def test_an_episode_of_another_task_is_refused(stub: LearnerStub) -> None:
-    requests = [pb.PushRequest(run_id="run-1", header=encode_header(make_header("e", task="nut")))]
-    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
-    assert "task of e is 'nut', must be 'peg'" in words
+def test_an_episode_of_another_task_is_refused_with_its_steps(stub: LearnerStub, backend: FakeLearner) -> None:
+    requests = [pb.PushRequest(run_id="run-1", header=encode_header(make_header("e", task="nut"))), *items("e", 2)[1:]]
+    acks = push(stub, requests)
+    assert [ack.index for ack in acks] == [-1, 0, 1]
+    assert "task of e is 'nut', must be 'peg'" in acks[0].refusal
+    assert "header of e is refused" in acks[1].refusal
+    assert backend.memory == {}
+
+
+def test_a_stream_without_a_name_is_refused(stub: LearnerStub) -> None:
+    words = refused(lambda: list(stub.PushSteps(iter(items("e", 2)), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
+    assert "actor is '', life '', must both be given" in words
 
 
 def test_an_empty_item_is_refused(stub: LearnerStub) -> None:
     requests = [pb.PushRequest(run_id="run-1")]
-    words = refused(lambda: list(stub.PushSteps(iter(requests), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
+    words = refused(lambda: push(stub, requests), grpc.StatusCode.INVALID_ARGUMENT)
     assert "item is missing" in words
 
 
 def test_a_disk_that_refuses_is_worth_another_try(stub: LearnerStub, backend: FakeLearner) -> None:
     backend.fail_next = StoreError("disk is full")
-    words = refused(lambda: list(stub.PushSteps(iter(items("e", 2)), timeout=30)), grpc.StatusCode.UNAVAILABLE)
+    words = refused(lambda: push(stub, items("e", 2)), grpc.StatusCode.UNAVAILABLE)
     assert words == "disk is full"
 
 

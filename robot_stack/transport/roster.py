@@ -1,0 +1,111 @@
+"""Who records into the learner: which actor is there, since when not, and what each has sent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from robot_stack.transport.backend import ActorStatus
+from robot_stack.types.errors import SpecError, TransportError
+
+RECENT_ACKS = 1000
+
+
+class ActorTakenError(TransportError):
+    """Another process of that name is connected. Worth another try: its connection may be dead and not yet noticed."""
+
+
+class ActorRecord:
+    """What one actor has sent since the learner started. Its recording streams count here, one at a time."""
+
+    def __init__(self, actor_id: str, now_s: float) -> None:
+        self.actor_id = actor_id
+        self.episodes = self.steps = self.bytes = self.resends = self.refused = self.held = 0
+        self.params_version = 0
+        self.connections = 0
+        self.streams = 0
+        self.life = ""
+        self.peer = ""
+        self.seen_s = now_s
+        self.acks_s: deque[float] = deque(maxlen=RECENT_ACKS)
+
+    def status(self, now_s: float) -> ActorStatus:
+        """As numbers."""
+        acks_ms = 1e3 * np.array([*self.acks_s])
+        p50, p99 = np.percentile(acks_ms, (50, 99)) if len(acks_ms) else (0.0, 0.0)
+        return ActorStatus(
+            actor_id=self.actor_id,
+            connected=self.streams > 0,
+            last_seen_s=now_s - self.seen_s,
+            params_version=self.params_version,
+            episodes=self.episodes,
+            steps=self.steps,
+            bytes=self.bytes,
+            resends=self.resends,
+            refused=self.refused,
+            held=self.held,
+            reconnects=max(self.connections - 1, 0),
+            ack_p50_ms=float(p50),
+            ack_p99_ms=float(p99),
+        )
+
+
+class Roster:
+    """All actors of this life of the learner.
+
+    Args:
+        now_s: Monotonic seconds.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.now_s = now_s
+        self._began_s = now_s()
+        self._records: dict[str, ActorRecord] = {}
+        self._mutex = threading.Lock()
+
+    def check(self, actor_id: str, life: str) -> None:
+        """Raise unless a process of that name may record: no other of the same name is connected."""
+        if not actor_id or not life:
+            raise SpecError(f"actor is {actor_id!r}, life {life!r}, must both be given; install the same robot-stack")
+        with self._mutex:
+            record = self._records.get(actor_id)
+            if record is not None and record.streams and record.life != life:
+                raise ActorTakenError(
+                    f"actor {actor_id!r} is connected already, from {record.peer}, must be one process; "
+                    "stop the other, or start this one with another --id"
+                )
+
+    @contextmanager
+    def stream(self, actor_id: str, life: str, peer: str) -> Iterator[ActorRecord]:
+        """The record to count in while a recording stream of the actor is open."""
+        self.check(actor_id, life)
+        with self._mutex:
+            record = self._records.setdefault(actor_id, ActorRecord(actor_id, self.now_s()))
+            record.life, record.peer = life, peer
+            record.streams += 1
+            record.connections += 1
+        try:
+            yield record
+        finally:
+            with self._mutex:
+                record.streams -= 1
+                record.seen_s = self.now_s()
+
+    def away_s(self, actor_id: str) -> float:
+        """Seconds since its stream ended; of one that has not come yet, since the learner started."""
+        with self._mutex:
+            record = self._records.get(actor_id)
+            if record is not None and record.streams:
+                return 0.0
+            return self.now_s() - (self._began_s if record is None else record.seen_s)
+
+    def statuses(self) -> tuple[ActorStatus, ...]:
+        """Every actor that has recorded, sorted by name."""
+        with self._mutex:
+            now_s = self.now_s()
+            return tuple(self._records[name].status(now_s) for name in sorted(self._records))
