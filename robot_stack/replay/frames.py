@@ -6,8 +6,11 @@ the neighbouring row. A frame is linked once it is complete: recorded, and, with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.replay.image_rows import ImageRows
 from robot_stack.types.command import Source
@@ -126,12 +129,44 @@ class FrameTable:
         columns["episode"][row] = episode.number
         columns["frame"][row] = step.index
         columns["next_row"][row] = NO_ROW
-        columns["gripper_change"][row] = self._move_grippers(episode, step)
+        executed = step.action.executed if step.action else None
+        columns["gripper_change"][row] = self._move_grippers(episode, step.index, step.observation.proprio, executed)
         self._last_rows[episode.number] = row
         episode.rows.append(row)
         self._size = row + 1
         self._link(episode)
         return row
+
+    def add_episode(self, episode_id: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Append all frames and actions of an episode of which there is none yet, column by column.
+
+        Args:
+            episode_id: Which episode.
+            arrays: As in `StoredEpisode`; without images where they are not kept.
+        """
+        episode = self.episode(episode_id)
+        frames, actions = len(arrays["proprio"]), len(arrays["source"])
+        rows = np.arange(self._size, self._size + frames)
+        self._grow(self._size + frames)
+        for row in rows if self.images else ():
+            images = {name: arrays[IMAGE_PREFIX + name][row - self._size] for name in self.images.names}
+            self.images.put(int(row), images)
+        columns = self._columns
+        columns["proprio"][rows] = arrays["proprio"]
+        for name, after_last in (("executed", 0.0), ("source", Source.HOLD), ("gripper_pressed", False)):
+            columns[name][rows[:actions]] = arrays[name]
+            columns[name][rows[actions:]] = after_last
+        columns["episode"][rows] = episode.number
+        columns["frame"][rows] = np.arange(frames)
+        columns["next_row"][rows] = NO_ROW
+        for t, row in enumerate(rows) if len(self._grippers) else ():
+            executed = arrays["executed"][t] if t < actions else None
+            columns["gripper_change"][row] = self._move_grippers(episode, t, arrays["proprio"][t], executed)
+        if frames:
+            self._last_rows[episode.number] = rows[-1]
+        episode.rows += rows.tolist()
+        self._size += frames
+        self._link(episode)
 
     def set_features(self, episode_id: str, features: np.ndarray, start: int = 0) -> None:
         """Set the trunk's features of frames start, start+1, ...; those already set stay as they are.
@@ -182,13 +217,15 @@ class FrameTable:
             made += go
         return path, made
 
-    def _move_grippers(self, episode: EpisodeRows, step: Step) -> np.ndarray:
-        """Which discrete grippers the action of `step` changes, bool (G,)."""
-        if step.index == 0:
-            episode.grippers_open = self._grippers.at_start(step.observation.proprio)
+    def _move_grippers(
+        self, episode: EpisodeRows, frame: int, proprio: np.ndarray, executed: np.ndarray | None
+    ) -> np.ndarray:
+        """Which discrete grippers the action after a frame changes, bool (G,)."""
+        if frame == 0:
+            episode.grippers_open = self._grippers.at_start(proprio)
         before = episode.grippers_open
-        if step.action is not None:
-            episode.grippers_open = self._grippers.after(step.action.executed, before)
+        if executed is not None:
+            episode.grippers_open = self._grippers.after(executed, before)
         return np.asarray(before != episode.grippers_open)
 
     def _link(self, episode: EpisodeRows) -> None:

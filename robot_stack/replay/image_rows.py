@@ -50,6 +50,11 @@ class ImageRows:
         """True if images are kept."""
         return bool(self._shapes)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Cameras whose images are kept."""
+        return tuple(self._shapes)
+
     def put(self, row: int, images: Mapping[str, np.ndarray]) -> None:
         """Write the images of a row.
 

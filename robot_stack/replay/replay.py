@@ -17,7 +17,7 @@ from robot_stack.replay.rewards import RewardRule, monte_carlo, returns
 from robot_stack.replay.sampling import Draw, check_draw, gather
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
-from robot_stack.types.errors import ResumeError, StoreError
+from robot_stack.types.errors import ResumeError, SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
@@ -105,10 +105,26 @@ class Replay:
             return True
 
     def add_episode(self, episode: StoredEpisode) -> None:
-        """Take an episode from disk, closed or not."""
-        self.begin(episode.header)
-        for step in episode.steps():
-            self.add_step(step)
+        """Take an episode from disk, closed or not; images may be missing where features replace them.
+
+        Raises:
+            StoreError: If frames of it are held already.
+            SpecError: If a value is not finite.
+        """
+        episode_id = episode.header.episode_id
+        with self._lock:
+            self.begin(episode.header)
+            if episode.header.kind is EpisodeKind.EVAL:
+                return
+            if self.frame_count(episode_id):
+                raise StoreError(f"frames of {episode_id} are {self.frame_count(episode_id)}, must be 0; add the steps")
+            for name in ("proprio", "executed"):
+                if not np.isfinite(episode.arrays[name]).all():
+                    raise SpecError(f"{name} of {episode_id} is not finite, must be; set the episode aside")
+            self.frames.add_episode(episode_id, episode.arrays)
+            self._pools = None
+            if episode.end is not None:
+                self.end_episode(episode_id, episode.end)
 
     def end_episode(self, episode_id: str, end: EndReason) -> None:
         """End an episode at its newest frame, as when its actor is gone; a second end is ignored."""
