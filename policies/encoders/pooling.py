@@ -5,6 +5,8 @@ Shapes: N images, C channels, maps of h rows and w columns.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -29,3 +31,31 @@ class SpatialSoftmax(nn.Module):
         """
         keypoints = torch.softmax(maps.flatten(2), dim=2) @ self.grid  # (N, C, 2)
         return torch.cat([keypoints[..., 0], keypoints[..., 1]], dim=1)
+
+
+Pool = Literal["pooled", "spatial_softmax", "spatial_embeddings"]
+"""One vector per image; keypoints; or the maps themselves, for a head that learns where to look."""
+
+
+class Pooling(nn.Module):
+    """What is kept of a backbone's maps (N, C, h, w), or of its own summary (N, D): columns (N, F).
+
+    Args:
+        pool: What to keep.
+        summary_size: D.
+        maps: (C, h, w).
+    """
+
+    def __init__(self, pool: Pool, *, summary_size: int, maps: tuple[int, int, int]) -> None:
+        super().__init__()
+        channels, rows, columns = maps
+        self.size = {"pooled": summary_size, "spatial_softmax": 2 * channels}.get(pool, channels * rows * columns)
+        self.maps = maps if pool == "spatial_embeddings" else None
+        self.keypoints = SpatialSoftmax(rows, columns) if pool == "spatial_softmax" else None
+        self.summarised = pool == "pooled"
+
+    def forward(self, maps: Tensor, summary: Tensor) -> Tensor:
+        """Columns (N, size)."""
+        if self.summarised:
+            return summary
+        return maps.flatten(1) if self.keypoints is None else self.keypoints(maps)

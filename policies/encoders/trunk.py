@@ -106,12 +106,15 @@ def check_images(shapes: Mapping[str, ImageShape], images: Mapping[str, Any]) ->
     """Refuse images that a trunk was not built for.
 
     Raises:
-        SpecError: If a camera is missing or its images have another size.
+        SpecError: If a camera is missing, its images have another size, or one camera has more of them.
     """
     for name, shape in shapes.items():
         if name not in images or tuple(images[name].shape[1:]) != tuple(shape):
             got = tuple(images[name].shape) if name in images else "missing"
             raise SpecError(f"images of camera {name} are {got}, must be (N, {shape}) as the trunk was made for")
+    counts = {name: len(images[name]) for name in shapes}
+    if len(set(counts.values())) > 1:
+        raise SpecError(f"images per camera are {counts}, must be equally many; encode whole frames only")
 
 
 @torch.no_grad()
@@ -146,5 +149,5 @@ def fingerprint(
     digest.update(json.dumps([kind, dict(settings), {n: list(s) for n, s in shapes.items()}], sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]

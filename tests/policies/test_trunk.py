@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
-from policies.encoders.trunk import FeaturePart
 from robot_stack.types.errors import SpecError
 
 SHAPES = {"front": (24, 32, 3), "wrist": (24, 24, 3)}

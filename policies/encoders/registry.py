@@ -1,0 +1,149 @@
+"""Encoders by name, and trunks from what another process says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel
+from torch import Tensor
+
+from policies.encoders.backbone import BackboneTrunk
+from policies.encoders.embedded import DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders.pretrained import TimmConfig, TransformersConfig, make_timm, make_tower
+from policies.encoders.resnet import BLOCKS, ResNet, ResNetConfig, make_resnet
+from policies.encoders.trunk import ImageShape, Trunk
+from robot_stack.types.errors import ConfigError, SpecError
+
+Shapes = Mapping[str, ImageShape]
+OnStep = Callable[[int, int, float], None]
+
+
+def _ignore(step: int, steps: int, loss: float) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """One kind of trunk.
+
+    Attributes:
+        config: Model of its settings.
+        fit: Called as fit(shapes, config, demos, seed, on_step); see `make_trunk`.
+        load: Called as load(shapes, settings, tensors); see `load_trunk`.
+    """
+
+    config: type[BaseModel]
+    fit: Callable[[Shapes, Any, Iterable[DemoFrames], int, OnStep], Trunk]
+    load: Callable[[Shapes, str, Mapping[str, Tensor]], Trunk]
+
+
+def _load_embedded(shapes: Shapes, settings: str, tensors: Mapping[str, Tensor]) -> Trunk:
+    trunk = EmbeddedTrunk(shapes, int(json.loads(settings)["to_go_size"]))
+    _fill(trunk, tensors)
+    return trunk.requires_grad_(False).eval()
+
+
+def _load_resnet(kind: str, shapes: Shapes, settings: str, tensors: Mapping[str, Tensor]) -> Trunk:
+    config = ResNetConfig.model_validate_json(settings)
+    if not config.trained:
+        return make_resnet(kind, shapes, config, seed=0)
+    trunk = BackboneTrunk(kind, ResNet(BLOCKS[kind]), shapes, config, pool=config.pool, trained=True)
+    _fill(trunk, tensors)
+    return trunk
+
+
+def _fill(trunk: Any, tensors: Mapping[str, Tensor]) -> None:
+    try:
+        trunk.load_state_dict(dict(tensors))
+    except RuntimeError as error:
+        raise SpecError(f"weights of the trunk do not fit the cameras of this cell: {error}") from error
+
+
+def _resnet(kind: str) -> Encoder:
+    return Encoder(
+        config=ResNetConfig,
+        fit=lambda shapes, config, demos, seed, on_step: make_resnet(kind, shapes, config, seed=seed),
+        load=partial(_load_resnet, kind),
+    )
+
+
+ENCODERS: Mapping[str, Encoder] = {
+    "embedded": Encoder(
+        config=EmbeddedConfig,
+        fit=lambda shapes, config, demos, seed, on_step: fit_trunk(
+            list(demos), shapes, config, seed=seed, on_step=on_step
+        ),
+        load=_load_embedded,
+    ),
+    "resnet10": _resnet("resnet10"),
+    "resnet18": _resnet("resnet18"),
+    "timm": Encoder(
+        config=TimmConfig,
+        fit=lambda shapes, config, demos, seed, on_step: make_timm(shapes, config),
+        load=lambda shapes, settings, tensors: make_timm(shapes, TimmConfig.model_validate_json(settings)),
+    ),
+    "transformers": Encoder(
+        config=TransformersConfig,
+        fit=lambda shapes, config, demos, seed, on_step: make_tower(shapes, config),
+        load=lambda shapes, settings, tensors: make_tower(shapes, TransformersConfig.model_validate_json(settings)),
+    ),
+}
+
+
+def find_encoder(name: str) -> Encoder:
+    """The encoder of that name.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    if name not in ENCODERS:
+        raise ConfigError(f"encoder is {name!r}, must be one of {sorted(ENCODERS)}")
+    return ENCODERS[name]
+
+
+def make_trunk(
+    name: str,
+    shapes: Shapes,
+    config: BaseModel,
+    *,
+    demos: Iterable[DemoFrames],
+    seed: int,
+    on_step: OnStep = _ignore,
+) -> Trunk:
+    """A learner's trunk.
+
+    Args:
+        name: Of the encoder.
+        shapes: Camera -> (H, W, 3).
+        config: Of the class that the encoder names.
+        demos: Demonstrations; read by encoders that are trained on them, else not touched.
+        seed: Of weights and training.
+        on_step: Told (step, steps, loss) by encoders that are trained here.
+
+    Raises:
+        ConfigError: If there is no such encoder, or its weights cannot be loaded.
+    """
+    return find_encoder(name).fit(shapes, config, demos, seed, on_step)
+
+
+def load_trunk(reference: Mapping[str, str], shapes: Shapes, tensors: Mapping[str, Tensor]) -> Trunk:
+    """The trunk that `Trunk.reference` speaks of, in another process.
+
+    Args:
+        reference: As published.
+        shapes: Of this cell's cameras.
+        tensors: Its `state_dict`, in any float type, where it `travels`; else not looked at.
+
+    Raises:
+        ConfigError: If its file or model is not on this machine.
+        SpecError: If what was loaded is not the same trunk.
+    """
+    trunk = find_encoder(reference["encoder"]).load(shapes, reference["settings"], tensors)
+    if trunk.identity != reference["identity"]:
+        why = "the parameters are damaged" if trunk.travels else "put the learner's weights file on this machine"
+        raise SpecError(f"trunk is {trunk.identity}, must be {reference['identity']}; {why}")
+    return trunk
