@@ -9,7 +9,8 @@ import numpy as np
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
-from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from robot_stack.types.spec import GripperKind, Spec
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
 
 Key = tuple[str, int]
 
@@ -20,10 +21,21 @@ class SlowEpisode:
     steps: list[Step]
     labels: list[Label]
     phi: np.ndarray | None = None
+    cut: bool = False
+    """Its actor went away, so that it was ended from outside."""
+    featured: int | None = None
+    """Frames that have features; None where there is no trunk."""
 
     @property
     def end(self) -> EndReason | None:
+        if self.cut:
+            return EndReason.FAULT
         return self.steps[-1].end if self.steps else None
+
+    @property
+    def complete(self) -> int:
+        """Frames between which transitions run."""
+        return len(self.steps) if self.featured is None else self.featured
 
     def verdict(self) -> Verdict | None:
         for source in (LabelSource.OPERATOR, LabelSource.MODEL):
@@ -44,6 +56,14 @@ class SlowEpisode:
             return said is Verdict.SUCCESS
         return {EndReason.SUCCESS: True, EndReason.FAILURE: False}.get(self.end)
 
+    def scored(self) -> bool:
+        return self.phi is not None and self.end is not None and bool(np.isfinite(self.phi).mean() >= 0.95)
+
+    def action(self, t: int) -> ActionRow:
+        action = self.steps[t].action
+        assert action is not None
+        return action
+
 
 def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
     """Expert and online transitions as (episode, t)."""
@@ -52,10 +72,8 @@ def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
         episode = episodes[episode_id]
         if not episode.used():
             continue
-        for t in range(len(episode.steps) - 1):
-            action = episode.steps[t].action
-            assert action is not None
-            source = action.source
+        for t in range(episode.complete - 1):
+            source = episode.action(t).source
             demo = episode.kind is EpisodeKind.DEMO
             if demo and source in (Source.IDLE, Source.HOLD):
                 leftover.append((episode_id, t))
@@ -70,20 +88,63 @@ def transition(
     episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int
 ) -> tuple[int, float, float]:
     """Next frame, reward and discount of the n-step transition at t."""
-    last = len(episode.steps) - 1
     reward, after, terminal = 0.0, t, False
     for k in range(n_step):
-        if after == last:
+        if after == episode.complete - 1:
             break
         after += 1
         reward -= gamma**k * rule.step_penalty
-        if after == last and episode.success() is not None:
+        if after == len(episode.steps) - 1 and episode.success() is not None:
             terminal = True
             reward += gamma**k * (rule.success if episode.success() else rule.failure)
     made = after - t
-    phi = episode.phi
-    if phi is not None and episode.end is not None and np.isfinite(phi).mean() >= 0.95:
-        shaping = (0.0 if terminal else gamma**made * float(phi[after])) - float(phi[t])
+    if episode.scored():
+        assert episode.phi is not None
+        shaping = (0.0 if terminal else gamma**made * float(episode.phi[after])) - float(episode.phi[t])
         if np.isfinite(shaping):
             reward += rule.shaping * shaping
     return after, reward, 0.0 if terminal else gamma**made
+
+
+def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -> float:
+    """Discounted reward from t to the end, step by step; NaN if the task has not ended."""
+    if episode.success() is None:
+        return float("nan")
+    total, last = 0.0, len(episode.steps) - 1
+    for k in range(last - t):
+        total -= gamma**k * rule.step_penalty
+    total += gamma ** (last - t - 1) * (rule.success if episode.success() else rule.failure)
+    if episode.scored():
+        assert episode.phi is not None
+        total -= rule.shaping * float(np.nan_to_num(episode.phi[t]))
+    return total
+
+
+def chunk(episode: SlowEpisode, t: int, length: int) -> np.ndarray:
+    """The actions of t, t+1, ..., zeros where there is no transition any more."""
+    size = len(episode.action(t).executed)
+    return np.concatenate(
+        [
+            episode.action(t + k).executed if t + k < episode.complete - 1 else np.zeros(size, np.float32)
+            for k in range(length)
+        ]
+    )
+
+
+def gripper_change(episode: SlowEpisode, t: int, spec: Spec) -> list[bool]:
+    """Per discrete gripper, whether the action at t closes what is open or opens what is closed."""
+    fields = [field.name for field in spec.proprio for _ in range(field.size)]
+    changes, entry = [], -1
+    for number, arm in enumerate(spec.arms):
+        entry += arm.size
+        if arm.gripper is not GripperKind.DISCRETE:
+            continue
+        is_open = True
+        if "gripper" in fields:
+            is_open = episode.steps[0].observation.proprio[fields.index("gripper") + number] >= 0.5
+        for earlier in range(t):
+            asked = episode.action(earlier).executed[entry]
+            is_open = True if asked > 0.5 else False if asked < -0.5 else is_open
+        asked = episode.action(t).executed[entry]
+        changes.append(bool((asked > 0.5 and not is_open) or (asked < -0.5 and is_open)))
+    return changes

@@ -2,125 +2,256 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import header_of, small_spec, steps_of
-from slow_replay import SlowEpisode, pools, transition
+from made_up import (
+    FEATURES,
+    Item,
+    arrivals,
+    begin_all,
+    expert_share,
+    keys,
+    recordings,
+    take,
+    two_handed_spec,
+)
+from recorded import TASK, header_of
+from slow_replay import SlowEpisode, chunk, gripper_change, mc_return, pools, transition
 
+from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.replay.sampling import gather
+from robot_stack.types.batch import Batch
 from robot_stack.types.command import Source
-from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
-from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from robot_stack.types.transition import Step
 
-SPEC = small_spec(cameras=("front",))
-
-
-@st.composite
-def episodes(draw: st.DrawFn) -> dict[str, SlowEpisode]:
-    found = {}
-    for tag in range(draw(st.integers(1, 4))):
-        episode_id = f"{tag:03d}"
-        sources = draw(st.lists(st.sampled_from(Source), min_size=1, max_size=24))
-        end = draw(st.sampled_from([None, *EndReason]))
-        steps = list(steps_of(SPEC, episode_id, sources, end, tag=tag))
-        stamps = draw(st.lists(st.integers(1, 9), unique=True, max_size=3))
-        labels = [
-            Label(
-                episode_id=episode_id,
-                verdict=draw(st.sampled_from(Verdict)),
-                source=draw(st.sampled_from(LabelSource)),
-                stamp_unix_s=float(stamp),
-            )
-            for stamp in stamps
-        ]
-        phi = None
-        if draw(st.booleans()):
-            values = draw(st.lists(st.floats(0, 1, width=32), min_size=len(steps), max_size=len(steps)))
-            phi = np.array(values, np.float32)
-            if draw(st.booleans()):
-                phi[draw(st.integers(0, len(phi) - 1))] = np.nan
-        found[episode_id] = SlowEpisode(kind=draw(st.sampled_from(EpisodeKind)), steps=steps, labels=labels, phi=phi)
-    return found
+SPEC = two_handed_spec()
+RULES = st.builds(
+    RewardRule,
+    success=st.just(1.0),
+    failure=st.just(-0.5),
+    step_penalty=st.just(0.125),
+    shaping=st.sampled_from([0.0, 0.5, 1.0]),
+)
+GAMMAS = st.sampled_from([0.5, 0.97, 0.999])
 
 
-def arrivals(choose: st.DataObject, recorded: dict[str, SlowEpisode]) -> list[Step | Label | EpisodeScores]:
-    """Steps in order within an episode; everything else anywhere, some of it twice."""
-    queues: list[list] = [list(e.steps) for e in recorded.values()]
-    for episode_id, episode in recorded.items():
-        queues += [[label] for label in episode.labels for _ in range(choose.draw(st.integers(1, 2)))]
-        if episode.phi is not None:
-            for version, phi in (("old", 1 - episode.phi), ("new", episode.phi), ("new", episode.phi)):
-                queues.append([EpisodeScores(episode_id=episode_id, version=version, progress=phi, success=phi)])
-    rng = np.random.default_rng(choose.draw(st.integers(0, 2**32)))
-    turns = rng.permutation(np.repeat(np.arange(len(queues)), [len(q) for q in queues]))
-    return [queues[turn].pop(0) for turn in turns]
-
-
-def fill(recorded: dict[str, SlowEpisode], arriving: list[Step | Label | EpisodeScores], rule: RewardRule) -> Replay:
-    replay = Replay(SPEC, rule)
-    for episode_id, episode in recorded.items():
-        replay.begin(header_of(episode_id, episode.kind))
+def fill(recorded: dict[str, SlowEpisode], arriving: list[Item], rule: RewardRule, *, trunk: bool = False) -> Replay:
+    replay = Replay(SPEC, rule, feature_size=FEATURES * trunk, keep_images=not trunk)
+    begin_all(replay, recorded)
     for number, item in enumerate(arriving):
         if number == len(arriving) // 2:
             replay.activate_scores("new")
-        if isinstance(item, Step):
-            replay.add_step(item)
-        elif isinstance(item, Label):
-            replay.add_label(item)
-        else:
-            replay.add_scores(item)
+        take(replay, item)
+    replay.activate_scores("new")
     return replay
+
+
+def assert_row_equals_slow(
+    batch: Batch, row: int, episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int, length: int
+) -> None:
+    after, reward, discount = transition(episode, t, rule=rule, gamma=gamma, n_step=n_step)
+    now, then = episode.steps[t].observation, episode.steps[after].observation
+    np.testing.assert_array_equal(batch.proprio[row], now.proprio)
+    np.testing.assert_array_equal(batch.next_proprio[row], then.proprio)
+    np.testing.assert_array_equal(batch.action[row], chunk(episode, t, length))
+    np.testing.assert_array_equal(batch.gripper_change[row], gripper_change(episode, t, SPEC))
+    np.testing.assert_allclose(batch.reward[row], reward, atol=1e-6)
+    np.testing.assert_allclose(batch.discount[row], discount, rtol=1e-6)
+    np.testing.assert_allclose(batch.mc_return[row], mc_return(episode, t, rule=rule, gamma=gamma), atol=1e-5)
+    action = episode.action(t)
+    assert batch.gripper_label[row] == (action.source is not Source.HUMAN or action.gripper_pressed)
+    if batch.images is None or batch.next_images is None:
+        assert batch.features[row].tolist() == [t] * FEATURES
+        assert batch.next_features[row].tolist() == [after] * FEATURES
+    else:
+        np.testing.assert_array_equal(batch.images["front"][row], now.images["front"])
+        np.testing.assert_array_equal(batch.next_images["front"][row], then.images["front"])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
+    recorded, rule = choose.draw(recordings(SPEC)), choose.draw(RULES)
+    gamma, n_step, trunk = choose.draw(GAMMAS), choose.draw(st.integers(1, 5)), choose.draw(st.booleans())
+    length = choose.draw(st.sampled_from([1, n_step]))
+    replay = fill(recorded, arrivals(choose, recorded, trunk=trunk), rule, trunk=trunk)
+    expert, online = pools(recorded)
+    assert keys(replay, replay.pools.expert) == expert
+    assert keys(replay, replay.pools.online) == online
+    if not expert and not online:
+        return
+    draw = replay.draw(
+        np.random.default_rng(0), 64, gamma=gamma, expert_fraction=expert_share(expert), n_step=n_step, chunk=length
+    )
+    batch = gather(replay.frames, draw)
+    for row, (episode_id, t) in enumerate(keys(replay, draw.rows)):
+        assert (episode_id, t) in (expert if batch.expert[row] else online)
+        assert_row_equals_slow(
+            batch, row, recorded[episode_id], t, rule=rule, gamma=gamma, n_step=n_step, length=length
+        )
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
-    recorded = choose.draw(episodes())
-    rule = RewardRule(success=1.0, failure=-0.5, step_penalty=0.125, shaping=choose.draw(st.sampled_from([0.0, 0.5])))
-    gamma, n_step = choose.draw(st.sampled_from([0.5, 0.97, 0.999])), choose.draw(st.integers(1, 5))
-    replay = fill(recorded, arrivals(choose, recorded), rule)
+def test_no_transition_and_no_chunk_leaves_its_episode(choose: st.DataObject) -> None:
+    recorded = choose.draw(recordings(SPEC))
+    n_step = choose.draw(st.integers(1, 8))
+    replay = fill(recorded, arrivals(choose, recorded), RewardRule())
     expert, online = pools(recorded)
-    ids, column = replay.frames.episode_ids, replay.frames.column
-
-    def keys(rows: np.ndarray) -> list[tuple[str, int]]:
-        return [(ids[e], int(t)) for e, t in zip(column("episode")[rows], column("frame")[rows])]
-
-    assert keys(replay.pools.expert) == expert
-    assert keys(replay.pools.online) == online
     if not expert and not online:
         return
-    rng, share = np.random.default_rng(0), 0.5 * bool(expert)
-    draw = replay.draw(rng, 64, gamma=gamma, expert_fraction=share, n_step=n_step)
-    batch = gather(replay.frames, draw)
-    for row, (episode_id, t) in enumerate(keys(draw.rows)):
-        assert (episode_id, t) in (expert if batch.expert[row] else online)
+    draw = replay.draw(
+        np.random.default_rng(1), 64, gamma=0.9, expert_fraction=expert_share(expert), n_step=n_step, chunk=n_step
+    )
+    for (before, t), (after, reached), actions in zip(
+        keys(replay, draw.rows), keys(replay, draw.next_rows), draw.action_rows
+    ):
+        assert before == after
+        assert 1 <= reached - t <= n_step
+        made = actions[actions >= 0]
+        assert keys(replay, made) == [(before, t + k) for k in range(reached - t)]
+        assert (actions[len(made) :] == -1).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_bootstrap_goes_on_exactly_where_the_task_has_not_ended(choose: st.DataObject) -> None:
+    recorded = choose.draw(recordings(SPEC))
+    replay = fill(recorded, arrivals(choose, recorded), RewardRule())
+    expert, online = pools(recorded)
+    if not expert and not online:
+        return
+    draw = replay.draw(np.random.default_rng(1), 64, gamma=0.9, expert_fraction=expert_share(expert))
+    for (episode_id, t), discount in zip(keys(replay, draw.rows), draw.discount):
         episode = recorded[episode_id]
-        after, reward, discount = transition(episode, t, rule=rule, gamma=gamma, n_step=n_step)
-        np.testing.assert_array_equal(batch.proprio[row], episode.steps[t].observation.proprio)
-        np.testing.assert_array_equal(batch.next_proprio[row], episode.steps[after].observation.proprio)
-        action = episode.steps[t].action
-        assert action is not None
-        np.testing.assert_array_equal(batch.action[row], action.executed)
-        np.testing.assert_allclose(batch.reward[row], reward, atol=1e-6)
-        np.testing.assert_allclose(batch.discount[row], discount, rtol=1e-6)
+        over = t == len(episode.steps) - 2 and episode.success() is not None
+        assert discount == (0.0 if over else np.float32(0.9))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(1, 300), st.floats(0, 1))
+def test_the_mix_of_a_batch_is_exact(choose: st.DataObject, size: int, fraction: float) -> None:
+    recorded = choose.draw(recordings(SPEC))
+    replay = fill(recorded, arrivals(choose, recorded), RewardRule())
+    expert, online = pools(recorded)
+    wanted = round(size * fraction) if online else size
+    if not (online or expert) or (wanted and not expert):
+        return
+    draw = replay.draw(np.random.default_rng(1), size, gamma=0.9, expert_fraction=fraction)
+    assert draw.expert.sum() == wanted
+    rows = keys(replay, draw.rows)
+    assert set(rows[:wanted]) <= set(expert)
+    assert set(rows[wanted:]) <= set(online)
+
+
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_the_order_of_arrival_leaves_no_trace_in_a_batch(choose: st.DataObject) -> None:
-    recorded = choose.draw(episodes())
-    rule = RewardRule(step_penalty=0.1)
+    recorded = choose.draw(recordings(SPEC))
     expert, online = pools(recorded)
     if not expert and not online:
         return
     drawn = []
     for _ in range(2):
-        replay = fill(recorded, arrivals(choose, recorded), rule)
-        rng, share = np.random.default_rng(5), 0.5 * bool(expert)
-        drawn.append(replay.sample(rng, 64, gamma=0.97, expert_fraction=share, n_step=3))
-    for name in ("reward", "discount", "proprio", "next_proprio", "action", "expert", "gripper_label", "frame"):
-        assert getattr(drawn[0], name).tobytes() == getattr(drawn[1], name).tobytes()
+        replay = fill(recorded, arrivals(choose, recorded), RewardRule(step_penalty=0.1))
+        rng = np.random.default_rng(5)
+        drawn.append(replay.sample(rng, 64, gamma=0.97, expert_fraction=expert_share(expert), n_step=3, chunk=3))
+    assert_same_bytes(*drawn)
+
+
+def assert_same_bytes(first: Batch, second: Batch) -> None:
+    for name in Batch.__slots__:
+        one, other = getattr(first, name), getattr(second, name)
+        if isinstance(one, dict):
+            assert {camera: images.tobytes() for camera, images in one.items()} == {
+                camera: images.tobytes() for camera, images in other.items()
+            }
+        elif name != "episode":  # numbered in order of arrival
+            assert one.tobytes() == other.tobytes(), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_return_is_the_sum_of_the_sampled_rewards(choose: st.DataObject) -> None:
+    recorded, rule, gamma = choose.draw(recordings(SPEC, valid_scores=True)), choose.draw(RULES), choose.draw(GAMMAS)
+    replay = fill(recorded, arrivals(choose, recorded), rule)
+    expert, online = pools(recorded)
+    if not expert and not online:
+        return
+    share = expert_share(expert)
+    rewards: dict[tuple[str, int], float] = {}
+    returns: dict[tuple[str, int], float] = {}
+    for seed in range(8):
+        draw = replay.draw(np.random.default_rng(seed), 128, gamma=gamma, expert_fraction=share)
+        rewards |= dict(zip(keys(replay, draw.rows), draw.reward.tolist()))
+        returns |= dict(zip(keys(replay, draw.rows), draw.mc_return.tolist()))
+    for (episode_id, t), found in returns.items():
+        episode = recorded[episode_id]
+        behind = [(episode_id, k) for k in range(t, len(episode.steps) - 1)]
+        if episode.success() is None:
+            assert np.isnan(found)
+        elif all(key in rewards for key in behind):
+            assert found == pytest.approx(sum(gamma**k * rewards[key] for k, key in enumerate(behind)), abs=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_a_kill_at_any_point_leaves_no_trace_in_a_batch(choose: st.DataObject) -> None:
+    recorded = choose.draw(recordings(SPEC))
+    expert, online = pools(recorded)
+    items = arrivals(choose, recorded)
+    kill = choose.draw(st.integers(0, len(items)))
+    resent = choose.draw(st.integers(0, kill))
+    with tempfile.TemporaryDirectory() as folder:
+        with EpisodeStore(Path(folder), SPEC, TASK) as store:
+            for episode_id, episode in recorded.items():
+                store.begin(header_of(episode_id, episode.kind))
+            for item in items[:kill]:
+                keep(store, item)
+        with EpisodeStore(Path(folder), SPEC, TASK) as store:
+            resumed = loaded(store)
+            begin_all(resumed, recorded)
+            for item in items[resent:]:
+                take(resumed, item)
+    if not expert and not online:
+        return
+    whole = fill(recorded, items, RewardRule())
+    share = expert_share(expert)
+    assert_same_bytes(
+        *(r.sample(np.random.default_rng(3), 64, gamma=0.97, expert_fraction=share) for r in (whole, resumed))
+    )
+
+
+def keep(store: EpisodeStore, item: Item) -> None:
+    if isinstance(item, Step):
+        store.append(item)
+    elif isinstance(item, Label):
+        store.append_label(item)
+    elif isinstance(item, EpisodeScores):
+        store.append_scores(item)
+    elif item.episode_id in store.unfinished:
+        store.flush()
+        store.close_unfinished(item.episode_id)
+
+
+def loaded(store: EpisodeStore) -> Replay:
+    """What a restarted learner makes of a store."""
+    replay = Replay(SPEC)
+    for episode_id in (*store.episodes, *store.unfinished):
+        replay.add_episode(store.read(episode_id))
+    for label in store.labels:
+        replay.add_label(label)
+    for version in store.score_versions:
+        for scores in store.scores(version):
+            replay.add_scores(scores)
+    replay.activate_scores("new")
+    return replay
