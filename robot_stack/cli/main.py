@@ -69,6 +69,14 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run that has been started")
 
 
+def _add_certs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new one")
+    parser.add_argument(
+        "--host", dest="hosts", action="append", default=[], metavar="NAME",
+        help="name or address of the learner, as actors call it; may be repeated (this machine's name)",
+    )  # fmt: skip
+
+
 def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     _add_json(parser)
@@ -86,6 +94,7 @@ VERBS = {
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
     "up": Verb(help="start all processes of a run on this machine", add=_add_up),
     "env": Verb(help="print exports that let ros2 commands see a run", add=_add_env),
+    "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
     "report": Verb(help="write summary, plots and report.html of a run again", add=_add_report),
 }

@@ -61,3 +61,5 @@ class CellConfig(Section):
     """ROS domain of this cell."""
     learner_address: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")] = "127.0.0.1:50051"
     """Where the learner listens, host:port. Beyond loopback it needs certificates."""
+    learner_certs: Annotated[str, Field(min_length=1)] | None = None
+    """Folder of a set made by `robot-stack certs`, at the same path on the learner's and the robot's machine."""

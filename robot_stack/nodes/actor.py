@@ -18,6 +18,7 @@ from robot_stack.nodes.cell import RosCell
 from robot_stack.run.actor import Actor
 from robot_stack.run.clock import SteadyClock
 from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.security import security_of
 from robot_stack.types.errors import StackError
 
 
@@ -48,7 +49,10 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     folder = options.run.parent / "actor"
     folder.mkdir(exist_ok=True)
     address = options.learner or resolved.cell.learner_address
-    client = LearnerClient(address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool")
+    client = LearnerClient(
+        address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool",
+        security=security_of(resolved.cell.learner_certs, "actor"),
+    )  # fmt: skip
     client.connect()
     try:
         with RosCell(resolved, namespace=options.namespace) as cell:

@@ -30,6 +30,7 @@ from robot_stack.run.settings import learning_settings
 from robot_stack.run.success import SuccessRule
 from robot_stack.run.update_loop import UpdateLoop
 from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.security import security_of
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.transition import EpisodeKind
 
@@ -83,7 +84,7 @@ class Training:
             status=self.status,
         )
         self._backend.start()
-        server = LearnerServer(self._backend, address)
+        server = LearnerServer(self._backend, address, security_of(self._resolved.cell.learner_certs, "learner"))
         bound = server.start()
         self._backend.on_durable = server.durable_advanced
         self._server = server

@@ -4,50 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from robot_stack.transport.roster import ActorStatus, Roster
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader, Step
-
-if TYPE_CHECKING:
-    from robot_stack.transport.roster import Roster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorStatus:
-    """One actor, since the learner started.
-
-    Attributes:
-        actor_id: Its name.
-        connected: True while its recording stream is open.
-        last_seen_s: Seconds since its newest item, or since it left.
-        params_version: Behind its newest step, 0 for none.
-        episodes: Begun.
-        steps: Taken.
-        bytes: Received, with what was sent again.
-        resends: Items that were here already.
-        refused: Items that were not taken: not finite, of an episode that is closed.
-        held: Times its stream had to wait for the learner to catch up.
-        reconnects: Connections after the first.
-        ack_p50_ms, ack_p99_ms: From receiving a step to acknowledging it, over the newest 1000.
-    """
-
-    actor_id: str
-    connected: bool
-    last_seen_s: float
-    params_version: int
-    episodes: int
-    steps: int
-    bytes: int
-    resends: int
-    refused: int
-    held: int
-    reconnects: int
-    ack_p50_ms: float
-    ack_p99_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

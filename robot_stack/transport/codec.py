@@ -14,7 +14,8 @@ from typing import TypeVar
 import numpy as np
 
 from robot_stack.transport import learner_pb2 as pb
-from robot_stack.transport.backend import ActorStatus, LearnerStatus
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.roster import ActorStatus
 from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError

@@ -7,13 +7,47 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.transport.backend import ActorStatus
 from robot_stack.types.errors import SpecError, TransportError
 
 RECENT_ACKS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorStatus:
+    """One actor, since the learner started.
+
+    Attributes:
+        actor_id: Its name.
+        connected: True while its recording stream is open.
+        last_seen_s: Seconds since its newest item, or since it left.
+        params_version: Behind its newest step, 0 for none.
+        episodes: Begun.
+        steps: Taken.
+        bytes: Received, with what was sent again.
+        resends: Items that were here already.
+        refused: Items that were not taken: not finite, of an episode that is closed.
+        held: Times its stream had to wait for the learner to catch up.
+        reconnects: Connections after the first.
+        ack_p50_ms, ack_p99_ms: From receiving a step to acknowledging it, over the newest 1000.
+    """
+
+    actor_id: str
+    connected: bool
+    last_seen_s: float
+    params_version: int
+    episodes: int
+    steps: int
+    bytes: int
+    resends: int
+    refused: int
+    held: int
+    reconnects: int
+    ack_p50_ms: float
+    ack_p99_ms: float
 
 
 class ActorTakenError(TransportError):

@@ -7,6 +7,7 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import grpc
 
@@ -36,22 +37,43 @@ class Security:
         if len(self.token) < MIN_TOKEN_CHARS or not (self.token.isascii() and self.token.isprintable()):
             raise TransportError(
                 f"token is {len(self.token)} characters, must be {MIN_TOKEN_CHARS} or more printable ASCII characters; "
-                "make one with `openssl rand -hex 32`"
+                "`robot-stack certs` makes one"
             )
 
     @classmethod
-    def from_files(cls, *, ca: Path, cert: Path, key: Path, token: Path) -> Security:
-        """Read the four files; white space around the token is dropped.
+    def from_folder(cls, folder: Path) -> Security:
+        """Read one end's part of a set that `robot-stack certs` made: ca.pem, cert.pem, key.pem and token.
 
         Raises:
-            TransportError: If one cannot be read.
+            TransportError: If one cannot be read, is readable by others, does not belong to the others or has expired.
         """
+        from robot_stack.transport.certificates import check_own  # slow to load, and only needed beyond this machine
+
         try:
-            return cls(
-                ca=ca.read_bytes(), cert=cert.read_bytes(), key=key.read_bytes(), token=token.read_text().strip()
-            )
+            for name in ("key.pem", "token"):
+                mode = (folder / name).stat().st_mode & 0o777
+                if mode & 0o077:
+                    raise TransportError(
+                        f"mode of {folder / name} is {mode:04o}, must be 0600; chmod 600 {folder / name}"
+                    )
+            ca, cert, key = ((folder / name).read_bytes() for name in ("ca.pem", "cert.pem", "key.pem"))
+            token = (folder / "token").read_text().strip()
         except OSError as error:
-            raise TransportError(f"{error.filename} is unreadable ({error.strerror}), must be a file") from error
+            raise TransportError(
+                f"{error.filename} is unreadable ({error.strerror}), must be a file of a set; "
+                "make one with `robot-stack certs`, or copy the part of this machine"
+            ) from error
+        check_own(ca, cert, key, folder)
+        return cls(ca=ca, cert=cert, key=key, token=token)
+
+
+def security_of(certs: str | None, role: Literal["learner", "actor"]) -> Security | None:
+    """Of this end of the link; `certs` is `learner_certs` of the cell.
+
+    Raises:
+        TransportError: As `Security.from_folder`.
+    """
+    return None if certs is None else Security.from_folder(Path(certs).expanduser() / role)
 
 
 def require_loopback(address: str) -> None:
@@ -68,7 +90,7 @@ def require_loopback(address: str) -> None:
     if not loopback:
         raise TransportError(
             f"address is {address} without TLS, must be on loopback (127.0.0.1, [::1] or localhost); "
-            "beyond this machine give ca, cert, key and token"
+            "beyond this machine set learner_certs in the cell, to a set made by `robot-stack certs`"
         )
 
 

@@ -1,0 +1,37 @@
+"""`robot-stack certs FOLDER`: keys for a learner link that leaves this machine."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from robot_stack.transport.certificates import LOOPBACK, make_set
+
+
+def run(folder: Path, hosts: Sequence[str] = ()) -> int:
+    """Make a set and say where it goes; returns the exit code.
+
+    Args:
+        folder: New; never overwritten.
+        hosts: What actors call the learner; default: the name of this machine.
+    """
+    folder = folder.expanduser().absolute()
+    named = [*hosts] if hosts else [socket.gethostname()]
+    until = make_set(folder, named, datetime.now(UTC))
+    said = _short(folder)
+    print(f"{folder}: learner/ and actor/, valid until {until:%Y-%m-%d} for {', '.join((*named, *LOOPBACK))}")
+    print("In the cell's file, on the machine of the learner and on that of the robot:")
+    print(f"    learner_address: {named[0]}:50051")
+    print(f"    learner_certs: {said}")
+    print("The learner's machine keeps learner/. Each robot's machine gets actor/, under the same path:")
+    print(f"    ssh ROBOT mkdir -p -m 700 {said}")
+    print(f"Next: scp -rp {said}/actor ROBOT:{said}/")
+    return 0
+
+
+def _short(folder: Path) -> str:
+    """With ~, which means the right folder on both machines."""
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)

@@ -1,0 +1,57 @@
+"""The real backend on a real store, and all that must be as before once something was refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from fake_learner import SPEC, TASK
+
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.run.backend import Arrival, Backend, ParamsBoard
+from robot_stack.run.scoring import Scorer
+from robot_stack.run.success import SuccessRule
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.roster import Roster
+
+
+def no_rule() -> SuccessRule:
+    raise AssertionError("nothing is scored here")
+
+
+class RealLearner:
+    """Store and backend of a run in `folder`; `clock_s` is the time of its roster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock_s = 0.0
+        self.store = EpisodeStore(folder, SPEC, TASK)
+        self.store.open()
+        self.board = ParamsBoard()
+        self.backend = Backend(
+            spec=SPEC, task=TASK, run_id="run-1", store=self.store, scorer=Scorer(no_rule), board=self.board,
+            status=lambda: LearnerStatus(phase="training"), roster=Roster(lambda: self.clock_s),
+        )  # fmt: skip
+        self.arrived: list[Arrival] = []
+
+    def take(self) -> list[Arrival]:
+        """All that has come out of the inbox so far."""
+        self.arrived += self.backend.take()
+        return self.arrived
+
+    def state(self) -> tuple[object, ...]:
+        """Every byte on disk, what waits in the inbox, and the status."""
+        self.store.flush()
+        files = {
+            str(path.relative_to(self.folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
+        return files, len(self.take()), self.backend.status()
+
+    def close(self) -> None:
+        self.store.close()
+
+
+Learn = Callable[[], RealLearner]
