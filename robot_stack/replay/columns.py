@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 from robot_stack.types.command import Source
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, Step
@@ -74,13 +75,36 @@ def action_row(action: ActionRow) -> dict[str, object]:
 
 
 def check_step(step: Step, spec: Spec) -> None:
-    """Raise SpecError unless observation and action of `step` fit `spec`."""
-    spec.check_images(dict(step.observation.images))
-    spec.check_proprio(step.observation.proprio)
-    if step.action is not None:
-        for name in ("executed", "proposed", "human"):
-            spec.check_action(getattr(step.action, name), name)
-        Source(step.action.source)
+    """Raise SpecError, naming the step and what in it is wrong, unless observation and action of `step` fit `spec`."""
+    try:
+        _check_observation(step.observation, spec)
+        if step.action is not None:
+            _check_action(step.action, spec)
+    except SpecError as error:
+        raise SpecError(
+            f"step {step.episode_id}/{step.index}: {error}; it was not taken, mend its source and send it again"
+        ) from error
+
+
+def _check_observation(observation: Observation, spec: Spec) -> None:
+    spec.check_images(dict(observation.images))
+    spec.check_proprio(observation.proprio)
+    _check_finite(observation, "age_s", "skew_s")
+
+
+def _check_action(action: ActionRow, spec: Spec) -> None:
+    for name in ("executed", "proposed", "human"):
+        spec.check_action(getattr(action, name), name)
+    _check_finite(action, "params_age_s")
+    if action.source not in list(Source):
+        raise SpecError(f"source is {action.source}, must be one of {[int(source) for source in Source]}")
+
+
+def _check_finite(part: Observation | ActionRow, *names: str) -> None:
+    for name in names:
+        value = getattr(part, name)
+        if not math.isfinite(value):
+            raise SpecError(f"{name} is {value}, must be finite")
 
 
 def check_name(name: str, what: str) -> str:

@@ -185,6 +185,11 @@ class FrameTable:
                 f"features of {episode_id} are {features.dtype} {features.shape}, "
                 f"must be float16 (n, {self._feature_size})"
             )
+        if not np.isfinite(features).all():
+            raise StoreError(
+                f"features of {episode_id} from frame {start} on are not all finite, must be; "
+                "they may be beyond float16: scale the trunk's output"
+            )
         stop = start + len(features)
         if not 0 <= start <= episode.featured or stop > len(episode.rows):
             raise StoreError(

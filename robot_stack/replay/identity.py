@@ -34,7 +34,7 @@ def check_spec(found: Spec, wanted: Spec, name: str) -> None:
     """Raise StoreError naming every field in which two specs differ."""
     differences = _differences(json.loads(found.to_json()), json.loads(wanted.to_json()), "spec")
     if differences:
-        raise StoreError(f"{name}: {'; '.join(differences)}")
+        raise StoreError(f"{name}: {'; '.join(differences)}; record it anew on this cell, or leave it out")
 
 
 def _differences(found: object, wanted: object, name: str = "") -> list[str]:

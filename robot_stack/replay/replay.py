@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.frames import NO_ROW, FrameTable
+from robot_stack.replay.identity import check_spec
 from robot_stack.replay.outcome import Outcome, OutcomeColumn
 from robot_stack.replay.pools import Pools
 from robot_stack.replay.potential import PotentialColumn
@@ -46,6 +48,7 @@ class Replay:
         self._potential = PotentialColumn()
         self._pools: Pools | None = None
         self._batches = 0
+        self._refused = {"steps": 0, "episodes": 0, "features": 0, "scores": 0}
 
     @property
     def pools(self) -> Pools:
@@ -63,9 +66,10 @@ class Replay:
             return self._pools
 
     @property
-    def rejected_scores(self) -> int:
-        """Scores dropped since their length was not that of their episode."""
-        return self._potential.rejected
+    def refused(self) -> dict[str, int]:
+        """How many steps, episodes, features and scores did not fit or were not finite; none of them is drawn."""
+        with self._lock:
+            return {**self._refused, "scores": self._refused["scores"] + self._potential.rejected}
 
     def frame_count(self, episode_id: str) -> int:
         """Frames held of an episode: the index of the step it takes next."""
@@ -97,7 +101,8 @@ class Replay:
                 return False
             if step.index > held:
                 raise StoreError(f"step index of {step.episode_id} is {step.index}, must be {held}; resend from there")
-            check_step(step, self._spec)
+            with self._counting_refused("steps"):
+                check_step(step, self._spec)
             self.frames.add(step)
             self._pools = None
             if step.end is not None:
@@ -108,11 +113,12 @@ class Replay:
         """Take an episode from disk, closed or not; images may be missing where features replace them.
 
         Raises:
-            StoreError: If frames of it are held already.
+            StoreError: If it is of another spec, or frames of it are held already.
             SpecError: If a value is not finite.
         """
         episode_id = episode.header.episode_id
-        with self._lock:
+        with self._lock, self._counting_refused("episodes"):
+            check_spec(episode.spec, self._spec, f"episode {episode_id}")
             self.begin(episode.header)
             if episode.header.kind is EpisodeKind.EVAL:
                 return
@@ -140,7 +146,8 @@ class Replay:
         """Set the frozen trunk's features, float16 (n, F), of frames start, start+1, ..."""
         with self._lock:
             self._header(episode_id)
-            self.frames.set_features(episode_id, features, start)
+            with self._counting_refused("features"):
+                self.frames.set_features(episode_id, features, start)
             self._pools = None
 
     def add_label(self, label: Label) -> None:
@@ -157,7 +164,8 @@ class Replay:
         """
         with self._lock:
             ended = scores.episode_id in self._outcomes.ends
-            self._potential.add(scores, self.frames.episode(scores.episode_id) if ended else None)
+            with self._counting_refused("scores"):
+                self._potential.add(scores, self.frames.episode(scores.episode_id) if ended else None)
 
     def activate_scores(self, version: str | None) -> None:
         """Shape rewards by Φ of `version` from the next draw on; None leaves the sparse reward alone."""
@@ -282,6 +290,14 @@ class Replay:
                     raise ResumeError(f"number of {what} is {found}, must be {wanted} or more as at the checkpoint")
             self.activate_scores(version)
             self._batches = int(state["batches"])
+
+    @contextmanager
+    def _counting_refused(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (SpecError, StoreError):
+            self._refused[what] += 1
+            raise
 
     def _header(self, episode_id: str) -> EpisodeHeader:
         if episode_id not in self._headers:

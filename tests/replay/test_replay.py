@@ -290,7 +290,7 @@ def test_scores_of_another_length_are_dropped_and_counted() -> None:
     replay.activate_scores("v1")
     replay.add_scores(scores([0.1, 0.2]))
     add(replay, "a", [P] * 3)
-    assert replay.rejected_scores == 1
+    assert replay.refused["scores"] == 1
     assert set(sample(replay).reward) == {0.0}
 
 
