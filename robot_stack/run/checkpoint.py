@@ -1,4 +1,4 @@
-"""Learner checkpoints: all state in one file, written beside, fsynced, renamed; the last three are kept.
+"""Learner checkpoints: all state in one file, written beside, fsynced, renamed. The last three are kept, and the best.
 
 Tensors and plain values only: read back with `weights_only=True`, so a file can never run code.
 """
@@ -6,59 +6,65 @@ Tensors and plain values only: read back with `weights_only=True`, so a file can
 from __future__ import annotations
 
 import io
-import os
 import re
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from robot_stack.replay.durable import PARTIAL, write_durable
 from robot_stack.types.errors import ResumeError, StoreError
+from robot_stack.types.params import Params
 
 KEEP = 3
+BEST = "best.pt"
 _NAME = re.compile(r"step_(\d{9})\.pt")
 
 
 class CheckpointFolder:
-    """`folder/step_000001234.pt`, numbered by learner updates."""
+    """`folder/step_000001234.pt`, numbered by learner updates, and `folder/best.pt`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._best: float | None = None
 
     def steps(self) -> list[int]:
-        """Numbers of all checkpoints, oldest first."""
+        """Numbers of all checkpoints but the best, oldest first."""
         if not self._folder.exists():
             return []
         matches = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
         return sorted(int(match[1]) for match in matches if match)
 
-    def save(self, step: int, state: dict[str, Any]) -> Path:
+    def write(self, step: int, packed: memoryview, *, success: float) -> bool:
         """Write a checkpoint; when this returns it is on disk, and older ones beyond the last three are gone.
+
+        Args:
+            step: Updates done.
+            packed: From `pack`.
+            success: What it is compared by; NaN is never the best, and of two equals the newer is.
+
+        Returns:
+            True if it is the best so far, and then it is in `best.pt` too.
 
         Raises:
             StoreError: If the disk refuses; earlier checkpoints are untouched.
         """
-        buffer = io.BytesIO()
-        torch.save(state, buffer)
-        path = self._folder / f"step_{step:09d}.pt"
-        draft = path.with_suffix(".tmp")
+        path = self._path(step)
+        best = success >= self._best_success()
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with draft.open("wb") as file:
-                file.write(buffer.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            descriptor = os.open(self._folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            for target in (path, self._folder / BEST) if best else (path,):
+                write_durable(target, packed)
         except OSError as error:
-            raise StoreError(f"checkpoint {path.name} is not written: {error}; free some space") from error
-        for old in self.steps()[:-KEEP]:
-            (self._folder / f"step_{old:09d}.pt").unlink(missing_ok=True)
-        return path
+            raise StoreError(
+                f"checkpoint {path.name} is not written: {error}; free some space or fix permissions, it is tried again"
+            ) from error
+        if best:
+            self._best = success
+        for gone in (*map(self._path, self.steps()[:-KEEP]), *self._folder.glob("*" + PARTIAL)):
+            gone.unlink(missing_ok=True)
+        return best
 
     def load_latest(self) -> dict[str, Any] | None:
         """State of the newest checkpoint, or None if there is none.
@@ -69,11 +75,91 @@ class CheckpointFolder:
         steps = self.steps()
         if not steps:
             return None
-        path = self._folder / f"step_{steps[-1]:09d}.pt"
+        path = self._path(steps[-1])
         try:
-            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+            return _load(path)
         except Exception as error:  # torch raises many kinds for a damaged file
+            on = f"from {self._path(steps[-2]).name}" if len(steps) > 1 else "without one, from the recorded episodes"
+            why = str(error).partition("\n")[0]
             raise ResumeError(
-                f"checkpoint {path} is unreadable ({error}), must be whole; delete it to resume from the one before"
+                f"checkpoint {path} is unreadable ({why}), must be whole; to go on {on}: rm '{path.absolute()}'"
             ) from error
-        return state
+
+    def _path(self, step: int) -> Path:
+        return self._folder / f"step_{step:09d}.pt"
+
+    def _best_success(self) -> float:
+        """Of `best.pt`; -inf without one. One that is damaged is no competition: the next takes its place."""
+        if self._best is None:
+            try:
+                self._best = float(_load(self._folder / BEST)["success"])
+            except Exception:  # torch raises many kinds for a damaged file
+                self._best = float("-inf")
+        return self._best
+
+
+class CheckpointWriter:
+    """Writes checkpoints on a thread of its own, so that updates never wait for the disk.
+
+    Args:
+        folder: Where to.
+        on_failure: Told why the disk refused; training goes on, the checkpoint before stays, the next one tries again.
+        on_best: Given the actor's parameters once a checkpoint was the best so far.
+    """
+
+    def __init__(
+        self,
+        folder: CheckpointFolder,
+        *,
+        on_failure: Callable[[str], None],
+        on_best: Callable[[Params], None],
+    ) -> None:
+        self.failure = ""
+        """Why the newest checkpoint is not on disk, or ""."""
+        self._folder = folder
+        self._on_failure = on_failure
+        self._on_best = on_best
+        self._writing: threading.Thread | None = None
+
+    def save(self, step: int, state: dict[str, Any], *, success: float, params: Params | None) -> None:
+        """Copy the state and write it in the background; nothing is done while one is being written.
+
+        Args:
+            step: Updates done.
+            state: Tensors and plain values.
+            success: See `CheckpointFolder.write`.
+            params: For `on_best`; None if there is nothing to compare by.
+        """
+        if self._writing is not None and self._writing.is_alive():
+            return
+        packed = pack(state, success=success)
+        self._writing = threading.Thread(
+            target=self._write, args=(step, packed, success, params), name="checkpoint", daemon=True
+        )
+        self._writing.start()
+
+    def wait(self) -> None:
+        """Until the one being written is on disk or has failed."""
+        if self._writing is not None:
+            self._writing.join()
+
+    def _write(self, step: int, packed: memoryview, success: float, params: Params | None) -> None:
+        try:
+            if self._folder.write(step, packed, success=success) and params is not None:
+                self._on_best(params)
+            self.failure = ""
+        except StoreError as error:
+            self.failure = str(error)
+            self._on_failure(self.failure)
+
+
+def pack(state: dict[str, Any], *, success: float) -> memoryview:
+    """Bytes of a checkpoint; later changes of the tensors do not show in them."""
+    buffer = io.BytesIO()
+    torch.save({**state, "success": success}, buffer)
+    return buffer.getbuffer()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state

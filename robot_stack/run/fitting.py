@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
 
 from policies.encoders.embedded import EmbeddedConfig, EmbeddedTrunk, fit_trunk
 from policies.learner import LearnerSpec
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import FitReport, ProgressModel
+from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.training_data import demo_frames
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.spec import Spec
 
 OnStep = Callable[[int, int, float], None]
+"""Told (step, steps, loss) after each step of a fit; may raise `FitStopped`."""
+
+
+class FitStopped(Exception):
+    """A fit was told to end before it was done; nothing of it is kept."""
+
+
+def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) -> OnStep:
+    """`say`, until `stop` is set: then the fit ends with FitStopped."""
+
+    def on_step(step: int, steps: int, loss: float) -> None:
+        if stop.is_set():
+            raise FitStopped
+        say(step, steps, loss)
+
+    return on_step
 
 
 def image_shapes(spec: Spec) -> dict[str, tuple[int, int, int]]:
@@ -29,12 +47,23 @@ def image_shapes(spec: Spec) -> dict[str, tuple[int, int, int]]:
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
-    """safetensors, written beside and renamed."""
-    draft = path.with_suffix(".tmp")
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, draft, metadata)
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
-    draft.replace(path)
+    """safetensors, durable on return.
+
+    Raises:
+        StoreError: If the disk refuses; what was there before is untouched.
+    """
+    content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    with disk_errors(f"writing {path.name}"):
+        write_durable(path, content)
+
+
+def saved_identity(path: Path) -> str | None:
+    """Identity of the trunk in a file, without loading it; None without a readable one."""
+    try:
+        with safe_open(path, "np") as file:
+            return str(file.metadata()["identity"])
+    except (OSError, KeyError, TypeError, SafetensorError):
+        return None
 
 
 def load_trunk(path: Path, spec: Spec) -> EmbeddedTrunk:

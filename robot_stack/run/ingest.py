@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 import numpy as np
 
 from policies.encoders.trunk import Trunk
+from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.backend import Arrival, EpisodeCut
+from robot_stack.run.feature_cache import CachedEpisode, FeatureCache
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.training_data import reward_inputs
@@ -31,26 +30,59 @@ class Ingest:
         store: EpisodeStore,
         scorer: Scorer,
         ledger: Ledger,
-        on_end: Callable[[str], None],
+        cache: FeatureCache,
     ) -> None:
         self._trunk = trunk
         self._replay = replay
         self._store = store
         self._scorer = scorer
         self._ledger = ledger
-        self._on_end = on_end
-        self._mutex = threading.Lock()
+        self._cache = cache
 
-    def load(self, episode: StoredEpisode) -> None:
-        """An episode from disk, features in one pass; its scores join later."""
-        episode_id = episode.header.episode_id
-        account = self._ledger.begin(episode.header)
-        self._replay.begin(episode.header)
-        for step in episode.steps():
-            account.add(step)
-            self._replay.add_step(step)
-        images = {c.name: episode.arrays[f"image_{c.name}"] for c in episode.spec.cameras}
-        self._featurise(episode_id, images, episode.arrays["proprio"], 0)
+    def load_cached(self, cached: CachedEpisode) -> None:
+        """A finished episode whose features are known; its scores join later."""
+        self._load(cached.episode, cached.features)
+
+    def load(self, episode: StoredEpisode, known: np.ndarray | None = None) -> None:
+        """An episode from disk, with its images; its scores join later.
+
+        Args:
+            episode: Closed or not.
+            known: Features of its first frames as a learner before this one computed them, float16 (k, F): a pass of
+                the trunk over other frames beside them may differ in the last bit.
+        """
+        known = np.empty((0, self._trunk.feature_size), np.float16) if known is None else known
+        known = known[: len(episode.arrays["proprio"])]  # frames that were lost with the actor's last half second
+        images = {c.name: episode.arrays[IMAGE_PREFIX + c.name][len(known) :] for c in episode.spec.cameras}
+        self._load(episode, np.concatenate([known, self._trunk.encode(images)]))
+        self._keep(episode.header.episode_id)
+
+    def _load(self, episode: StoredEpisode, features: np.ndarray) -> None:
+        episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
+        self._ledger.recount(episode)
+        self._replay.add_episode(episode)
+        self._replay.set_features(episode_id, features)
+        self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
+
+    def restore_scores(self, version: str) -> set[str]:
+        """Let the scores on disk of a reward model join; returns the episodes that have them."""
+        found = set()
+        for scores in self._store.scores(version):
+            if self._replay.frame_count(scores.episode_id) == len(scores.progress):
+                self._join(scores)
+                found.add(scores.episode_id)
+        return found
+
+    def uncached(self) -> dict[str, np.ndarray]:
+        """Features that are in no file of the cache yet, float16 (n, F) per episode: a checkpoint keeps these."""
+        names = [name for name in self._replay.frames.episode_ids if not self._cache.holds(name)]
+        return {name: features for name in names if len(features := self._features(name))}
+
+    def _features(self, episode_id: str) -> np.ndarray:
+        """Of the frames so far; another thread may add more meanwhile."""
+        episode = self._replay.frames.episode(episode_id)
+        rows = episode.rows[: episode.featured]
+        return np.asarray(self._replay.frames.column("features")[rows])
 
     def take(self, arrivals: list[Arrival]) -> None:
         """What came over the link since the last call, in order."""
@@ -89,31 +121,37 @@ class Ingest:
                 account.add(step)
             self._scorer.score_live(episode_id)
             if mine[-1].end is not None:
-                self._join_scores(episode_id)
-                self._on_end(episode_id)
+                self._finish(episode_id)
 
     def _cut(self, episode_id: str) -> None:
         """Its actor is gone and the store has closed it: end it at its newest frame here too."""
-        episode = self._store.read(episode_id)
-        self._ledger.recount(episode.header, episode.steps())
+        episode = self._store.read(episode_id, images=False)
+        self._ledger.recount(episode)
         if episode.header.kind is not EpisodeKind.EVAL:
             self._replay.end_episode(episode_id, EndReason.FAULT)
-            self._join_scores(episode_id)
-            self._on_end(episode_id)
+            self._finish(episode_id)
 
     def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
         features = self._trunk.encode(images)
         self._replay.set_features(episode_id, features, start)
         self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
 
-    def _join_scores(self, episode_id: str) -> None:
+    def _finish(self, episode_id: str) -> None:
+        """All frames are here: score the whole, keep the features."""
         scores = self._scorer.finish(episode_id)
         if scores is not None:
             self.add_scores(scores)
+        self._keep(episode_id)
+
+    def _keep(self, episode_id: str) -> None:
+        self._cache.offer(episode_id, self._features(episode_id))
 
     def add_scores(self, scores: EpisodeScores) -> None:
         """Keep scores on disk and let them join the replay."""
         self._store.append_scores(scores)
+        self._join(scores)
+
+    def _join(self, scores: EpisodeScores) -> None:
         self._replay.add_scores(scores)
         account = self._ledger.episodes.get(scores.episode_id)
         if account is not None and len(scores.progress):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
@@ -40,6 +40,24 @@ class EpisodeAccount:
     progress: float = float("nan")
     max_progress: float = float("nan")
     _source: Source = Source.HOLD
+
+    @classmethod
+    def of(cls, episode: StoredEpisode) -> EpisodeAccount:
+        """The account that all steps of an episode on disk add up to."""
+        arrays = episode.arrays
+        source = arrays["source"]
+        human = source == Source.HUMAN
+        before = np.concatenate([[Source.HOLD], source])[:-1]
+        return cls(
+            header=episode.header,
+            steps=len(source),
+            human_steps=int(human.sum()),
+            interventions=int((human & (before != Source.HUMAN) & (before != Source.IDLE)).sum()),
+            clipped=int(arrays["clipped"].sum()),
+            end=episode.end,
+            params_version=int(arrays["params_version"].max(initial=0)),
+            _source=Source(int(source[-1])) if len(source) else Source.HOLD,
+        )
 
     def add(self, step: Step) -> None:
         """Take the next step; one that was counted before, from disk or over the link, changes nothing."""
@@ -115,13 +133,11 @@ class Ledger:
         """All accounts as of now; another thread may open more meanwhile."""
         return list(self.episodes.values())
 
-    def recount(self, header: EpisodeHeader, steps: Iterable[Step]) -> None:
-        """Count an episode anew, as when its actor died and it was cut on disk; its verdicts stay."""
-        known = self.begin(header)
-        fresh = EpisodeAccount(header=header, verdicts=known.verdicts)
-        for step in steps:
-            fresh.add(step)
-        self.episodes[header.episode_id] = fresh
+    def recount(self, episode: StoredEpisode) -> None:
+        """Count an episode by what is on disk, as after a start, or when its actor died; its verdicts stay."""
+        fresh = EpisodeAccount.of(episode)
+        fresh.verdicts = self.begin(episode.header).verdicts
+        self.episodes[episode.header.episode_id] = fresh
 
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
         """Finished episodes of a kind."""

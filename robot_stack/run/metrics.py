@@ -12,14 +12,17 @@ import numpy as np
 
 
 class MetricsLog:
-    """Appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`. Safe from several threads."""
+    """Appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`. Safe from several threads.
+
+    A disk that refuses a row ends nobody: the row is lost, and the next one that is taken says how many were.
+    """
 
     def __init__(self, path: Path, *, wandb_mode: str = "disabled", run_name: str = "", config: Any = None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-        self._file = path.open("a", buffering=1)
-        if torn:
-            self._file.write("\n")  # a killed process left half a row: keep it from swallowing the next one
+        self._file = path.open("ab", buffering=0)
+        self._torn = path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
+        self.lost = 0
+        """Rows that the disk refused since the newest one it took."""
         self._lock = threading.Lock()
         self._wandb: Any = None
         if wandb_mode != "disabled":
@@ -40,10 +43,21 @@ class MetricsLog:
         """Write one row; numpy scalars become numbers, NaN becomes null."""
         row = {"t": round(time.time(), 3), "kind": kind, **{name: plain(value) for name, value in values.items()}}
         with self._lock:
-            self._file.write(json.dumps(row) + "\n")
+            self._write({**row, "lost_rows": self.lost} if self.lost else row)
             if self._wandb is not None:
                 numbers = {f"{kind}/{name}": v for name, v in row.items() if isinstance(v, (int, float))}
                 self._wandb.log(numbers)
+
+    def _write(self, row: dict[str, Any]) -> None:
+        """Whole, on a line of its own: half a row, of a killed process or a full disk, must not swallow the next."""
+        line = ("\n" if self._torn else "") + json.dumps(row) + "\n"
+        try:
+            written = self._file.write(line.encode())
+        except OSError:
+            self.lost += 1
+            return
+        self._torn = written < len(line.encode())
+        self.lost = self.lost + 1 if self._torn else 0
 
     def close(self) -> None:
         """Flush and close."""

@@ -46,6 +46,7 @@ class Refitter:
         self._metrics = metrics
         self._seed = seed
         self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
         self._fitted_at = 0
         self._failure: Exception | None = None
         self.completed_at = 0
@@ -67,9 +68,17 @@ class Refitter:
         self._thread = threading.Thread(target=self._refit, args=(due[-1],), name="refit", daemon=True)
         self._thread.start()
 
+    def stop(self) -> None:
+        """End a refit at its next step; nothing of it is kept."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(10.0)
+
     def _refit(self, count: int) -> None:
         try:
-            self.fit()
+            self.fit(on_step=fitting.unless(self._stopping))
+        except fitting.FitStopped:
+            return
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:
@@ -78,6 +87,9 @@ class Refitter:
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on what is known now, score everything, switch over."""
         accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
+        # demonstrations first: the held-out episodes are taken from the front; then by name, since after a restart
+        # the accounts are in another order, and the model must not depend on it
+        accounts.sort(key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
         episodes = [
             ScoredEpisode(
                 frames=self._scorer.inputs(a.header.episode_id),
@@ -87,13 +99,9 @@ class Refitter:
             )
             for a in accounts
         ]
-        # demonstrations first: the held-out episodes are taken from the front
-        order = sorted(range(len(accounts)), key=lambda i: accounts[i].header.kind is not EpisodeKind.DEMO)
-        model, report = fitting.fit_progress(
-            [episodes[i] for i in order], self._settings, seed=self._seed, on_step=on_step
-        )
+        model, report = fitting.fit_progress(episodes, self._settings, seed=self._seed, on_step=on_step)
         fitting.save_progress(self._folder / f"progress_{model.version}.safetensors", model)
-        self._switch_to(model)
+        self._switch_to(model, set())
         self._metrics.log(
             "reward_fit",
             version=report.version,
@@ -109,13 +117,14 @@ class Refitter:
         """Training needs an outcome that a person stands behind, or a demonstration, or a plain failure."""
         if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
             return False
+        if account.header.kind is EpisodeKind.EVAL:
+            return False
         if account.header.kind is EpisodeKind.DEMO:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def _switch_to(self, model: ProgressModel) -> None:
-        """Score every episode, then once more those that ended meanwhile and so were scored by the old model."""
-        scored: set[str] = set()
+    def _switch_to(self, model: ProgressModel, scored: set[str]) -> None:
+        """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
             ended = [a.header.episode_id for a in self._ledger.accounts if a.end is not None]
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
@@ -128,7 +137,7 @@ class Refitter:
         return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
     def load(self, version: str, completed_at: int) -> None:
-        """The model that was active at the checkpoint, and the scores of all episodes by it.
+        """The model that was active at the checkpoint, and the scores of all episodes by it, most of them from disk.
 
         Raises:
             ResumeError: If its weights are gone.
@@ -137,5 +146,5 @@ class Refitter:
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         model = fitting.load_progress(path, version, self._settings)
-        self._switch_to(model)
+        self._switch_to(model, self._ingest.restore_scores(version))
         self._fitted_at = self.completed_at = completed_at

@@ -6,8 +6,10 @@ for nobody; ingest and scoring have a thread of their own, and so does each refi
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.run import fitting
 from robot_stack.run.backend import Backend, EpisodeCut, ParamsBoard
-from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.run.checkpoint import CheckpointFolder, CheckpointWriter
+from robot_stack.run.feature_cache import CachedEpisode, FeatureCache
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog, read_metrics
@@ -32,7 +35,13 @@ from robot_stack.run.update_loop import UpdateLoop
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.security import security_of
 from robot_stack.transport.server import LearnerServer
+from robot_stack.types.errors import StoreError
+from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeKind
+
+TRUNK = "trunk.safetensors"
+
+log = logging.getLogger(__name__)
 
 
 class Training:
@@ -53,6 +62,9 @@ class Training:
         self._scorer = Scorer(lambda: SuccessRule(resolved.task.success, self._spec))
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
+        self._writer = CheckpointWriter(self._checkpoints, on_failure=self._not_saved, on_best=self._keep_best)
+        self._cache: FeatureCache | None = None
+        self._cached: dict[str, CachedEpisode] = {}
         self._phase, self._message = "starting", ""
         self._logged = {row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"}
         self._failure: Exception | None = None
@@ -98,6 +110,8 @@ class Training:
             self._server.stop()
         if self._backend is not None:
             self._backend.stop()
+        if self._cache is not None:
+            self._cache.stop()
         self._store.close()
         self._metrics.close()
 
@@ -105,27 +119,35 @@ class Training:
         """All phases, or until `stop`; a stop in training saves a checkpoint first.
 
         Raises:
+            StoreError: If the disk refused the last checkpoint.
             Exception: Whatever ended one of the threads: the process must not go on without it.
         """
         assert self._backend is not None
         if not self._collect(stop):
             return
-        self._fit(stop)
+        try:
+            self._fit(stop)
+        except fitting.FitStopped:
+            return
         if stop.is_set():
             return
         worker = threading.Thread(target=self._work, name="ingest", daemon=True)
         worker.start()
         assert self._loop is not None
+        assert self._refitter is not None
         self._phase, self._message = "training", ""
         try:
             self._loop.run(lambda: stop.is_set() or self._quit.is_set() or self._enough(), self._quit)
             self._await_last_labels()
         finally:
-            self._loop.save()
+            self._loop.save(wait=True)
             self._quit.set()
             worker.join(10.0)
+            self._refitter.stop()
         if self._failure is not None:
             raise self._failure
+        if self._writer.failure:
+            raise StoreError(self._writer.failure)
         if not stop.is_set():
             self._finish()
 
@@ -133,12 +155,7 @@ class Training:
     def _collect(self, stop: threading.Event) -> bool:
         """Until there are enough successful demonstrations on disk; False if stopped."""
         assert self._backend is not None
-        for episode_id in (*self._store.episodes, *self._store.unfinished):
-            account = self._ledger.begin(self._store.header(episode_id))
-            for step in self._store.read(episode_id).steps():
-                account.add(step)
-        for label in self._store.labels:
-            self._ledger.label(label)
+        self._read_episodes()
         wanted = self._resolved.run.training.demos
         self._phase = "fitting" if len(self._ledger.demos()) >= wanted else "collecting_demos"
         while len(self._ledger.demos()) < wanted:
@@ -151,13 +168,29 @@ class Training:
             self._log_episodes()
         return True
 
+    def _read_episodes(self) -> None:
+        """Accounts of what is on disk. No image is decoded, and none later of an episode whose features are cached."""
+        trunk = fitting.saved_identity(self.folder / TRUNK)
+        if trunk is not None:
+            self._cache = self._cache_of(trunk)
+        for episode_id in (*self._store.episodes, *self._store.unfinished):
+            cached = self._cache.read(episode_id) if self._cache is not None else None
+            if cached is not None:
+                self._cached[episode_id] = cached
+            self._ledger.recount(cached.episode if cached else self._store.read(episode_id, images=False))
+        for label in self._store.labels:
+            self._ledger.label(label)
+
+    def _cache_of(self, trunk: str) -> FeatureCache:
+        return FeatureCache(self.folder / "features", self._store, trunk=trunk, spec=self._spec)
+
     def _ledger_takes(self, arrival: Any) -> None:
         if hasattr(arrival, "started_unix_s"):
             self._ledger.begin(arrival)
         elif hasattr(arrival, "verdict"):
             self._ledger.label(arrival)
         elif isinstance(arrival, EpisodeCut):
-            self._ledger.recount(self._store.header(arrival.episode_id), self._store.read(arrival.episode_id).steps())
+            self._ledger.recount(self._store.read(arrival.episode_id, images=False))
         else:
             self._ledger.episodes[arrival.episode_id].add(arrival)
 
@@ -166,11 +199,17 @@ class Training:
         self._phase = "fitting"
         spec, settings, seed = self._spec, self._settings, self._seed
         started = time.monotonic()
+        state = self._checkpoints.load_latest()
+        self._let_go_of_damaged(state)
         chosen = [a.header.episode_id for a in self._ledger.demos()[: self._resolved.run.training.demos]]
-        demos = [self._store.read(episode_id) for episode_id in chosen]
+        fitted = (self.folder / TRUNK).exists()
+        demos = [self._store.read(episode_id, images=not fitted) for episode_id in chosen]
         trunk = fitting.fit_or_load_trunk(
-            self.folder / "trunk.safetensors", demos, spec, settings.encoder, seed=seed, on_step=self._says("encoder")
+            self.folder / TRUNK, demos, spec, settings.encoder, seed=seed, on_step=self._says("encoder", stop)
         )
+        if self._cache is None or self._cache.trunk != trunk.identity:
+            self._cache, self._cached = self._cache_of(trunk.identity), {}
+        self._cache.start()
         trunk_s = time.monotonic() - started
         config = settings.config
         self._replay = Replay(
@@ -179,28 +218,35 @@ class Training:
             feature_size=trunk.feature_size,
             keep_images=False,
         )
-        self._ingest = Ingest(
+        ingest = self._ingest = Ingest(
             trunk=trunk,
             replay=self._replay,
             store=self._store,
             scorer=self._scorer,
             ledger=self._ledger,
-            on_end=lambda _: None,
+            cache=self._cache,
         )
         sizes = fitting.learner_spec(trunk, demos, spec)
-        self._load_episodes()
+        loaded = self._load_episodes(stop, state["features"] if state is not None else {})
         refitter = self._refitter = Refitter(
             folder=self.folder, settings=settings.reward, ledger=self._ledger, scorer=self._scorer,
             replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._loop = UpdateLoop(
             spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._ledger,
-            metrics=self._metrics, board=self._board, checkpoints=self._checkpoints,
-            reward_state=lambda: refitter.completed_at, seed=seed,
+            metrics=self._metrics, board=self._board, checkpoints=self._writer, seed=seed,
+            beside=lambda: {
+                "refitted_at": refitter.completed_at,
+                "features": {name: torch.from_numpy(f) for name, f in ingest.uncached().items()},
+            },
         )  # fmt: skip
-        self._resume_or_begin()
+        if state is None:
+            refitter.fit(on_step=self._says("reward model", stop))
+        else:
+            refitter.load(state["reward_version"], state["refitted_at"])
+            self._loop.restore(state)
         self._loop.learn_from_demos(stop, self._say)
-        self._loop.save()
+        self._loop.save(wait=True)
         self._loop.publish()
         self._metrics.log(
             "fit",
@@ -209,29 +255,50 @@ class Training:
             demos=len(demos),
             demo_ids=chosen,
             trunk=trunk.identity,
+            cached_episodes=loaded,
+            damaged_features=self._cache.damaged,
             pretrain_updates=config.pretrain_updates,
         )
 
-    def _load_episodes(self) -> None:
+    def _let_go_of_damaged(self, state: dict[str, Any] | None) -> None:
+        """Take out of a checkpoint what the disk has damaged since: it is gone from training, and that is said."""
+        if state is None:
+            return
+        aside, held = self._store.quarantined, state["replay"]["episodes"]
+        lost = {name: aside[name] for name in held if name in aside}
+        for name in set(held) & set(self._store.unfinished):
+            lost[name] = "it had ended and its manifest is missing: closed as a fault at its newest frame"
+            self._store.close_unfinished(name)
+            self._ledger.recount(self._store.read(name, images=False))
+        for name, reason in sorted(lost.items()):
+            log.warning("the checkpoint knows episode %s, which is damaged and left out: %s", name, reason)
+            self._metrics.log("lost", episode_id=name, reason=reason)
+            del held[name]
+        state["replay"]["scored_episodes"] -= len(lost)
+
+    def _load_episodes(self, stop: threading.Event, features: Mapping[str, torch.Tensor]) -> int:
+        """Every episode into the replay; returns how many came from the cache.
+
+        Args:
+            stop: Ends it.
+            features: What the checkpoint holds of frames that were in no file of the cache.
+        """
         assert self._ingest is not None
         self._store.flush()  # what the inbox has handed out already is read from disk here
+        count = len(self._cached)
         for episode_id in (*self._store.episodes, *self._store.unfinished):
-            if self._store.header(episode_id).kind is not EpisodeKind.EVAL:
+            if stop.is_set():
+                raise fitting.FitStopped
+            cached = self._cached.pop(episode_id, None)
+            if cached is not None:
+                self._ingest.load_cached(cached)
+            elif self._store.header(episode_id).kind is not EpisodeKind.EVAL:
                 self._message = f"features of {episode_id}"
-                self._ingest.load(self._store.read(episode_id))
+                known = features.get(episode_id)
+                self._ingest.load(self._store.read(episode_id), None if known is None else known.numpy())
         for label in self._store.labels:
             self._replay.add_label(label)
-
-    def _resume_or_begin(self) -> None:
-        """Exact state of the newest checkpoint, or the first fit of the reward."""
-        assert self._refitter is not None
-        assert self._loop is not None
-        state = self._checkpoints.load_latest()
-        if state is None:
-            self._refitter.fit(on_step=self._says("reward model"))
-            return
-        self._refitter.load(state["reward_version"], state["refitted_at"])
-        self._loop.restore(state)
+        return count
 
     def _await_last_labels(self, timeout_s: float = 3.0) -> None:
         """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
@@ -252,12 +319,7 @@ class Training:
     def _finish(self) -> None:
         """Final parameters to disk; actors are told by the phase."""
         assert self._loop is not None
-        params = self._loop.seal()
-        fitting.write_tensors(
-            self.folder / "policy.safetensors",
-            {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()},
-            {**params.metadata, "version": str(params.version)},
-        )
+        self._write_params("policy", self._loop.seal())
         self._log_episodes(final=True)
         frames = self._replay.frames
         self._metrics.log(
@@ -291,11 +353,30 @@ class Training:
     def _say(self, message: str) -> None:
         self._message = message
 
-    def _says(self, what: str) -> fitting.OnStep:
-        def on_step(step: int, steps: int, loss: float) -> None:
+    def _says(self, what: str, stop: threading.Event) -> fitting.OnStep:
+        def say(step: int, steps: int, loss: float) -> None:
             self._message = f"{what}: step {step} of {steps}, loss {loss:.4f}"
 
-        return on_step
+        return fitting.unless(stop, say)
+
+    def _not_saved(self, why: str) -> None:
+        log.warning("%s", why)
+        self._metrics.log("checkpoint_failed", reason=why)
+
+    def _keep_best(self, params: Params) -> None:
+        self._write_params("best", params)
+
+    def _write_params(self, name: str, params: Params) -> None:
+        fitting.write_tensors(
+            self.folder / f"{name}.safetensors",
+            {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()},
+            {**params.metadata, "version": str(params.version)},
+        )
+
+    def _trouble(self) -> str:
+        """What a person should know before anything else, or ""."""
+        disk = self._backend.failure if self._backend is not None else ""
+        return disk or self._writer.failure or (self._cache.failure if self._cache is not None else "")
 
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:
@@ -314,7 +395,7 @@ class Training:
         loop = self._loop
         return LearnerStatus(
             phase=self._phase,
-            message=self._message if self._backend is None else self._backend.failure or self._message,
+            message=self._trouble() or self._message,
             counters={
                 "demos": float(len(self._ledger.demos())),
                 "episodes": float(len(online)),

@@ -19,27 +19,32 @@ from policies.learner import LearnerSpec, TensorBatch
 from policies.registry import find_algorithm
 from robot_stack.replay.replay import Replay
 from robot_stack.run.backend import ParamsBoard
-from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.run.checkpoint import CheckpointWriter
 from robot_stack.run.governor import Governor
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.settings import LearningSettings
 from robot_stack.transport.bundle import SPEC_DIGEST, seal
+from robot_stack.types.errors import ResumeError
 from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 
 PUBLISH_EVERY = 50
 LOG_EVERY = 200
 CHECKPOINT_S = 20.0
+BEST_OF = 20
+"""Newest online episodes whose share of successes without a person's help makes a checkpoint the best."""
 VERSIONS_PER_LIFE = 20_000
 """A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
+
+_REMEDY = "put run.yaml and trunk.safetensors back as they were, or start a new run"
 
 
 class UpdateLoop:
     """The learner with everything that its next update depends on.
 
     Args:
-        reward_state: What to keep in a checkpoint of the reward model's schedule.
+        beside: What else to keep in a checkpoint; tensors and plain values.
     """
 
     def __init__(
@@ -53,8 +58,8 @@ class UpdateLoop:
         ledger: Ledger,
         metrics: MetricsLog,
         board: ParamsBoard,
-        checkpoints: CheckpointFolder,
-        reward_state: Callable[[], Any],
+        checkpoints: CheckpointWriter,
+        beside: Callable[[], Mapping[str, Any]],
         seed: int,
     ) -> None:
         self._spec = spec
@@ -65,7 +70,7 @@ class UpdateLoop:
         self._metrics = metrics
         self._board = board
         self._checkpoints = checkpoints
-        self._reward_state = reward_state
+        self._beside = beside
         config = settings.config
         self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
         self._rng = np.random.default_rng(seed)
@@ -111,11 +116,14 @@ class UpdateLoop:
 
     def seal(self) -> Params:
         """The actor's parameters as they are now, under the next version."""
+        self.params_version += 1
+        return self._sealed()
+
+    def _sealed(self) -> Params:
         config = self._settings.config
         metadata = actor_metadata(
             self._trunk, algorithm=self._settings.algorithm, head=config.head, hidden=config.hidden
         )
-        self.params_version += 1
         return seal(
             version=self.params_version,
             tensors=pack_tensors(self._trunk, self._learner.actor_tensors()),
@@ -126,26 +134,48 @@ class UpdateLoop:
         """To all actors."""
         self._board.publish(self.seal())
 
-    def save(self) -> None:
-        """Write a checkpoint; durable on return."""
+    def save(self, *, wait: bool = False) -> None:
+        """Copy all state now and write it in the background; with `wait`, return once it is on disk or refused."""
+        if wait:
+            self._checkpoints.wait()
         replay = self._replay.state_dict()
         state = {
+            **self._identity(),
             "learner": self._learner.state_dict(),
             "replay": replay,
             "rng": _pack_rng(self._rng),
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
-            "refitted_at": self._reward_state(),
             "params_version": self.params_version,
+            **self._beside(),
         }
-        self._checkpoints.save(self.updates, state)
+        success = self._ledger.recent_success(BEST_OF)
+        params = None if np.isnan(success) else self._sealed()
+        self._checkpoints.save(self.updates, state, success=success, params=params)
+        if wait:
+            self._checkpoints.wait()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint, once episodes, labels and scores are in the replay."""
+        """Go on from a checkpoint, once episodes, labels and scores are in the replay.
+
+        Raises:
+            ResumeError: If it is of another algorithm, trunk or network, or the replay lacks what it had seen.
+        """
+        for name, wanted in self._identity().items():
+            if state.get(name) != wanted:
+                raise ResumeError(f"{name} of the checkpoint is {state.get(name)!r}, must be {wanted!r}; {_REMEDY}")
         self._replay.load_state_dict(state["replay"])
-        self._learner.load_state_dict(state["learner"])
+        try:
+            self._learner.load_state_dict(state["learner"])
+        except (RuntimeError, ValueError, KeyError) as error:
+            why = " ".join(str(error).split()[:40])
+            raise ResumeError(f"checkpoint is of another network ({why}), must be of this run's; {_REMEDY}") from error
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self.params_version = state["params_version"] + VERSIONS_PER_LIFE
         self._metrics.log("resume", updates=self.updates, env_steps=self._ledger.online_steps)
+
+    def _identity(self) -> dict[str, str]:
+        """Whose checkpoint it is."""
+        return {"algorithm": self._settings.algorithm, "trunk": self._trunk.identity}
 
     def _update(self) -> dict[str, torch.Tensor]:
         config = self._settings.config

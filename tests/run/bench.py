@@ -12,6 +12,7 @@ from robot_stack.config.task import NOfM, SuccessConfig
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.run.backend import Backend, ParamsBoard
+from robot_stack.run.feature_cache import FeatureCache
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog
@@ -105,10 +106,11 @@ class Bench:
         self.trunk = EmbeddedTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
         self.replay = Replay(SPEC, feature_size=self.trunk.feature_size, keep_images=False)
         self.metrics = MetricsLog(folder / "metrics.jsonl")
-        self.ended: list[str] = []
+        self.cache = FeatureCache(folder / "features", self.store, trunk=self.trunk.identity, spec=SPEC)
+        self.cache.start()
         self.ingest = Ingest(
             trunk=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer, ledger=self.ledger,
-            on_end=self.ended.append,
+            cache=self.cache,
         )  # fmt: skip
         self.backend = Backend(
             spec=SPEC, task=TASK, run_id="run", store=self.store, scorer=self.scorer, board=ParamsBoard(),
@@ -137,5 +139,6 @@ class Bench:
         self.ingest.take(self.backend.take())
 
     def close(self) -> None:
+        self.cache.stop()
         self.store.close()
         self.metrics.close()

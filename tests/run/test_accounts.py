@@ -1,9 +1,10 @@
-"""What a run keeps of itself: ledger, metrics, checkpoints, budget of updates, seeds, memory."""
+"""What a run keeps of itself: ledger, metrics, budget of updates, seeds, memory."""
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -14,14 +15,12 @@ import pytest
 import torch
 from bench import header_of, label_of, steps_of
 
-from robot_stack.run.checkpoint import KEEP, CheckpointFolder
 from robot_stack.run.governor import Governor
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.memory import tree_megabytes
 from robot_stack.run.metrics import MetricsLog, read_metrics
 from robot_stack.run.seeds import reset_seed
 from robot_stack.types.command import Source
-from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind
 
@@ -159,6 +158,24 @@ def test_torn_last_row_is_left_out_and_does_not_swallow_the_next(tmp_path: Path)
     assert [row["kind"] for row in read_metrics(path)] == ["a", "c"]
 
 
+def test_row_that_the_disk_refuses_ends_nobody_and_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    log = MetricsLog(path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
+    try:
+        for n in range(4):
+            log.log("a", n=n)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.log("a", n=4)
+    log.log("a", n=5)
+    log.close()
+    whole = read_metrics(path)
+    assert [row["n"] for row in whole] == [0, 4, 5]
+    assert [row.get("lost_rows") for row in whole] == [None, 3, None]
+
+
 def test_metrics_of_several_threads_stay_whole_rows(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     log = MetricsLog(path)
@@ -173,58 +190,6 @@ def test_metrics_of_several_threads_stay_whole_rows(tmp_path: Path) -> None:
 
 def test_no_metrics_yet_is_no_rows(tmp_path: Path) -> None:
     assert read_metrics(tmp_path / "none.jsonl") == []
-
-
-def test_checkpoint_comes_back_as_it_was_and_three_are_kept(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path / "c")
-    assert folder.load_latest() is None
-    for step in (5, 10, 200, 1_000):
-        folder.save(step, {"w": torch.full((2,), float(step)), "rng": {"inc": str(2**100)}, "n": [1, 2]})
-    assert folder.steps() == [10, 200, 1_000]
-    assert len(folder.steps()) == KEEP
-    state = folder.load_latest()
-    assert state is not None
-    torch.testing.assert_close(state["w"], torch.full((2,), 1000.0))
-    assert (state["rng"], state["n"]) == ({"inc": str(2**100)}, [1, 2])
-    assert [path.suffix for path in (tmp_path / "c").iterdir()] == [".pt"] * KEEP
-
-
-def test_half_written_checkpoint_is_none(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    folder.save(1, {"n": 1})
-    (tmp_path / "step_000000002.tmp").write_bytes(b"half")
-    assert folder.load_latest() == {"n": 1}
-
-
-def test_damaged_newest_checkpoint_is_refused_in_words(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    folder.save(1, {"n": 1})
-    path = folder.save(2, {"n": 2})
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(ResumeError, match=r"step_000000002\.pt is unreadable.*delete it"):
-        folder.load_latest()
-    path.unlink()
-    assert folder.load_latest() == {"n": 1}
-
-
-class _Evil:
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return (os.putenv, ("CHECKPOINT_RAN_CODE",))
-
-
-def test_checkpoint_that_would_run_code_is_refused(tmp_path: Path) -> None:
-    torch.save({"n": _Evil()}, tmp_path / "step_000000001.pt")
-    with pytest.raises(ResumeError, match="unreadable"):
-        CheckpointFolder(tmp_path).load_latest()
-
-
-def test_checkpoint_the_disk_refuses_leaves_the_others(tmp_path: Path) -> None:
-    folder = CheckpointFolder(tmp_path)
-    folder.save(1, {"n": 1})
-    (tmp_path / "step_000000002.tmp").mkdir()  # in the way of the draft
-    with pytest.raises(StoreError, match=r"step_000000002\.pt is not written"):
-        folder.save(2, {"n": 2})
-    assert folder.load_latest() == {"n": 1}
 
 
 def test_governor_holds_the_ratio() -> None:

@@ -27,7 +27,8 @@ def test_arrived_episode_is_in_replay_ledger_and_scores(bench: Bench) -> None:
     assert (account.steps, account.human_steps, account.interventions, account.end) == (4, 2, 1, EndReason.SUCCESS)
     assert bench.replay.frame_count("000000-online-a") == 5
     assert len(bench.replay.pools.online) == 4
-    assert bench.ended == ["000000-online-a"]
+    bench.cache.stop()
+    assert bench.cache.holds("000000-online-a")
     (scores,) = bench.store.scores("m1")
     assert len(scores.progress) == 5
     assert account.max_progress == pytest.approx(0.04)
