@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,11 +33,11 @@ def draw(replay: Replay, size: int = 64, fraction: float = 0.0) -> np.ndarray:
     return replay.draw(np.random.default_rng(0), size, gamma=0.9, expert_fraction=fraction).rows
 
 
-def observed(**change: object) -> Callable[[Step], Step]:
+def observed(**change: Any) -> Callable[[Step], Step]:
     return lambda step: replace(step, observation=replace(step.observation, **change))
 
 
-def acted(**change: object) -> Callable[[Step], Step]:
+def acted(**change: Any) -> Callable[[Step], Step]:
     def spoil(step: Step) -> Step:
         assert step.action is not None
         return replace(step, action=replace(step.action, **change))
