@@ -92,6 +92,7 @@ class Link:
         self._spool, self._params, self._scores = spool, params, scores
         self._shut: set[str] = set()
         """Episodes whose header was refused."""
+        self._refused_last = ""
         self._twin_since_s: float | None = None
         self._stop = threading.Event()
         self._push: grpc.Call | None = None
@@ -183,7 +184,9 @@ class Link:
     def _take_refusal(self, ack: pb.Ack) -> None:
         self.refused += 1
         self.last_error = ack.refusal
-        log.error("learner refused %s/%d: %s", ack.episode_id, ack.index, ack.refusal)
+        if ack.episode_id != self._refused_last:  # once an episode: what follows a refused step is refused too
+            log.error("learner refused %s/%d: %s", ack.episode_id, ack.index, ack.refusal)
+            self._refused_last = ack.episode_id
         if ack.index < 0:
             self._shut.add(ack.episode_id)
 

@@ -56,6 +56,7 @@ class PushStream:
         self._waiting: dict[str, deque[tuple[int, float]]] = {}
         self._shut: set[str] = set()
         """Episodes whose header was refused: their steps must not end up in one of the same name."""
+        self._refused_last = ""
 
     def acks(self, context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         """Yield an ack whenever an episode got further on disk.
@@ -142,7 +143,9 @@ class PushStream:
         elif episode_id not in self._shut:
             self._backend.cut(episode_id)
         self._actor.refused += 1
-        log.warning("refused %s/%d of %s: %s", episode_id, index, self._actor.actor_id, reason)
+        if episode_id != self._refused_last:
+            log.warning("refused %s/%d of %s: %s", episode_id, index, self._actor.actor_id, reason)
+            self._refused_last = episode_id
         with self._changed:
             self._ready.append(pb.Ack(episode_id=episode_id, index=index, refusal=reason[:MAX_DETAIL_CHARS]))
 

@@ -48,8 +48,8 @@ def make_step(episode_id: str, index: int, *, last: bool = False, spec: Spec = S
             images={c.name: rng.integers(0, 256, c.shape, dtype=np.uint8) for c in spec.cameras},
             proprio=rng.normal(size=spec.proprio_size).astype(np.float32),
             stamp_ns=index * 100_000_000,
-            age_s=0.03,
-            skew_s=0.01,
+            age_s=2**-5,  # exact in the float32 of the store
+            skew_s=2**-7,
         ),
         action=None if last else row,
         end=EndReason.SUCCESS if last else None,

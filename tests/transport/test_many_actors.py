@@ -1,0 +1,289 @@
+"""Many actors, one learner: a real server on a real store, several clients in threads, every wait bounded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_learner import SPEC, equal_steps, make_header, make_step, wait_until
+from real_learner import RealLearner
+
+from robot_stack.run import backend as backend_module
+from robot_stack.run.backend import ABSENT_S, EpisodeCut
+from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport import link as link_module
+from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.codec import encode_header, encode_step
+from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.roster import ActorStatus
+from robot_stack.transport.security import open_channel
+from robot_stack.transport.server import LearnerServer
+from robot_stack.types.transition import EndReason, EpisodeHeader, Step
+
+TIMEOUT_S = 60.0
+Serve = Callable[..., LearnerServer]
+Connect = Callable[..., LearnerClient]
+
+
+@pytest.fixture
+def learner(tmp_path: Path) -> Iterator[RealLearner]:
+    learner = RealLearner(tmp_path / "store")
+    learner.backend.start()
+    yield learner
+    learner.backend.stop()
+    learner.close()
+
+
+def name_of(number: int, actor: str) -> str:
+    return f"{number:06d}-online-{actor}"
+
+
+def record(client: LearnerClient, actor: str, number: int, count: int, *, ended: bool = True) -> None:
+    """An episode of `count` frames."""
+    client.begin(make_header(name_of(number, actor), actor=actor))
+    for index in range(count):
+        client.push(make_step(name_of(number, actor), index, last=ended and index == count - 1))
+
+
+def stored_as_sent(learner: RealLearner, actor: str, number: int, count: int) -> bool:
+    """Every bit of its steps, each once and in order."""
+    found = list(learner.store.read(name_of(number, actor)).steps())
+    wanted = [make_step(name_of(number, actor), i, last=i == count - 1) for i in range(count)]
+    return len(found) == count and all(map(equal_steps, found, wanted))
+
+
+def status_of(learner: RealLearner, actor: str) -> ActorStatus:
+    """Once it has come."""
+    assert wait_until(lambda: actor in [status.actor_id for status in learner.backend.status().actors])
+    (status,) = [status for status in learner.backend.status().actors if status.actor_id == actor]
+    return status
+
+
+def test_actors_come_and_go_while_the_learner_restarts(serve: Serve, learner: RealLearner, tmp_path: Path) -> None:
+    """Three actors of two lives; the first ends with most of its steps unsent, and then the learner restarts."""
+    server = serve(learner.backend)
+    lengths = {actor: [int(n) for n in np.random.default_rng(ord(actor)).integers(3, 15, 4)] for actor in "abc"}
+    failures: list[BaseException] = []
+    halfway = threading.Barrier(4)
+
+    def live(actor: str) -> None:
+        try:
+            for life in range(2):
+                client = LearnerClient(server.address, SPEC, "peg", actor, tmp_path / actor)
+                client.connect()
+                for number in (2 * life, 2 * life + 1):
+                    record(client, actor, number, lengths[actor][number])
+                client.close(timeout_s=0.0 if life == 0 else TIMEOUT_S)
+                if life == 0:
+                    halfway.wait(TIMEOUT_S)
+        except BaseException as error:
+            failures.append(error)
+            halfway.abort()
+
+    threads = [threading.Thread(target=live, args=(actor,)) for actor in "abc"]
+    for thread in threads:
+        thread.start()
+    halfway.wait(TIMEOUT_S)
+    server.stop(grace_s=0.0)
+    server = serve(learner.backend, server.address)
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert not failures
+    wanted = {name_of(number, actor) for actor in "abc" for number in range(4)}
+    assert set(learner.store.episodes) == wanted
+    assert all(stored_as_sent(learner, a, n, count) for a in "abc" for n, count in enumerate(lengths[a]))
+    arrived = [(s.episode_id, s.index) for s in learner.take() if isinstance(s, Step)]
+    assert len(arrived) == len(set(arrived)) == sum(map(sum, lengths.values())), "each step reached the learner once"
+    for episode_id in wanted:
+        indices = [index for name, index in arrived if name == episode_id]
+        assert indices == sorted(indices)
+
+
+def test_one_actor_that_never_returns_is_closed_and_the_others_go_on(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
+) -> None:
+    address = serve(learner.backend).address
+    gone = connect(address, actor_id="gone", spool_dir=tmp_path / "gone")
+    stays = connect(address, actor_id="stays", spool_dir=tmp_path / "stays")
+    record(gone, "gone", 0, 5, ended=False)
+    record(stays, "stays", 1, 5, ended=False)
+    assert gone.close(TIMEOUT_S)
+    assert stays.wait_acked(TIMEOUT_S)
+    assert wait_until(lambda: not status_of(learner, "gone").connected)
+    learner.clock_s += ABSENT_S - 1.0
+    assert not wait_until(lambda: learner.store.episodes, timeout_s=1.5), "not yet"
+    learner.clock_s += 2.0
+    assert wait_until(lambda: learner.store.episodes)
+    assert learner.store.episodes == (name_of(0, "gone"),)
+    assert learner.store.unfinished == (name_of(1, "stays"),)
+    assert learner.store.read(name_of(0, "gone")).length == 4
+    assert [*learner.store.read(name_of(0, "gone")).steps()][-1].end is EndReason.FAULT
+    assert [a for a in learner.take() if isinstance(a, EpisodeCut)] == [EpisodeCut(episode_id=name_of(0, "gone"))]
+    stays.push(make_step(name_of(1, "stays"), 5, last=True))
+    assert stays.wait_acked(TIMEOUT_S)
+    assert stored_as_sent(learner, "stays", 1, 6)
+
+
+def test_actor_that_returns_after_its_episode_was_closed_is_told_and_goes_on(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
+) -> None:
+    address = serve(learner.backend).address
+    client = connect(address, actor_id="a", spool_dir=tmp_path / "a")
+    record(client, "a", 0, 5, ended=False)
+    assert client.close(TIMEOUT_S)
+    assert wait_until(lambda: not status_of(learner, "a").connected)
+    learner.backend.cut(name_of(0, "a"))
+    client = connect(address, actor_id="a", spool_dir=tmp_path / "a")
+    client._expected = (name_of(0, "a"), 5)  # what it recorded while the link was away
+    client.push(make_step(name_of(0, "a"), 5))
+    client.push(make_step(name_of(0, "a"), 6, last=True))
+    record(client, "a", 1, 3)
+    assert client.wait_acked(TIMEOUT_S)
+    assert client.counters.refused == 2
+    assert f"step index of {name_of(0, 'a')} is 6, must be at most 4: the episode was closed there" in client.last_error
+    assert client.refusal == ""
+    assert stored_as_sent(learner, "a", 1, 3)
+    assert status_of(learner, "a").refused == 2
+
+
+def test_second_process_of_a_name_waits_and_takes_over_when_the_first_leaves(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
+) -> None:
+    address = serve(learner.backend).address
+    first = connect(address, actor_id="a", spool_dir=tmp_path / "one")
+    record(first, "a", 0, 3)
+    assert first.wait_acked(TIMEOUT_S)
+    second = connect(address, actor_id="a", spool_dir=tmp_path / "two")
+    record(second, "a", 1, 3)
+    assert wait_until(lambda: second.last_error)
+    assert "actor 'a' is connected already, from " in second.last_error
+    assert "start this one with another --id" in second.last_error
+    assert (second.refusal, second.link, second.counters.acked) == ("", False, 0)
+    record(first, "a", 2, 3)
+    assert first.wait_acked(TIMEOUT_S), "the first one notices nothing"
+    first.close()
+    assert second.wait_acked(TIMEOUT_S)
+    assert set(learner.store.episodes) == {name_of(n, "a") for n in range(3)}
+
+
+def test_second_process_of_a_name_gives_up_in_the_end(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "TWIN_S", 0.5)
+    address = serve(learner.backend).address
+    first = connect(address, actor_id="a", spool_dir=tmp_path / "one")
+    assert wait_until(lambda: learner.backend.status().actors)
+    second = connect(address, actor_id="a", spool_dir=tmp_path / "two")
+    assert wait_until(lambda: second.refusal)
+    assert "must be one process; stop the other" in second.refusal
+    assert first.link
+
+
+def test_episode_under_a_taken_name_is_refused_whole_and_the_next_one_is_taken(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
+) -> None:
+    """What a second process of a name leaves behind: its own header under a name that is taken."""
+    server = serve(learner.backend)
+    first = connect(server.address, actor_id="a", spool_dir=tmp_path / "one")
+    record(first, "a", 0, 3, ended=False)
+    first.close(TIMEOUT_S)
+    second = connect(server.address, actor_id="a", spool_dir=tmp_path / "two")
+    second.begin(make_header(name_of(0, "a"), actor="a", started_unix_s=2.5e9))
+    for index in range(6):
+        second.push(make_step(name_of(0, "a"), index, last=index == 5))
+    assert second.wait_acked(TIMEOUT_S)
+    assert second.counters.refused == 7
+    assert f"header of {name_of(0, 'a')}" in second.last_error
+    record(second, "a", 1, 3)
+    assert second.wait_acked(TIMEOUT_S)
+    assert learner.store.read(name_of(0, "a")).length == 2, "none of the other's steps are in it"
+    assert stored_as_sent(learner, "a", 1, 3)
+
+
+def test_full_learner_slows_the_link_and_neither_drops_nor_blocks(
+    serve: Serve, connect: Connect, learner: RealLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = sum(image.nbytes for image in make_step("e", 0).observation.images.values()) + 4 * SPEC.proprio_size
+    monkeypatch.setattr(backend_module, "INBOX_BYTES", 10 * one)
+    client = connect(serve(learner.backend).address, actor_id="a")
+    record(client, "a", 0, 200)  # returns, whatever the learner does
+    assert wait_until(lambda: status_of(learner, "a").held == 1)
+    assert not client.wait_acked(1.0)
+    assert learner.backend.status().counters["inbox_bytes"] == 10 * one
+    assert status_of(learner, "a").steps == 10
+    assert client.counters.spooled - client.counters.acked == 200 - 10
+    assert client.link, "a learner that is busy is not one that is gone"
+
+    def all_there() -> bool:
+        return sum(isinstance(arrival, Step) for arrival in learner.take()) == 200
+
+    assert wait_until(all_there, TIMEOUT_S)
+    assert client.wait_acked(TIMEOUT_S)
+    assert stored_as_sent(learner, "a", 0, 200)
+    assert learner.backend.status().counters["inbox_bytes"] == 0
+    assert (client.counters.not_spooled, client.counters.refused) == (0, 0)
+
+
+def test_status_tells_each_actor_apart_over_the_link(
+    serve: Serve, connect: Connect, learner: RealLearner, tmp_path: Path
+) -> None:
+    server = serve(learner.backend)
+    a = connect(server.address, actor_id="a", spool_dir=tmp_path / "a")
+    b = connect(server.address, actor_id="b", spool_dir=tmp_path / "b")
+    record(a, "a", 0, 10)
+    record(b, "b", 0, 3)
+    record(b, "b", 1, 4)
+    assert a.wait_acked(TIMEOUT_S)
+    assert b.close(TIMEOUT_S)
+    assert wait_until(lambda: not status_of(learner, "b").connected)
+    server.stop(grace_s=0.0)
+    server = serve(learner.backend, server.address)
+    assert wait_until(lambda: status_of(learner, "a").reconnects == 1)
+    learner.clock_s += 5.0
+    found = {actor.actor_id: actor for actor in a.status(timeout_s=10.0).actors}
+    assert list(found) == ["a", "b"]
+    assert (found["a"].episodes, found["a"].steps, found["a"].connected) == (1, 10, True)
+    assert (found["b"].episodes, found["b"].steps, found["b"].connected, found["b"].last_seen_s) == (2, 7, False, 5.0)
+    sent = sum(encode_step(make_step(name_of(0, "a"), i, last=i == 9), SPEC).ByteSize() for i in range(10))
+    assert sent < found["a"].bytes < 1.1 * sent + 1000
+    assert found["a"].params_version == 7, "behind the steps that it made"
+    assert found["a"].ack_p50_ms <= found["a"].ack_p99_ms
+
+
+def poisoned(index: int, field: str, value: float) -> pb.PushRequest:
+    """A step with one bad number in one field, as no client of ours would send it."""
+    message = encode_step(make_step("e", index), SPEC)
+    part = message.observation if field == "proprio" else message.action
+    numbers = np.frombuffer(getattr(part, field), "<f4").copy()
+    numbers[-1] = value
+    setattr(part, field, numbers.tobytes())
+    return pb.PushRequest(run_id="run-1", step=message)
+
+
+def header(header: EpisodeHeader) -> pb.PushRequest:
+    return pb.PushRequest(run_id="run-1", header=encode_header(header))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("proprio", np.nan), ("executed", np.nan), ("proposed", np.inf), ("human", -np.inf)]
+)
+def test_number_that_is_not_finite_is_refused_at_the_door(
+    serve: Serve, learner: RealLearner, field: str, value: float
+) -> None:
+    good = [pb.PushRequest(run_id="run-1", step=encode_step(make_step("e", i), SPEC)) for i in range(4)]
+    last = pb.PushRequest(run_id="run-1", step=encode_step(make_step("f", 0, last=True), SPEC))
+    requests = [header(make_header("e")), *good[:2], poisoned(2, field, value), good[3], header(make_header("f")), last]
+    with open_channel(serve(learner.backend).address, None) as channel:
+        who = (("actor", "actor-1"), ("life", "1"))
+        acks = list(LearnerStub(channel).PushSteps(iter(requests), timeout=30, metadata=who))
+    refusals = {(ack.episode_id, ack.index): ack.refusal for ack in acks if ack.refusal}
+    assert refusals.keys() == {("e", 2), ("e", 3)}
+    assert refusals["e", 2].startswith(f"{field} is ")
+    assert "must be finite" in refusals["e", 2]
+    assert status_of(learner, "actor-1").refused == 2
+    assert learner.store.episodes == ("e", "f"), "cut before it, and the connection went on"
+    assert learner.store.read("e").length == 1
+    assert all(np.isfinite(step.observation.proprio).all() for step in learner.take() if isinstance(step, Step))
