@@ -407,5 +407,6 @@ class Training:
                 "updates": float(loop.updates) if loop is not None else 0.0,
                 "updates_per_s": loop.rate_per_s if loop is not None else 0.0,
                 "params_version": float(loop.params_version) if loop is not None else 0.0,
+                "damaged_features": float(self._cache.damaged) if self._cache is not None else 0.0,
             },
         )

@@ -1,0 +1,115 @@
+"""A learner on a folder whose arrivals come at fixed updates, and what it did at each of them."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tiny_run import header_of, steps_of
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.run.training import Training
+from robot_stack.types.command import Source
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.transition import EndReason
+
+H, P, IDLE = Source.HUMAN, Source.POLICY, Source.IDLE
+DEMOS = ("000000-demo-a", "000001-demo-a")
+
+
+@dataclass(kw_only=True)
+class Told:
+    """What the learner did, one entry per update."""
+
+    batches: list[list[tuple[str, int]]] = field(default_factory=list)
+    rewards: list[bytes] = field(default_factory=list)
+    losses: list[dict[str, float]] = field(default_factory=list)
+
+
+class Driven:
+    """A learner whose arrivals come at fixed updates: its own parts, without its ingest thread."""
+
+    def __init__(self, folder: Path, resolved: ResolvedRun) -> None:
+        self.training = Training(resolved, folder)
+        self.training.serve("127.0.0.1:0")
+        self.spec, self.resolved = resolved.spec(), resolved
+        self.told = Told()
+        self._never = threading.Event()
+
+    def demonstrate(self) -> None:
+        """As many demonstrations as the run wants."""
+        for name in DEMOS:
+            self.begin(name)
+            self.send(name, end="success")
+
+    def start(self) -> None:
+        """To the last update before the first arrival, or to the checkpoint."""
+        assert self.training._collect(self._never)
+        self.training._fit(self._never)
+        self._listen()
+
+    def begin(self, episode_id: str) -> None:
+        self._backend.begin(header_of(self.resolved, episode_id, actor=episode_id[-1]))
+
+    def send(self, episode_id: str, count: int = 12, *, start: int = 0, stop: int = 99, end: str = "timeout") -> None:
+        """Frames `start` to `stop` of an episode, in as many arrivals as there are frames."""
+        sources = [H if 2 <= t < 5 or "demo" in episode_id else IDLE if t == 5 else P for t in range(count)]
+        for step in steps_of(self.spec, episode_id, count, EndReason(end), sources=sources):
+            if start <= step.index < stop:
+                self._backend.append(step)
+                if step.index % 3 == 0:
+                    self.take()
+
+    def say(self, episode_id: str, verdict: Verdict, source: LabelSource = LabelSource.OPERATOR) -> None:
+        self._backend.label(Label(episode_id=episode_id, verdict=verdict, source=source, stamp_unix_s=1.0))
+
+    def take(self) -> None:
+        """What the ingest thread does, once there is one."""
+        if self.training._ingest is not None:
+            self.training._ingest.take(self._backend.take())
+
+    def run(self, until: int, stream: dict[int, Any]) -> None:
+        """Updates up to `until`; before update n, what `stream` says of n."""
+        loop = self.training._loop
+        assert loop is not None
+        done: set[int] = set()
+
+        def over() -> bool:
+            assert loop is not None
+            if loop.updates in stream and loop.updates not in done:
+                done.add(loop.updates)
+                stream[loop.updates](self)
+                self.take()
+            return loop.updates >= until
+
+        loop.run(over, self._never)
+
+    def close(self) -> None:
+        self.training.close()
+
+    @property
+    def _backend(self) -> Any:
+        return self.training._backend
+
+    def _listen(self) -> None:
+        replay, loop = self.training._replay, self.training._loop
+        assert loop is not None
+        sample, update = replay.sample, loop._learner.update
+
+        def sampled(*args: Any, **kwargs: Any) -> Any:
+            batch = sample(*args, **kwargs)
+            ids = replay.frames.episode_ids
+            self.told.batches.append([(ids[e], int(t)) for e, t in zip(batch.episode, batch.frame)])
+            self.told.rewards.append(batch.reward.tobytes() + batch.discount.tobytes() + batch.next_features.tobytes())
+            return batch
+
+        def updated(batch: Any) -> dict[str, torch.Tensor]:
+            metrics = update(batch)
+            self.told.losses.append({name: float(value) for name, value in metrics.items()})
+            return metrics
+
+        replay.sample = sampled  # type: ignore[method-assign]
+        loop._learner.update = updated
