@@ -52,7 +52,7 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
 
 
 def _policy_file(folder: Path, policy: str) -> Path:
-    there = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem in ("policy", "bc"))
+    there = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem in ("policy", "best", "bc"))
     if policy not in there:
         legal = f"one of {there}" if there else "saved first"
         raise ConfigError(f"policy of {folder} is {policy!r}, must be {legal}; finish the run, then evaluate it")
