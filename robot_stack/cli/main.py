@@ -85,7 +85,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     parser.add_argument("--episodes", type=_count(1), metavar="N", help="held-out resets (as many as the run says)")
-    parser.add_argument("--policy", default="policy", help="policy, best as of its own practice, or bc for the imitation baseline (policy)")
+    parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
     _add_json(parser)
 
 
