@@ -16,7 +16,9 @@ RESAMPLES = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}
 
 
 class Preprocess(nn.Module):
-    """Whole image to the model's square input, rounded to bytes as PIL does, then normalised.
+    """Whole image to the model's square input, then normalised.
+
+    Columns first, then rows, rounded to bytes after each, as PIL does it.
 
     Deviation: where a model's processor enlarges and cuts out the centre, the whole image is kept, squeezed to a
     square if it is none. What a workcell's camera shows was cut out on purpose already; and an insertion often ends
@@ -41,11 +43,11 @@ class Preprocess(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """(N, 3, H, W) in [0, 255] -> (N, 3, input_px, input_px), normalised."""
-        size = (self.input_px, self.input_px)
-        if pixels.shape[2:] != size:
-            smooth = self.resample != "nearest-exact"
-            pixels = functional.interpolate(pixels, size, mode=self.resample, antialias=smooth)
-            pixels = pixels.round().clamp(0, 255)
+        smooth = self.resample != "nearest-exact"
+        for size in ((pixels.shape[2], self.input_px), (self.input_px, self.input_px)):
+            if pixels.shape[2:] != size:
+                pixels = functional.interpolate(pixels, size, mode=self.resample, antialias=smooth)
+                pixels = pixels.round().clamp(0, 255)
         return (pixels - self.mean) / self.std
 
 

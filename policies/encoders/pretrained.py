@@ -96,24 +96,25 @@ def make_tower(shapes: Mapping[str, ImageShape], config: TransformersConfig) -> 
         ConfigError: If transformers is not installed, or the checkpoint is missing, damaged or no vision tower.
     """
     transformers = _import("transformers", "transformers")
-    model = str(Path(config.model).expanduser()) if config.model.startswith("~") else config.model
-    local = {"local_files_only": config.local_files_only}
+    folder = _folder(config)
     try:
-        found = transformers.AutoConfig.from_pretrained(model, **local)
+        found = transformers.AutoConfig.from_pretrained(folder)
         if found.model_type not in TOWERS:
-            raise ConfigError(f"model type of {model} is {found.model_type!r}, must be one of {list(TOWERS)}")
+            raise ConfigError(f"model type of {config.model} is {found.model_type!r}, must be one of {list(TOWERS)}")
         tower = transformers.CLIPVisionModel if found.model_type == "clip" else transformers.AutoModel
         network, loading = tower.from_pretrained(
-            model, dtype="float32", use_safetensors=True, output_loading_info=True, **local
+            folder, dtype="float32", use_safetensors=True, output_loading_info=True, local_files_only=True
         )
-        processor, _ = transformers.ImageProcessingMixin.get_image_processor_dict(model, **local)
+        processor, _ = transformers.ImageProcessingMixin.get_image_processor_dict(folder, local_files_only=True)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise ConfigError(_unreadable("transformers", model, error)) from error
+        raise ConfigError(_unreadable("transformers", config.model, error)) from error
     unfilled = sorted([*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])])
     if unfilled:
-        raise ConfigError(f"weights of {model} lack {unfilled[:3]}, must fill {type(network).__name__}; fetch it again")
-    check_finite(network.state_dict(), model)
-    backbone = Tower(network, read_processor(processor, config.input_px, model))
+        raise ConfigError(
+            f"weights of {config.model} lack {unfilled[:3]}, must fill {type(network).__name__}; fetch it again"
+        )
+    check_finite(network.state_dict(), config.model)
+    backbone = Tower(network, read_processor(processor, config.input_px, config.model))
     return BackboneTrunk("transformers", backbone, shapes, config, pool=config.pool, trained=False)
 
 
@@ -152,19 +153,42 @@ def make_timm(shapes: Mapping[str, ImageShape], config: TimmConfig) -> BackboneT
     return BackboneTrunk("timm", backbone, shapes, config, pool=config.pool, trained=False)
 
 
+def _folder(config: TransformersConfig) -> Path:
+    """Of a checkpoint: as given, or where the hub's lies on this disk."""
+    folder = Path(config.model).expanduser()
+    if folder.is_dir():
+        return folder
+    hub = _import("huggingface_hub", "transformers")
+    try:
+        if not config.local_files_only:
+            return Path(hub.snapshot_download(config.model, allow_patterns=["*.json", "*.safetensors"]))
+        return _cached(hub, config.model, "config.json").parent
+    except (OSError, ValueError) as error:
+        raise ConfigError(_unreadable("transformers", config.model, error)) from error
+
+
 def _timm_file(known: Any, config: TimmConfig) -> Path:
     """The hub's weights of a timm model, on this disk."""
     hub = _import("huggingface_hub", "timm")
     if known.hf_hub_id is None or known.custom_load:
-        raise ConfigError(f"timm model {config.model} has no weights on the hub, must have; name a file in weights")
-    try:
-        return Path(
-            hub.hf_hub_download(
-                known.hf_hub_id, known.hf_hub_filename or "model.safetensors", local_files_only=config.local_files_only
-            )
+        raise ConfigError(
+            f"timm model {config.model} has no plain weights on the hub, must have; name a file in weights"
         )
+    name = known.hf_hub_filename or "model.safetensors"
+    try:
+        if not config.local_files_only:
+            return Path(hub.hf_hub_download(known.hf_hub_id, name))
+        return _cached(hub, known.hf_hub_id, name)
     except (OSError, ValueError) as error:
         raise ConfigError(_unreadable("timm", known.hf_hub_id, error)) from error
+
+
+def _cached(hub: Any, model: str, name: str) -> Path:
+    """A file of the hub's cache, without a question to the network, which the hub's own loaders ask even then."""
+    found = hub.try_to_load_from_cache(model, name)
+    if not isinstance(found, str):
+        raise FileNotFoundError(f"{name} is not in the hub's cache")
+    return Path(found)
 
 
 def _unreadable(kind: str, model: str, error: Exception) -> str:

@@ -144,5 +144,5 @@ def test_weight_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     tensors = load_file(resnet_file(tmp_path))
     tensors["stem.weight"][0, 0, 0, 0] = torch.nan
     save_file(tensors, tmp_path / "nan.safetensors")
-    with pytest.raises(ConfigError, match="weight stem.weight of .* is not finite"):
+    with pytest.raises(ConfigError, match=r"weight stem.weight of .* is not finite"):
         make_resnet("resnet10", SHAPES, ResNetConfig(weights=str(tmp_path / "nan.safetensors")), seed=0)
