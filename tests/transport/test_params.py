@@ -143,21 +143,58 @@ def test_only_the_newest_of_several_is_handed_out(serve: Serve, connect: Connect
     assert client.latest() is None
 
 
-def test_a_bad_version_is_counted_and_the_next_good_one_taken(serve: Serve, connect: Connect) -> None:
+def spoilt(kind: str) -> Params:
+    """Version 2, or below 1, as a learner that has lost its mind would publish it."""
+    good = make_params(2)
+    match kind:
+        case "hash":
+            return replace(good, sha256="0" * 64)
+        case "nan":
+            tensors = {**good.tensors, "actor.b": np.array([0.0, np.nan, 0.0], np.float32)}
+            return replace(
+                good, tensors=tensors, sha256=bundle.hashlib.sha256(bundle.safetensors.save(tensors)).hexdigest()
+            )
+        case "spec":
+            return replace(good, metadata={**METADATA, bundle.SPEC_DIGEST: "0" * 64})
+        case _:
+            return replace(good, version=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("hash", "sha256 of params version 2 is"),
+        ("nan", "tensor actor.b of params version 2 is not finite, must be"),
+        ("spec", "spec_digest of params version 2 is '000"),
+        ("older", "params version is 1, must be above 1"),
+    ],
+)
+def test_bad_version_is_refused_and_the_one_in_use_stays_until_a_good_one_comes(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch, kind: str, words: str
+) -> None:
     backend = FakeLearner()
     client = connect(serve(backend).address)
     backend.publish(make_params(1))
     assert wait_until(lambda: client.counters.params_version == 1)
-    backend.publish(replace(make_params(2), sha256="0" * 64))
-    assert wait_until(lambda: client.counters.params_refused == 1)
-    assert client.counters.params_version == 1
-    assert "sha256 of params version 2" in client.last_error
     taken = client.latest()
     assert taken is not None
     assert taken.version == 1
+    if kind == "older":  # the real backend never hands out what the actor holds
+        sent = iter([spoilt(kind)])
+        real = backend.params_after
+        monkeypatch.setattr(
+            backend, "params_after", lambda version, timeout_s: next(sent, None) or real(version, timeout_s)
+        )
+    else:
+        backend.publish(spoilt(kind))
+    assert wait_until(lambda: client.counters.params_refused == 1)
+    assert words in client.last_error
+    assert client.latest() is None
+    assert client.counters.params_version == 1
     backend.publish(make_params(3))
     assert wait_until(lambda: client.counters.params_version == 3)
     assert client.link
+    assert client.counters.reconnects == 0
 
 
 def test_params_too_large_for_the_link_leave_the_recording_be(
