@@ -1,7 +1,9 @@
 """Frames of all episodes in memory, each stored once. A transition is a frame and a link to the next one.
 
 Rows are in order of arrival, so episodes of several actors may interleave; `next_row` follows the episode, never
-the neighbouring row. A frame is linked once it is complete: recorded, and, with a frozen trunk, featured.
+the neighbouring row. A frame is linked once it is complete: recorded, and, with a frozen trunk, featured. Two frames
+between which a control tick was missed are never linked: what was executed there is the mean over a longer time than
+an action lasts, so they are no transition of the task.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import Step
 
 NO_ROW = -1
+LONGEST_PERIODS = 1.5
+"""Time between two frames beyond which a control tick was missed: the cell was blind, or the loop overran."""
 _FIRST_ROWS = 1024
 
 
@@ -31,9 +35,11 @@ class EpisodeRows:
         featured: Frames whose features are set, counted from the start.
         linked: Frames that are complete; transitions run between these.
         grippers_open: Which discrete grippers are open after the newest action, bool, shape (G,).
+        stamp_ns: Of the newest frame.
+        late: Frames that came after a missed tick.
     """
 
-    __slots__ = ("featured", "grippers_open", "linked", "number", "rows")
+    __slots__ = ("featured", "grippers_open", "late", "linked", "number", "rows", "stamp_ns")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -41,6 +47,8 @@ class EpisodeRows:
         self.featured = 0
         self.linked = 0
         self.grippers_open = np.empty(0, np.bool_)
+        self.stamp_ns = 0
+        self.late: set[int] = set()
 
 
 class FrameTable:
@@ -54,6 +62,7 @@ class FrameTable:
 
     def __init__(self, spec: Spec, *, feature_size: int = 0, keep_images: bool = True) -> None:
         self._feature_size = feature_size
+        self._longest_ns = LONGEST_PERIODS * spec.period_s * 1e9
         self._grippers = DiscreteGrippers(spec)
         self.images = ImageRows({c.name: c.shape for c in spec.cameras} if keep_images else {})
         self._last_rows = np.empty(0, np.int64)
@@ -132,6 +141,9 @@ class FrameTable:
         executed = step.action.executed if step.action else None
         columns["gripper_change"][row] = self._move_grippers(episode, step.index, step.observation.proprio, executed)
         self._last_rows[episode.number] = row
+        if step.index and step.observation.stamp_ns - episode.stamp_ns > self._longest_ns:
+            episode.late.add(step.index)
+        episode.stamp_ns = step.observation.stamp_ns
         episode.rows.append(row)
         self._size = row + 1
         self._link(episode)
@@ -164,6 +176,9 @@ class FrameTable:
             columns["gripper_change"][row] = self._move_grippers(episode, t, arrays["proprio"][t], executed)
         if frames:
             self._last_rows[episode.number] = rows[-1]
+            stamps_ns = arrays["stamp_ns"]
+            episode.late.update((np.flatnonzero(np.diff(stamps_ns) > self._longest_ns) + 1).tolist())
+            episode.stamp_ns = int(stamps_ns[-1])
         episode.rows += rows.tolist()
         self._size += frames
         self._link(episode)
@@ -236,7 +251,8 @@ class FrameTable:
     def _link(self, episode: EpisodeRows) -> None:
         complete = len(episode.rows) if self._feature_size == 0 else episode.featured
         for t in range(max(1, episode.linked), complete):
-            self._columns["next_row"][episode.rows[t - 1]] = episode.rows[t]
+            if t not in episode.late:
+                self._columns["next_row"][episode.rows[t - 1]] = episode.rows[t]
         episode.linked = complete
 
     def _grow(self, rows: int) -> None:

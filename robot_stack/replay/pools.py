@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.replay.frames import EpisodeRows, FrameTable
+from robot_stack.replay.frames import NO_ROW, EpisodeRows, FrameTable
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EpisodeKind
@@ -44,6 +44,8 @@ class Pools:
             rows.append(part)
             demos.append(np.full(len(part), kind is EpisodeKind.DEMO))
         row, is_demo = np.concatenate(rows), np.concatenate(demos)
+        linked = table.column("next_row")[row] != NO_ROW  # not so where a tick was missed
+        row, is_demo = row[linked], is_demo[linked]
         source = table.column("source")[row]
         demo = is_demo & (source != Source.IDLE) & (source != Source.HOLD)
         human = ~is_demo & (source == Source.HUMAN)
