@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,28 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 from tiny_encoders import SHAPES, checkpoint, demo, images, resnet_file, tiny_trunk
 
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import ENCODERS, find_encoder, load_trunk, make_trunk
 from policies.encoders.resnet import ResNetConfig
 from robot_stack.types.errors import ConfigError, SpecError
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "encoders.md"
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_example_of_the_page_is_a_valid_setting(example: str) -> None:
+    chosen = YAML(typ="safe").load(example)["encoder"]
+    assert find_encoder(chosen["name"]).config(**chosen.get("settings", {}))
+
+
+def test_every_encoder_has_an_example_and_every_setting_stands_in_the_page() -> None:
+    assert {YAML(typ="safe").load(example)["encoder"]["name"] for example in EXAMPLES} == set(ENCODERS)
+    settings = {name for kind, e in ENCODERS.items() if kind != "embedded" for name in e.config.model_fields}
+    assert not [name for name in settings if f"| `{name}` |" not in PAGE.read_text()]
 
 
 def test_unknown_encoder_is_answered_with_the_known_ones() -> None:
