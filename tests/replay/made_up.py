@@ -1,4 +1,4 @@
-"""Random recordings for hypothesis: several actors, interventions, truncations, discards, labels, scores."""
+"""Random recordings for hypothesis: several actors, interventions, missed ticks, truncations, labels, scores."""
 
 from __future__ import annotations
 
@@ -89,10 +89,13 @@ def recordings(draw: st.DrawFn, spec: Spec, *, valid_scores: bool = False) -> di
 def steps_with_grippers(draw: st.DrawFn, spec: Spec, episode_id: str, tag: int, end: EndReason | None) -> list[Step]:
     sources = draw(st.lists(st.sampled_from(Source), min_size=1, max_size=24))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    steps = []
+    steps, stamp_ns = [], 10**9
+    some_missed = draw(st.booleans())
     for step in steps_of(spec, episode_id, sources, end, tag=tag):
         openings = rng.uniform(size=spec.proprio_size - 3).astype(np.float32)
-        observation = replace(step.observation, proprio=np.concatenate([step.observation.proprio, openings]))
+        proprio = np.concatenate([step.observation.proprio, openings])
+        stamp_ns += 300_000_000 if some_missed and rng.random() < 0.2 else 100_000_000
+        observation = replace(step.observation, proprio=proprio, stamp_ns=stamp_ns)
         action = step.action
         if action is not None:
             executed = action.executed.copy()

@@ -59,6 +59,13 @@ class SlowEpisode:
     def scored(self) -> bool:
         return self.phi is not None and self.end is not None and bool(np.isfinite(self.phi).mean() >= 0.95)
 
+    def linked(self, t: int) -> bool:
+        """Whether there is a transition from t: both frames complete, and no tick missed in between (10 Hz)."""
+        if t + 1 >= self.complete:
+            return False
+        now, then = (self.steps[k].observation.stamp_ns for k in (t, t + 1))
+        return then - now <= 150_000_000
+
     def action(self, t: int) -> ActionRow:
         action = self.steps[t].action
         assert action is not None
@@ -72,7 +79,7 @@ def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
         episode = episodes[episode_id]
         if not episode.used():
             continue
-        for t in range(episode.complete - 1):
+        for t in filter(episode.linked, range(len(episode.steps))):
             source = episode.action(t).source
             demo = episode.kind is EpisodeKind.DEMO
             if demo and source in (Source.IDLE, Source.HOLD):
@@ -90,7 +97,7 @@ def transition(
     """Next frame, reward and discount of the n-step transition at t."""
     reward, after, terminal = 0.0, t, False
     for k in range(n_step):
-        if after == episode.complete - 1:
+        if not episode.linked(after):
             break
         after += 1
         reward -= gamma**k * rule.step_penalty
@@ -122,13 +129,12 @@ def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -
 
 def chunk(episode: SlowEpisode, t: int, length: int) -> np.ndarray:
     """The actions of t, t+1, ..., zeros where there is no transition any more."""
-    size = len(episode.action(t).executed)
-    return np.concatenate(
-        [
-            episode.action(t + k).executed if t + k < episode.complete - 1 else np.zeros(size, np.float32)
-            for k in range(length)
-        ]
-    )
+    actions = np.zeros((length, len(episode.action(t).executed)), np.float32)
+    for k in range(length):
+        if not episode.linked(t + k):
+            break
+        actions[k] = episode.action(t + k).executed
+    return actions.reshape(-1)
 
 
 def gripper_change(episode: SlowEpisode, t: int, spec: Spec) -> list[bool]:
