@@ -15,7 +15,7 @@ from types import TracebackType
 
 from robot_stack.replay.annotations import LabelLog, ScoreFiles
 from robot_stack.replay.columns import check_name, check_step
-from robot_stack.replay.durable import PARTIAL, WriterLock, disk_errors, sync_directory, write_durable
+from robot_stack.replay.durable import PARTIAL, WriterLock, at_once, disk_errors, sync_directory, write_durable
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
@@ -27,6 +27,7 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
 SUFFIX = ".zarr"
+FLUSHES_AT_ONCE = 16
 
 
 class EpisodeStore:
@@ -154,9 +155,8 @@ class EpisodeStore:
             StoreError: If the disk refuses; nothing is lost from memory, call again.
         """
         with self._mutex:
+            at_once(self._flush_episode, list(self._writers), FLUSHES_AT_ONCE)
             for episode_id, writer in list(self._writers.items()):
-                with disk_errors(f"flushing episode {episode_id}"):
-                    writer.flush()
                 if writer.end is not None:
                     self._seal(episode_id)
 
@@ -238,6 +238,10 @@ class EpisodeStore:
         if episode_id not in self._writers:
             raise SpecError(f"episode is {episode_id!r}, must be one that has begun: {sorted(self._writers)}")
         return self._writers[episode_id]
+
+    def _flush_episode(self, episode_id: str) -> None:
+        with disk_errors(f"flushing episode {episode_id}"):
+            self._writers[episode_id].flush()
 
     def _seal(self, episode_id: str) -> None:
         with disk_errors(f"closing episode {episode_id}"):

@@ -16,8 +16,8 @@ import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.array_spec import ArrayConfigParams
 
-from robot_stack.replay.columns import action_row, columns, frame_row
-from robot_stack.replay.durable import DurableLocalStore, sync_directory
+from robot_stack.replay.columns import Column, action_row, columns, frame_row
+from robot_stack.replay.durable import DurableLocalStore, at_once, sync_directory
 from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.stored_episode import complete_steps, episode_attributes
 from robot_stack.types.errors import StoreError
@@ -25,6 +25,7 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
 NEW_PREFIX = ".new-"
+THREADS = 6
 _CONFIG: ArrayConfigParams = {"write_empty_chunks": True}
 
 
@@ -154,15 +155,22 @@ class EpisodeWriter:
             self._resize(rows, rows)
 
     def _resize(self, frames: int, actions: int) -> None:
-        for column in self._columns:
+        def resize(column: Column) -> None:
             rows = frames if column.per_frame else actions
             if self._arrays[column.name].shape[0] != rows:
                 self._arrays[column.name].resize((rows, *column.shape))
 
+        at_once(resize, self._columns, THREADS)
+
     def _write_chunk(self, chunk: int, rows: dict[str, np.ndarray]) -> None:
         start = chunk * self._chunk_rows
-        for column in self._columns:
-            self._arrays[column.name][start : start + self._chunk_rows] = rows[column.name]
+
+        def write(name: str) -> None:
+            self._arrays[name][start : start + self._chunk_rows] = rows[name]
+
+        *first, last = [column.name for column in self._columns]
+        at_once(write, first, THREADS)
+        write(last)
 
     def _empty_rows(self) -> dict[str, np.ndarray]:
         return {c.name: np.full((self._chunk_rows, *c.shape), c.fill, c.dtype) for c in self._columns}
