@@ -246,8 +246,8 @@ class Training:
             refitter.load(state["reward_version"], state["refitted_at"])
             self._loop.restore(state)
         self._loop.learn_from_demos(stop, self._say)
-        self._loop.save(wait=True)
         self._loop.publish()
+        self._loop.save(wait=True)
         self._metrics.log(
             "fit",
             trunk_s=trunk_s,
@@ -407,6 +407,7 @@ class Training:
                 "updates": float(loop.updates) if loop is not None else 0.0,
                 "updates_per_s": loop.rate_per_s if loop is not None else 0.0,
                 "params_version": float(loop.params_version) if loop is not None else 0.0,
+                "frames": float(len(self._replay.frames)) if loop is not None else 0.0,
                 "damaged_features": float(self._cache.damaged) if self._cache is not None else 0.0,
             },
         )
