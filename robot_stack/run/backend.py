@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader, Step
 
 FLUSH_S = 0.5
+LEAST_PAUSE_S = 0.05
+"""Between two flushes, in which steps are taken."""
 ABSENT_S = 900.0
 """After this long without its actor an open episode is closed. An actor alone stops acting much earlier."""
 INBOX_BYTES = 256 << 20
@@ -194,7 +197,9 @@ class Backend:
                 self.cut(episode_id)
 
     def _flush_forever(self) -> None:
-        while not self._stop.wait(FLUSH_S):
+        due_s = time.monotonic() + FLUSH_S
+        while not self._stop.wait(max(LEAST_PAUSE_S, due_s - time.monotonic())):
+            due_s = time.monotonic() + FLUSH_S  # from its start: with many actors a flush itself takes about as long
             self._flush()
         self._flush()
 
