@@ -255,8 +255,6 @@ class EpisodeStore:
             if path.name.startswith(NEW_PREFIX):
                 shutil.rmtree(path)
         for path in sorted(self._episodes.iterdir()):
-            for partial in path.rglob("*" + PARTIAL):
-                partial.unlink()
             try:
                 self._recover_episode(path)
             except (StoreError, OSError, ValueError, KeyError) as error:
@@ -273,6 +271,8 @@ class EpisodeStore:
         check_spec(spec, self._spec, f"episode {header.episode_id}")
         manifest = Manifest.load(path)
         if manifest is None:
+            for partial in path.rglob("*" + PARTIAL):  # a closed episode is never written again and has none
+                partial.unlink()
             self._writers[header.episode_id] = EpisodeWriter.resume(path, header, spec)
         else:
             manifest.verify(path)

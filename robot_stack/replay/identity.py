@@ -32,6 +32,8 @@ def check_identity(path: Path, spec: Spec, task: str) -> None:
 
 def check_spec(found: Spec, wanted: Spec, name: str) -> None:
     """Raise StoreError naming every field in which two specs differ."""
+    if found == wanted:
+        return
     differences = _differences(json.loads(found.to_json()), json.loads(wanted.to_json()), "spec")
     if differences:
         raise StoreError(f"{name}: {'; '.join(differences)}; record it anew on this cell, or leave it out")
