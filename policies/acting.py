@@ -1,15 +1,21 @@
-"""The acting side: a policy built from published parameters alone, trunk included."""
+"""The acting side: a policy built from published parameters alone, encoder included."""
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
+from pydantic import BaseModel
+from torch import Tensor
 
-from policies.encoders.embedded import EmbeddedTrunk
+from policies.encoders.registry import load_trunk
+from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
-from policies.networks import GaussianActor, StateEncoder
+from policies.registry import find_algorithm
 from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
@@ -19,47 +25,70 @@ TRUNK = "trunk."
 ACTOR = "actor."
 
 
-def pack_tensors(trunk: EmbeddedTrunk, actor: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Tensors of a bundle: the frozen trunk as float32, so that features match bit by bit, and the actor as given."""
-    frozen = {TRUNK + name: tensor.cpu().numpy() for name, tensor in trunk.state_dict().items()}
-    return frozen | {ACTOR + name: tensor for name, tensor in actor.items()}
+def pack_tensors(
+    trunk: Trunk, actor: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """Tensors of a bundle.
+
+    Args:
+        trunk: The run's encoder; travels as float32, so that features match bit by bit, if it travels.
+        actor: The acting network.
+        trained: Weights of the encoder where it is trained end to end; they travel instead.
+    """
+    seeing = trained or {}
+    if not trained and trunk.travels:
+        seeing = {name: tensor.cpu().numpy() for name, tensor in trunk.state_dict().items()}
+    parts = ((TRUNK, seeing), (ACTOR, actor))
+    return {prefix + name: tensor for prefix, tensors in parts for name, tensor in tensors.items()}
 
 
-def actor_metadata(trunk: EmbeddedTrunk, *, algorithm: str, head: int, hidden: tuple[int, ...]) -> dict[str, str]:
-    """What is needed to rebuild the networks around the tensors."""
+def actor_metadata(trunk: Trunk, *, algorithm: str, config: BaseModel, trained: bool = False) -> dict[str, str]:
+    """What is needed to rebuild the networks around the tensors.
+
+    Args:
+        trunk: The run's encoder, at its first weights if it is trained.
+        algorithm: Name in the registry.
+        config: Its settings.
+        trained: Whether the encoder is trained end to end.
+    """
     return {
         "algorithm": algorithm,
+        "settings": config.model_dump_json(),
         "trunk": trunk.identity,
-        "to_go_size": str(trunk.to_go_size),
-        "head": str(head),
-        "hidden": ",".join(map(str, hidden)),
+        "trunk_reference": json.dumps(trunk.reference),
+        "trunk_trained": json.dumps(trained),
     }
 
 
 class ActingPolicy:
-    """Frozen trunk and tanh-Gaussian actor; implements `types.interfaces.Policy`.
+    """Encoder and acting network of a run; implements `types.interfaces.Policy`.
 
     Parameters are swapped between two ticks by `load`, never during one.
+
+    Raises:
+        ConfigError, SpecError: If the encoder that the parameters name is not found here, or is another one.
     """
 
     def __init__(self, spec: Spec, params: Params, *, seed: int) -> None:
-        self._spec = spec
         self._rng = torch.Generator().manual_seed(seed)
-        self.trunk_id = params.metadata["trunk"]
-        self._trunk = EmbeddedTrunk({c.name: c.shape for c in spec.cameras}, int(params.metadata["to_go_size"]))
-        self._trunk.load_state_dict(_tensors(params, TRUNK))
-        self._trunk.requires_grad_(False).eval()
-        if self._trunk.identity != self.trunk_id:
-            raise SpecError(f"trunk is {self._trunk.identity}, must be {self.trunk_id}; the parameters are damaged")
+        metadata = params.metadata
+        self.trunk_id = metadata["trunk"]
+        self._trained = bool(json.loads(metadata["trunk_trained"]))
+        shapes = {camera.name: camera.shape for camera in spec.cameras}
+        self._trunk = load_trunk(json.loads(metadata["trunk_reference"]), shapes, _tensors(params, TRUNK))
+        algorithm = find_algorithm(metadata["algorithm"])
         sizes = LearnerSpec(
-            slices=self._trunk.slices,
+            parts=self._trunk.parts,
             proprio_mean=torch.zeros(spec.proprio_size),
             proprio_std=torch.ones(spec.proprio_size),
             actions=spec.action_size,
+            grippers=spec.discrete_gripper_indices,
         )
-        head, hidden = int(params.metadata["head"]), tuple(map(int, params.metadata["hidden"].split(",")))
-        encoder = StateEncoder(sizes.slices, sizes.proprio_mean, sizes.proprio_std, head=head, proprio_head=head)
-        self._actor = GaussianActor(encoder, sizes.actions, hidden=hidden).requires_grad_(False)
+        self._network = algorithm.policy(sizes, algorithm.config.model_validate_json(metadata["settings"]))
+        self._network.requires_grad_(False).eval()
+        self._actions = spec.action_size
+        self._tick = 0
+        self._plan: deque[np.ndarray] = deque()
         self.version = 0
         self.age_s = 0.0
         self.load(params)
@@ -74,24 +103,54 @@ class ActingPolicy:
             raise SpecError(f"trunk of params {params.version} is {params.metadata['trunk']}, must be {self.trunk_id}")
         if params.version <= self.version:
             raise SpecError(f"params version is {params.version}, must be above {self.version}")
-        self._actor.load_state_dict({name: tensor.float() for name, tensor in _tensors(params, ACTOR).items()})
+        try:
+            self._network.load_state_dict(_tensors(params, ACTOR))
+            if self._trained:
+                self._trunk.load_state_dict(_tensors(params, TRUNK))
+        except RuntimeError as error:
+            raise SpecError(f"params {params.version} do not fit the networks of this run: {error}") from error
         self.version = params.version
 
+    def begin_episode(self) -> None:
+        """Count ticks from 0 and forget what was planned."""
+        self._tick = 0
+        self._plan.clear()
+
     @torch.no_grad()
-    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
-        """Action float32 (A,) in [-1, 1]."""
-        features = torch.from_numpy(self._trunk.encode({n: i[None] for n, i in observation.images.items()})).float()
-        proprio = torch.from_numpy(observation.proprio)[None]
-        if deterministic:
-            action = self._actor.deterministic(features, proprio)
-        else:
-            action, _, _ = self._actor.sample(features, proprio, self._rng)
-        return action[0].numpy()
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        """Action float32 (A,) in [-1, 1].
+
+        Args:
+            observation: What is sensed now.
+            deterministic: Without exploration noise.
+            interrupted: Someone else moved the robot since; what was planned is void.
+        """
+        if interrupted:
+            self._plan.clear()
+        if not self._plan:
+            chunk = self._network.act(
+                self._features(observation),
+                torch.from_numpy(observation.proprio)[None],
+                tick=self._tick,
+                rng=self._rng,
+                deterministic=deterministic,
+            )
+            self._plan.extend(chunk[0].unflatten(0, (-1, self._actions)).numpy())
+        self._tick += 1
+        return self._plan.popleft()
+
+    def _features(self, observation: Observation) -> Tensor:
+        images = {name: image[None] for name, image in observation.images.items()}
+        if self._trained:
+            return self._trunk({name: torch.from_numpy(image) for name, image in images.items()})
+        return torch.from_numpy(self._trunk.encode(images)).float()
 
 
-def _tensors(params: Params, prefix: str) -> dict[str, torch.Tensor]:
-    return {
+def _tensors(params: Params, prefix: str) -> dict[str, Any]:
+    """Tensors under a prefix; half precision becomes float32."""
+    found = {
         name.removeprefix(prefix): torch.from_numpy(np.array(value))
         for name, value in params.tensors.items()
         if name.startswith(prefix)
     }
+    return {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in found.items()}

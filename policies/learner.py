@@ -1,15 +1,16 @@
-"""The Protocol behind which every algorithm stands, and the batch as tensors."""
+"""The Protocols behind which every algorithm stands, and the batch as tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from policies.encoders.trunk import FeaturePart
 from robot_stack.types.batch import Batch
 
 
@@ -18,21 +19,47 @@ class LearnerSpec:
     """What a learner is built for.
 
     Attributes:
-        slices: Parts of the features that get a head of their own.
+        parts: Parts of the features that get a head of their own.
         proprio_mean: Mean of the proprio vector over the demonstrations, float32, shape (P,), SI units.
         proprio_std: Its standard deviation, same shape.
-        actions: A.
+        actions: A, over all arms.
+        grippers: Positions of discrete grippers in an action.
+        trunk: Encoder that is trained end to end, at its first weights; None where the features come frozen.
     """
 
-    slices: tuple[slice, ...]
+    parts: tuple[FeaturePart, ...]
     proprio_mean: Tensor
     proprio_std: Tensor
     actions: int
+    grippers: tuple[int, ...] = ()
+    trunk: nn.Module | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How an algorithm's batches are drawn from the replay.
+
+    Attributes:
+        gamma: Discount per control tick.
+        expert_fraction: Share of demo and human rows.
+        n_step: Transitions that a return runs over.
+        chunk: Ticks of action per row.
+    """
+
+    gamma: float = 0.97
+    expert_fraction: float = 0.5
+    n_step: int = 1
+    chunk: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorBatch:
-    """`Batch` on a device; fields as there."""
+    """`Batch` on a device; fields as there, features as float32.
+
+    Attributes:
+        images: Camera -> uint8 (B, H, W, 3) of o where the trunk is trained; empty otherwise.
+        next_images: Of o'.
+    """
 
     features: Tensor
     proprio: Tensor
@@ -43,17 +70,27 @@ class TensorBatch:
     next_proprio: Tensor
     expert: Tensor
     gripper_label: Tensor
+    gripper_change: Tensor
+    mc_return: Tensor
+    images: Mapping[str, Tensor] = field(default_factory=dict)
+    next_images: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def from_numpy(cls, batch: Batch, device: str = "cpu") -> TensorBatch:
         """Without a copy on the CPU; float16 features become float32 once, here."""
-        tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in cls.__slots__}
+        tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in _COLUMNS}
         for name in ("features", "next_features"):
             tensors[name] = tensors[name].float()
-        return cls(**tensors)
+        return cls(**tensors, images=_images(batch.images, device), next_images=_images(batch.next_images, device))
 
     @classmethod
-    def for_imitation(cls, features: np.ndarray, proprio: np.ndarray, action: np.ndarray) -> TensorBatch:
+    def for_imitation(
+        cls,
+        features: np.ndarray,
+        proprio: np.ndarray,
+        action: np.ndarray,
+        images: Mapping[str, np.ndarray] | None = None,
+    ) -> TensorBatch:
         """Expert rows alone, without reward or successor, for learners that only imitate."""
         count = len(action)
         seen, known = torch.from_numpy(features).float(), torch.from_numpy(proprio)
@@ -67,7 +104,36 @@ class TensorBatch:
             next_proprio=known,
             expert=torch.ones(count, dtype=torch.bool),
             gripper_label=torch.ones(count, dtype=torch.bool),
+            gripper_change=torch.zeros(count, 0, dtype=torch.bool),
+            mc_return=torch.full((count,), torch.nan),
+            images=_images(images, "cpu"),
         )
+
+
+_COLUMNS = tuple(name for name in TensorBatch.__slots__ if "images" not in name)
+
+
+def _images(images: Mapping[str, np.ndarray] | None, device: str) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(pixels).to(device) for name, pixels in (images or {}).items()}
+
+
+class ActingNetwork(Protocol):
+    """What an actor process runs: an `nn.Module` of small networks on features, built by its algorithm."""
+
+    chunk: int
+    """Ticks that one decision covers."""
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """Whole actions (B, chunk * A) in [-1, 1].
+
+        Args:
+            features: (B, F).
+            proprio: (B, P), SI units.
+            tick: Control ticks since the episode began.
+            rng: Draws the exploration noise.
+            deterministic: No noise.
+        """
+        ...
 
 
 class Learner(Protocol):
@@ -80,6 +146,10 @@ class Learner(Protocol):
         """One update; returns detached scalar metrics."""
         ...
 
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """Weights of an encoder that is trained end to end, fp16, by name; empty where it is frozen."""
+        ...
+
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """What an actor needs to act, fp16, by name."""
         ...
@@ -90,4 +160,13 @@ class Learner(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state_dict`."""
+        ...
+
+
+@runtime_checkable
+class WatchesEpisodes(Protocol):
+    """A learner whose schedule follows how its episodes end."""
+
+    def episode_ended(self, *, success: bool, human_steps: int) -> None:
+        """An online episode was counted; called in order, from the update loop's thread."""
         ...

@@ -11,35 +11,32 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from policies.action_layout import CHOICES
+from policies.encoders.heads import make_head
+from policies.encoders.trunk import FeaturePart
+
 
 class StateEncoder(nn.Module):
-    """A trained head on each slice of the features and on the proprio vector: dense, LayerNorm, tanh each.
+    """A trained head on each part of the features and on the proprio vector.
 
     Proprio comes in SI units and is standardised here, with fixed numbers taken from the demonstrations.
     """
 
-    def __init__(
-        self, slices: Sequence[slice], proprio_mean: Tensor, proprio_std: Tensor, *, head: int, proprio_head: int
-    ) -> None:
+    def __init__(self, parts: Sequence[FeaturePart], proprio_mean: Tensor, proprio_std: Tensor, *, head: int) -> None:
         super().__init__()
         self.proprio_mean: Tensor
         self.proprio_scale: Tensor
-        self.slices = tuple(slices)
+        self._slices = tuple(part.slice for part in parts)
         self.register_buffer("proprio_mean", proprio_mean.clone())
         self.register_buffer("proprio_scale", proprio_std.clamp_min(1e-3).reciprocal())
-        proprio = len(proprio_mean)
-
-        def dense(inputs: int, outputs: int) -> nn.Sequential:
-            return nn.Sequential(nn.Linear(inputs, outputs), nn.LayerNorm(outputs), nn.Tanh())
-
-        self.heads = nn.ModuleList([dense(part.stop - part.start, head) for part in self.slices])
-        self.proprio = dense(proprio, proprio_head)
-        self.size = head * len(self.slices) + proprio_head
+        self.heads = nn.ModuleList([make_head(part, head) for part in parts])
+        self.proprio = make_head(FeaturePart(slice=slice(0, len(proprio_mean)), maps=None), head)
+        self.size = head * (len(parts) + 1)
 
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
         """Features (B, F) of any float type and proprio (B, P) -> state (B, size)."""
         wide = features.to(proprio.dtype)
-        parts = [head(wide[:, part]) for head, part in zip(self.heads, self.slices, strict=True)]
+        parts = [head(wide[:, part]) for head, part in zip(self.heads, self._slices, strict=True)]
         known = ((proprio - self.proprio_mean) * self.proprio_scale).clamp(-5, 5)
         return torch.cat([*parts, self.proprio(known)], dim=1)
 
@@ -89,6 +86,22 @@ class Critic(nn.Module):
         """Q (E, B) on an already encoded state (B, size)."""
         joint = torch.cat([state, action], dim=1)
         return self.layers(joint.expand(self.members, -1, -1))[..., 0]
+
+
+class GripperCritic(nn.Module):
+    """Q of each choice of each discrete gripper (Luo et al., 2024, arXiv:2410.21845, section III)."""
+
+    def __init__(self, encoder: StateEncoder, grippers: int, *, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.grippers = grippers
+        self.body = mlp(encoder.size, hidden)
+        self.out = nn.Linear(hidden[-1], grippers * len(CHOICES))
+
+    def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
+        """Q (B, G, choices)."""
+        q: Tensor = self.out(self.body(self.encoder(features, proprio)))
+        return q.unflatten(1, (self.grippers, len(CHOICES)))
 
 
 class GaussianActor(nn.Module):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from policies.learner import Sampling
+
 
 class BCConfig(BaseModel):
     """The same actor network and features as RLPD, so that only the learning differs."""
@@ -11,7 +13,22 @@ class BCConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     batch_size: int = Field(256, ge=2, le=4096)
-    updates: int = Field(3000, ge=1)
+    pretrain_updates: int = Field(3000, ge=1, description="all updates there are: they come before practice")
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     hidden: tuple[int, ...] = (256, 256)
     head: int = Field(64, ge=8, le=512)
+
+    @property
+    def utd(self) -> float:
+        """Nothing is learned from practice."""
+        return 0.0
+
+    @property
+    def shaping_weight(self) -> float:
+        """No reward is read."""
+        return 0.0
+
+    @property
+    def sampling(self) -> Sampling:
+        """Demonstrations only: there is nothing else before practice."""
+        return Sampling(expert_fraction=1.0)

@@ -6,16 +6,35 @@ Source: Pomerleau, 1989. Huber loss on the squashed mean, which is RLPD's imitat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from policies.bc.config import BCConfig
+from policies.bc.policy import BCPolicy
+from policies.imitation import imitation_loss, labelled_entries
 from policies.learner import LearnerSpec, TensorBatch
-from policies.networks import GaussianActor, StateEncoder
-from policies.rlpd.losses import imitation_loss
+from policies.vision import Vision
+
+
+class ImitationConfig(Protocol):
+    """What the learner reads of its settings."""
+
+    @property
+    def learning_rate(self) -> float:
+        """Of Adam."""
+        ...
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Widths of the MLP."""
+        ...
+
+    @property
+    def head(self) -> int:
+        """Width of each trained head."""
+        ...
 
 
 class BCLearner:
@@ -23,39 +42,47 @@ class BCLearner:
 
     name = "bc"
 
-    def __init__(self, spec: LearnerSpec, config: BCConfig, *, seed: int, device: str = "cpu") -> None:
+    def __init__(self, spec: LearnerSpec, config: ImitationConfig, *, seed: int, device: str = "cpu") -> None:
         torch.manual_seed(seed)
         self.config = config
         self.updates = 0
-        encoder = StateEncoder(
-            spec.slices, spec.proprio_mean, spec.proprio_std, head=config.head, proprio_head=config.head
-        )
-        self.actor = GaussianActor(encoder, spec.actions, hidden=config.hidden).to(device)
-        self._optimiser = torch.optim.Adam(self.actor.parameters(), config.learning_rate, fused=True)
+        self._spec = spec
+        self.policy = BCPolicy(spec, head=config.head, hidden=config.hidden).to(device)
+        self.vision = Vision(spec.trunk, tau=1.0).to(device)
+        trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
+        self._optimiser = torch.optim.Adam(trained, config.learning_rate, fused=True)
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One step on the expert rows of a batch."""
-        loss = imitation_loss(self.actor.deterministic(batch.features, batch.proprio), batch.action, batch.expert)
+        mean = self.policy.actor.deterministic(self.vision.now(batch), batch.proprio)
+        loss = imitation_loss(mean, batch.action, labelled_entries(batch, self._spec))
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self._optimiser.step()
+        self.vision.follow()
         self.updates += 1
         return {"actor_loss": loss.detach()}
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """What the actor process needs, fp16."""
-        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.actor.state_dict().items()}
+        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.policy.state_dict().items()}
+
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """The encoder, fp16, where it is trained."""
+        return self.vision.published_tensors()
 
     def state_dict(self) -> dict[str, Any]:
         """All state."""
         return {
-            "actor": self.actor.state_dict(),
+            "policy": self.policy.state_dict(),
+            "vision": self.vision.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "updates": self.updates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state_dict`."""
-        self.actor.load_state_dict(state["actor"])
+        self.policy.load_state_dict(state["policy"])
+        self.vision.load_state_dict(state["vision"])
         self._optimiser.load_state_dict(state["optimiser"])
         self.updates = state["updates"]

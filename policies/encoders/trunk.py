@@ -101,6 +101,10 @@ class Trunk(Protocol):
         """Weights by name."""
         ...
 
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Inverse of `state_dict`."""
+        ...
+
 
 def check_images(shapes: Mapping[str, ImageShape], images: Mapping[str, Any]) -> None:
     """Refuse images that a trunk was not built for.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from policies.learner import Sampling
+
 
 class RLPDConfig(BaseModel):
     """HIL-SERL's values (Luo et al., 2024, arXiv:2410.21845) stand beside these in docs/algorithms/rlpd.md."""
@@ -15,6 +17,7 @@ class RLPDConfig(BaseModel):
     expert_fraction: float = Field(0.5, ge=0.0, le=1.0, description="share of demo and human rows in a batch")
     discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")
     n_step: int = Field(1, ge=1, le=10)
+    chunk: int = Field(1, ge=1, le=20, description="ticks that one decision covers (arXiv:2507.07969)")
     critics: int = Field(2, ge=2, le=10)
     critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum")
     critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")
@@ -34,6 +37,9 @@ class RLPDConfig(BaseModel):
     bc_decay_updates: int = Field(14_000, ge=1, description="updates until the imitation term has faded to its floor")
     bc_floor: float = Field(0.1, ge=0.0, description="what remains of `bc_weight` after that, as a share")
     pretrain_updates: int = Field(1000, ge=0, description="updates on the demos before the first online step; ours")
+    gripper_penalty: float = Field(
+        0.02, ge=0.0, le=1.0, description="taken off the reward for each effective change of a discrete gripper"
+    )
 
     @field_validator("critic_subset")
     @classmethod
@@ -42,3 +48,21 @@ class RLPDConfig(BaseModel):
         if critics is not None and subset > critics:
             raise ValueError(f"critic_subset is {subset}, must be at most critics ({critics}); lower it")
         return subset
+
+    @property
+    def sampling(self) -> Sampling:
+        """Half expert rows; a chunk's return runs over the chunk."""
+        return Sampling(
+            gamma=self.discount,
+            expert_fraction=self.expert_fraction,
+            n_step=max(self.n_step, self.chunk),
+            chunk=self.chunk,
+        )
+
+    @field_validator("chunk")
+    @classmethod
+    def _runs_the_return(cls, chunk: int, info: ValidationInfo) -> int:
+        n_step = info.data.get("n_step", 1)
+        if chunk > 1 and n_step not in (1, chunk):
+            raise ValueError(f"n_step is {n_step}, must be 1 with chunk {chunk}: the return runs over the chunk")
+        return chunk

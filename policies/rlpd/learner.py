@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,43 +12,71 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
-from policies.networks import Critic, GaussianActor, StateEncoder
+from policies.networks import Critic, StateEncoder
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
+from policies.rlpd.policy import RLPDPolicy, TrainedPolicy
+from policies.vision import Vision
+
+Regulariser = Callable[["RLPDLearner", TensorBatch, Tensor, Tensor], Tensor]
+"""Adds to the critic's loss: called with (learner, batch, features of o, Q of the batch's actions (E, B))."""
 
 
 class RLPDLearner:
-    """Actor, critic ensemble, target critics and temperature with their optimisers."""
+    """Policy, critic ensemble, gripper critic and temperature, with targets of all that is bootstrapped from.
+
+    Args:
+        spec: Sizes.
+        config: Hyperparameters.
+        seed: Of weights, noise and subsets.
+        device: Where it trains.
+        policy: What acts, if not `RLPDPolicy`: the neighbours of RLPD bring their own.
+        regulariser: Another term of the critic's loss.
+    """
 
     name = "rlpd"
 
-    def __init__(self, spec: LearnerSpec, config: RLPDConfig, *, seed: int, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        spec: LearnerSpec,
+        config: RLPDConfig,
+        *,
+        seed: int,
+        device: str = "cpu",
+        policy: TrainedPolicy | None = None,
+        regulariser: Regulariser | None = None,
+    ) -> None:
         torch.manual_seed(seed)
         self.config = config
         self.updates = 0
-        self._rng = torch.Generator(device).manual_seed(seed)
+        self.rng = torch.Generator(device).manual_seed(seed)
         self._subset_rng = torch.Generator().manual_seed(seed)
-
-        def encoder() -> StateEncoder:
-            return StateEncoder(
-                spec.slices, spec.proprio_mean, spec.proprio_std, head=config.head, proprio_head=config.head
-            )
-
-        self.actor = GaussianActor(
-            encoder(), spec.actions, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max
-        ).to(device)
-        self.published = copy.deepcopy(self.actor).requires_grad_(False)
-        """Running average of the actor: what acts and is evaluated.."""
-        self.critic = Critic(encoder(), spec.actions, members=config.critics, hidden=config.hidden).to(device)
+        self._regulariser = regulariser
+        self.policy = (policy if policy is not None else RLPDPolicy(spec, config)).to(device)
+        self.layout = self.policy.layout
+        self.published = copy.deepcopy(self.policy).requires_grad_(False)
+        """Running average of the policy: what acts and is evaluated."""
+        encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+        self.critic = Critic(encoder, self.layout.arm_size, members=config.critics, hidden=config.hidden).to(device)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
+        self.gripper_target = copy.deepcopy(self.policy.gripper)
+        if self.gripper_target is not None:
+            self.gripper_target.requires_grad_(False)
+        self.vision = Vision(spec.trunk, tau=config.target_tau).to(device)
         raw = math.log(math.expm1(config.initial_temperature))
         self.log_temperature = nn.Parameter(torch.tensor(raw, device=device))
-        self._target_entropy = config.target_entropy_per_action * spec.actions
+        self._target_entropy = config.target_entropy_per_action * self.layout.arm_size
+        trained = {
+            "actor": [p for p in self.policy.actor.parameters() if p.requires_grad],
+            "critic": [*self.critic.parameters(), *self.vision.trained_parameters()],
+            "temperature": [self.log_temperature],
+        }
+        if self.policy.gripper is not None:
+            trained["gripper"] = list(self.policy.gripper.parameters())
         self._optimisers = {
-            "actor": torch.optim.Adam(self.actor.parameters(), config.learning_rate, fused=True),
-            "critic": torch.optim.Adam(self.critic.parameters(), config.learning_rate, fused=True),
-            "temperature": torch.optim.Adam([self.log_temperature], config.learning_rate, fused=True),
+            name: torch.optim.Adam(parameters, config.learning_rate, fused=True) for name, parameters in trained.items()
         }
 
     @property
@@ -65,42 +93,71 @@ class RLPDLearner:
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One critic update, and an actor update every `critic_actor_ratio` calls. Returns detached metrics."""
-        metrics = self._update_critic(batch)
+        seen = self.vision.see(batch)
+        metrics = self._update_critic(batch, seen.now, seen.following, seen.target)
+        known = seen.now.detach()
+        if self.policy.gripper is not None:
+            metrics |= self._update_gripper(batch, known, seen.following, seen.target)
         self.updates += 1
         if self.updates % self.config.critic_actor_ratio == 0:
-            metrics |= self._update_actor(batch)
+            metrics |= self._update_actor(batch, known)
         return metrics
 
-    def _update_critic(self, batch: TensorBatch) -> dict[str, Tensor]:
+    def _update_critic(
+        self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
+    ) -> dict[str, Tensor]:
+        """One step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad():
-            next_action, _, _ = self.actor.sample(batch.next_features, batch.next_proprio, self._rng)
-            next_q = self.target(batch.next_features, batch.next_proprio, next_action)
+            next_action, _, _ = self.policy.sample(following, batch.next_proprio, self.rng)
+            next_q = self.target(following_target, batch.next_proprio, next_action)
             target = losses.td_target(
                 batch.reward, batch.discount, next_q, subset=self.config.critic_subset, rng=self._subset_rng
             )
-        q = self.critic(batch.features, batch.proprio, batch.action)
-        loss = losses.critic_loss(q, target)
+        q = self.critic(features, batch.proprio, self.layout.arm(batch.action))
+        loss = td_error = losses.critic_loss(q, target)
+        if self._regulariser is not None:
+            loss = loss + self._regulariser(self, batch, features, q)
         self._step("critic", loss)
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.target.parameters()), list(self.critic.parameters()), self.config.target_tau)
-        return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
+        self._follow(self.target, self.critic, self.config.target_tau)
+        self.vision.follow()
+        return {"critic_loss": td_error.detach(), "q": q.detach().mean(), "target_q": target.mean()}
 
-    def _update_actor(self, batch: TensorBatch) -> dict[str, Tensor]:
-        action, log_prob, mean = self.actor.sample(batch.features, batch.proprio, self._rng)
+    def _update_gripper(
+        self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
+    ) -> dict[str, Tensor]:
+        """One double-DQN step on the discrete grippers."""
+        critic, target_critic = self.policy.gripper, self.gripper_target
+        assert critic is not None
+        assert target_critic is not None
         with torch.no_grad():
-            state = self.critic.encoder(batch.features, batch.proprio)
+            target = losses.gripper_target(
+                batch.reward,
+                batch.discount,
+                batch.gripper_change,
+                critic(following, batch.next_proprio),
+                target_critic(following_target, batch.next_proprio),
+                penalty=self.config.gripper_penalty,
+            )
+        q = critic(features, batch.proprio)
+        loss = losses.gripper_loss(q, self.layout.choices(batch.action), target, batch.gripper_label)
+        self._step("gripper", loss)
+        self._follow(target_critic, critic, self.config.target_tau)
+        return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
+
+    def _update_actor(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
+        """One step of the policy up the critics' mean, and of the temperature; the published average follows."""
+        action, log_prob, mean = self.policy.sample(features, batch.proprio, self.rng)
+        with torch.no_grad():
+            state = self.critic.encoder(features, batch.proprio)
         self.critic.requires_grad_(False)
         q = self.critic.on_state(state, action)
         self.critic.requires_grad_(True)
         loss = losses.actor_loss(q, log_prob, self.temperature)
         weight = self.bc_weight
         if weight > 0:
-            loss = loss + weight * losses.imitation_loss(mean, batch.action, batch.expert)
+            loss = loss + weight * imitation_loss(mean, self.layout.arm(batch.action), batch.expert[:, None])
         self._step("actor", loss)
-        with torch.no_grad():
-            torch._foreach_lerp_(
-                list(self.published.parameters()), list(self.actor.parameters()), self.config.actor_tau
-            )
+        self._follow(self.published, self.policy, self.config.actor_tau)
         temperature_loss = losses.temperature_loss(self.log_temperature, log_prob, self._target_entropy)
         self._step("temperature", temperature_loss)
         return {
@@ -115,34 +172,45 @@ class RLPDLearner:
         loss.backward()
         optimiser.step()
 
+    @staticmethod
+    @torch.no_grad()
+    def _follow(follower: nn.Module, leader: nn.Module, share: float) -> None:
+        torch._foreach_lerp_(list(follower.parameters()), list(leader.parameters()), share)
+
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """What the actor process needs, fp16."""
         return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.published.state_dict().items()}
 
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """Running average of a trained encoder, fp16."""
+        return self.vision.published_tensors()
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next update depends on."""
         return {
-            "actor": self.actor.state_dict(),
+            "policy": self.policy.state_dict(),
             "published": self.published.state_dict(),
             "critic": self.critic.state_dict(),
             "target": self.target.state_dict(),
+            "gripper_target": {} if self.gripper_target is None else self.gripper_target.state_dict(),
+            "vision": self.vision.state_dict(),
             "log_temperature": self.log_temperature.detach(),
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
-            "rng": self._rng.get_state(),
+            "rng": self.rng.get_state(),
             "subset_rng": self._subset_rng.get_state(),
             "updates": self.updates,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state_dict`."""
-        self.actor.load_state_dict(state["actor"])
-        self.published.load_state_dict(state["published"])
-        self.critic.load_state_dict(state["critic"])
-        self.target.load_state_dict(state["target"])
+        for name in ("policy", "published", "critic", "target", "vision"):
+            getattr(self, name).load_state_dict(state[name])
+        if self.gripper_target is not None:
+            self.gripper_target.load_state_dict(state["gripper_target"])
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
         for name, optimiser in self._optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
-        self._rng.set_state(state["rng"])
+        self.rng.set_state(state["rng"])
         self._subset_rng.set_state(state["subset_rng"])
         self.updates = state["updates"]

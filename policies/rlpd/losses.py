@@ -40,19 +40,44 @@ def actor_loss(q: Tensor, log_prob: Tensor, temperature: Tensor) -> Tensor:
     return (temperature * log_prob - q.mean(dim=0)).mean()
 
 
-def imitation_loss(mean_action: Tensor, expert_action: Tensor, expert: Tensor) -> Tensor:
-    """Huber distance of the deterministic action to the expert's, over expert rows only.
-
-    Args:
-        mean_action: Squashed mean, shape (B, A).
-        expert_action: Executed action, shape (B, A).
-        expert: Which rows are a person's, bool, shape (B,).
-    """
-    distance = functional.smooth_l1_loss(mean_action, expert_action, reduction="none", beta=0.2).sum(dim=1)
-    return (distance * expert).sum() / expert.sum().clamp_min(1)
-
-
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
     """Lagrangian that holds the policy's entropy at `target_entropy` (softplus of the raw parameter is α)."""
     temperature = functional.softplus(log_temperature)
     return -(temperature * (log_prob.detach() + target_entropy)).mean()
+
+
+@torch.no_grad()
+def gripper_target(
+    reward: Tensor, discount: Tensor, change: Tensor, online_next: Tensor, target_next: Tensor, *, penalty: float
+) -> Tensor:
+    r"""Double-DQN target :math:`r - c\,\mathrm{change} + d\, Q'(o', \arg\max_u Q(o', u))` per gripper.
+
+    Source: van Hasselt et al., 2016, arXiv:1509.06461; the penalty on effective changes is HIL-SERL's.
+
+    Args:
+        reward: (B,).
+        discount: (B,).
+        change: True where the executed entry changed the gripper, bool (B, G).
+        online_next: Trained critic at o', (B, G, choices); chooses.
+        target_next: Target critic at o', same shape; values.
+        penalty: c.
+
+    Returns:
+        Targets, shape (B, G).
+    """
+    best = online_next.argmax(dim=2, keepdim=True)
+    value = target_next.gather(2, best).squeeze(2)
+    return (reward[:, None] - penalty * change) + discount[:, None] * value
+
+
+def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor) -> Tensor:
+    """Mean squared TD error over the rows that say something about the gripper.
+
+    Args:
+        q: (B, G, choices).
+        choices: What was executed, int64 (B, G).
+        target: (B, G).
+        label: False where a person drove the arm without touching the gripper, bool (B,).
+    """
+    error = (q.gather(2, choices[..., None]).squeeze(2) - target).square().mean(dim=1)
+    return (error * label).sum() / label.sum().clamp_min(1)

@@ -21,6 +21,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.run import fitting
 from robot_stack.run.metrics import read_metrics
+from robot_stack.run.settings import learning_settings
 from robot_stack.types.errors import StackError, StoreError
 
 POLICY = "bc.safetensors"
@@ -35,21 +36,22 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     fits = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "fit"]
     if not fits:
         raise StoreError(f"run {folder} has no fitted encoder, must have one; finish its demonstrations first")
-    spec = resolved.spec()
+    spec, seed = resolved.spec(), resolved.run.seed
+    trained = learning_settings(resolved).trained_encoder
     demos = [read_episode(folder / "store" / "episodes" / f"{name}.zarr") for name in fits[0]["demo_ids"]]
     trunk = fitting.load_trunk(folder / "trunk.safetensors", spec)
-    features = np.concatenate(
-        [trunk.encode({c.name: d.arrays[f"image_{c.name}"][:-1] for c in spec.cameras}) for d in demos]
-    )
+    images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
     actions = np.concatenate([d.arrays["executed"] for d in demos])
-    learner = BCLearner(fitting.learner_spec(trunk, demos, spec), config, seed=resolved.run.seed)
-    rng = np.random.default_rng(resolved.run.seed)
-    for _ in range(config.updates):
+    features = np.zeros((len(actions), 0), np.float16) if trained else trunk.encode(images)
+    learner = BCLearner(fitting.learner_spec(trunk, demos, spec, trained=trained), config, seed=seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(config.pretrain_updates):
         rows = rng.integers(len(actions), size=config.batch_size)
-        learner.update(TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows]))
-    metadata = actor_metadata(trunk, algorithm="bc", head=config.head, hidden=config.hidden)
-    tensors = pack_tensors(trunk, learner.actor_tensors())
+        seen = {name: pixels[rows] for name, pixels in images.items()} if trained else None
+        learner.update(TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows], seen))
+    metadata = actor_metadata(trunk, algorithm="bc", config=config, trained=trained)
+    tensors = pack_tensors(trunk, learner.actor_tensors(), learner.trunk_tensors())
     fitting.write_tensors(
         folder / POLICY,
         {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()},
@@ -62,11 +64,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Train and save; returns the exit code."""
     parser = argparse.ArgumentParser(prog="robot_stack.run.baseline", description="Train the imitation baseline.")
     parser.add_argument("--run", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=BCConfig().updates)
+    parser.add_argument("--updates", type=int, default=BCConfig().pretrain_updates)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     try:
-        train_bc(load_resolved(options.run), options.run.parent, BCConfig(updates=options.updates))
+        train_bc(load_resolved(options.run), options.run.parent, BCConfig(pretrain_updates=options.updates))
     except StackError as error:
         print(f"baseline: {error}", file=sys.stderr)
         return 1

@@ -119,6 +119,8 @@ class ControlLoop:
             RobotError: If the reset fails; nothing has been recorded then.
         """
         self._cell.reset(header.seed)
+        if policy is not None:
+            policy.begin_episode()
         sink.begin(header)
         self._cell.start(header.episode_id, header.kind)
         episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
@@ -183,6 +185,7 @@ class ControlLoop:
                 params_age_s=episode.params_age_s,
             )
             episode.push(row)
+            episode.interrupted = window.source is not Source.POLICY
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
@@ -230,7 +233,7 @@ class ControlLoop:
         if policy is None:
             return
         started = time.perf_counter()
-        action = policy.act(observation, deterministic=episode.deterministic)
+        action = policy.act(observation, deterministic=episode.deterministic, interrupted=episode.interrupted)
         episode.ticks.act_s.append(time.perf_counter() - started)
         episode.params_age_s = policy.age_s
         episode.ticks.params_age_s.append(episode.params_age_s)
@@ -299,6 +302,7 @@ class _Episode:
         self.proposed = np.zeros(actions, np.float32)
         self.params_age_s = 0.0
         self.blind_in_a_row = 0
+        self.interrupted = False
         self.index = 0
         self.human_steps = 0
         self.declared = False

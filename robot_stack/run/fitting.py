@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
+from torch import nn
 
-from policies.encoders.embedded import EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders import registry as encoders
+from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import FitReport, ProgressModel
 from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.run.settings import LearningSettings
 from robot_stack.run.training_data import demo_frames
-from robot_stack.types.errors import ResumeError
+from robot_stack.types.errors import ConfigError, ResumeError, SpecError
 from robot_stack.types.spec import Spec
 
 OnStep = Callable[[int, int, float], None]
@@ -66,40 +71,54 @@ def saved_identity(path: Path) -> str | None:
         return None
 
 
-def load_trunk(path: Path, spec: Spec) -> EmbeddedTrunk:
-    """The frozen trunk of a run.
+def load_trunk(path: Path, spec: Spec) -> Trunk:
+    """The encoder of a run, at its first weights if it is trained.
 
     Raises:
-        ResumeError: If the file does not fit the cell's cameras.
+        ResumeError: If what the file names does not fit the cell's cameras, or has changed since.
     """
-    tensors = load_file(path)
-    trunk = EmbeddedTrunk(image_shapes(spec), len(tensors["to_go.bias"]))
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     try:
-        trunk.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise ResumeError(f"trunk {path} does not fit the cameras of this cell: {error}") from error
-    return trunk.requires_grad_(False).eval()
+        return encoders.load_trunk(json.loads(metadata["reference"]), image_shapes(spec), tensors)
+    except (ConfigError, SpecError) as error:
+        raise ResumeError(f"encoder {path} of this run cannot be had again: {error}") from error
 
 
 def fit_or_load_trunk(
-    path: Path, demos: Sequence[StoredEpisode], spec: Spec, config: EmbeddedConfig, *, seed: int, on_step: OnStep
-) -> EmbeddedTrunk:
-    """The trunk of this run; trained once on its demonstrations, then frozen for good."""
+    path: Path, demos: Sequence[StoredEpisode], spec: Spec, settings: LearningSettings, *, seed: int, on_step: OnStep
+) -> Trunk:
+    """The encoder of this run: the embedded one trained on its demonstrations, another as configured."""
     if path.exists():
         return load_trunk(path, spec)
-    trunk = fit_trunk([demo_frames(demo) for demo in demos], image_shapes(spec), config, seed=seed, on_step=on_step)
-    write_tensors(path, trunk.state_dict(), {"identity": trunk.identity})
+    trunk = encoders.make_trunk(
+        settings.encoder,
+        image_shapes(spec),
+        settings.encoder_config,
+        demos=map(demo_frames, demos),
+        seed=seed,
+        on_step=on_step,
+    )
+    travels = trunk.travels or settings.trained_encoder
+    write_tensors(
+        path,
+        trunk.state_dict() if travels else {},
+        {"identity": trunk.identity, "reference": json.dumps(trunk.reference)},
+    )
     return trunk
 
 
-def learner_spec(trunk: EmbeddedTrunk, demos: Sequence[StoredEpisode], spec: Spec) -> LearnerSpec:
+def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec, *, trained: bool) -> LearnerSpec:
     """Sizes, and the scale of proprio in the demonstrations."""
     proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
     return LearnerSpec(
-        slices=trunk.slices,
+        parts=trunk.parts,
         proprio_mean=torch.from_numpy(proprio.mean(axis=0)),
         proprio_std=torch.from_numpy(proprio.std(axis=0)),
         actions=spec.action_size,
+        grippers=spec.discrete_gripper_indices,
+        trunk=cast(nn.Module, trunk) if trained else None,
     )
 
 

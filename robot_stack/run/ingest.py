@@ -20,19 +20,31 @@ from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, 
 
 
 class Ingest:
-    """One thread of the learner process calls this; the update loop reads the replay meanwhile."""
+    """One thread of the learner process calls this; the update loop reads the replay meanwhile.
+
+    Args:
+        trunk: Frozen encoder whose features the replay keeps; None where it is trained, from the replay's images.
+        eyes: What the reward model sees through; the same, or one of its own.
+        replay: Takes steps and features.
+        store: Takes scores.
+        scorer: Takes what the reward model reads.
+        ledger: Keeps accounts.
+        cache: Keeps features, where the two encoders are the same; else None, and a resume reads images.
+    """
 
     def __init__(
         self,
         *,
-        trunk: Trunk,
+        trunk: Trunk | None,
+        eyes: Trunk,
         replay: Replay,
         store: EpisodeStore,
         scorer: Scorer,
         ledger: Ledger,
-        cache: FeatureCache,
+        cache: FeatureCache | None,
     ) -> None:
         self._trunk = trunk
+        self._eyes = eyes
         self._replay = replay
         self._store = store
         self._scorer = scorer
@@ -51,11 +63,18 @@ class Ingest:
             known: Features of its first frames as a learner before this one computed them, float16 (k, F): a pass of
                 the trunk over other frames beside them may differ in the last bit.
         """
-        known = np.empty((0, self._trunk.feature_size), np.float16) if known is None else known
-        known = known[: len(episode.arrays["proprio"])]  # frames that were lost with the actor's last half second
-        images = {c.name: episode.arrays[IMAGE_PREFIX + c.name][len(known) :] for c in episode.spec.cameras}
-        self._load(episode, np.concatenate([known, self._trunk.encode(images)]))
-        self._keep(episode.header.episode_id)
+        episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
+        images = {c.name: episode.arrays[IMAGE_PREFIX + c.name] for c in episode.spec.cameras}
+        if self._trunk is not self._eyes:
+            self._ledger.recount(episode)
+            self._replay.add_episode(episode)
+            self._featurise(episode_id, images, proprio, 0)
+            return
+        known = np.empty((0, self._eyes.feature_size), np.float16) if known is None else known
+        known = known[: len(proprio)]  # frames that were lost with the actor's last half second
+        images = {name: pixels[len(known) :] for name, pixels in images.items()}
+        self._load(episode, np.concatenate([known, self._eyes.encode(images)]))
+        self._keep(episode_id)
 
     def _load(self, episode: StoredEpisode, features: np.ndarray) -> None:
         episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
@@ -75,6 +94,8 @@ class Ingest:
 
     def uncached(self) -> dict[str, np.ndarray]:
         """Features that are in no file of the cache yet, float16 (n, F) per episode: a checkpoint keeps these."""
+        if self._cache is None:
+            return {}
         names = [name for name in self._replay.frames.episode_ids if not self._cache.holds(name)]
         return {name: features for name in names if len(features := self._features(name))}
 
@@ -132,9 +153,11 @@ class Ingest:
             self._finish(episode_id)
 
     def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
-        features = self._trunk.encode(images)
-        self._replay.set_features(episode_id, features, start)
-        self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
+        seen = self._eyes.encode(images)
+        if self._trunk is not None:
+            features = seen if self._trunk is self._eyes else self._trunk.encode(images)
+            self._replay.set_features(episode_id, features, start)
+        self._scorer.add(episode_id, reward_inputs(seen, proprio), proprio)
 
     def _finish(self, episode_id: str) -> None:
         """All frames are here: score the whole, keep the features."""
@@ -144,7 +167,8 @@ class Ingest:
         self._keep(episode_id)
 
     def _keep(self, episode_id: str) -> None:
-        self._cache.offer(episode_id, self._features(episode_id))
+        if self._cache is not None:
+            self._cache.offer(episode_id, self._features(episode_id))
 
     def add_scores(self, scores: EpisodeScores) -> None:
         """Keep scores on disk and let them join the replay."""

@@ -42,9 +42,14 @@ class LivePolicy:
         """Seconds since they were taken."""
         return (self._clock.now_ns() - self._taken_ns) / 1e9
 
-    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
+    def begin_episode(self) -> None:
+        """Forget what was planned in the last one."""
+        if self._policy is not None:
+            self._policy.begin_episode()
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
         """Action float32 (A,); NaN without parameters, which the loop does not send."""
         self.refresh()
         if self._policy is None:
             return np.full(self._spec.action_size, np.nan, np.float32)
-        return self._policy.act(observation, deterministic=deterministic)
+        return self._policy.act(observation, deterministic=deterministic, interrupted=interrupted)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.registry import find_encoder
 from policies.registry import find_algorithm
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolved import ResolvedRun
@@ -21,14 +21,21 @@ class LearningSettings:
     Attributes:
         algorithm: Name in the registry.
         config: The algorithm's settings, a model of its own.
-        encoder: Settings of the embedded encoder.
+        encoder: Name in the registry.
+        encoder_config: Its settings, a model of its own.
         reward: Settings of the progress model.
     """
 
     algorithm: str
     config: Any
-    encoder: EmbeddedConfig
+    encoder: str
+    encoder_config: Any
     reward: ProgressConfig
+
+    @property
+    def trained_encoder(self) -> bool:
+        """Whether the encoder is trained end to end, from images in the replay."""
+        return bool(getattr(self.encoder_config, "trained", False))
 
 
 def learning_settings(resolved: ResolvedRun) -> LearningSettings:
@@ -39,13 +46,13 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     """
     name = resolved.run.algorithm.name
     config: BaseModel = resolved.section("run.algorithm.settings", find_algorithm(name).config)
-    if resolved.run.encoder.name != "embedded":
-        raise ConfigError(f"run.encoder.name is {resolved.run.encoder.name!r}, must be one of ['embedded']")
+    encoder = resolved.run.encoder.name
     if resolved.run.reward.name != "progress":
         raise ConfigError(f"run.reward.name is {resolved.run.reward.name!r}, must be one of ['progress']")
     return LearningSettings(
         algorithm=name,
         config=config,
-        encoder=resolved.section("run.encoder.settings", EmbeddedConfig),
+        encoder=encoder,
+        encoder_config=resolved.section("run.encoder.settings", find_encoder(encoder).config),
         reward=resolved.section("run.reward.settings", ProgressConfig),
     )

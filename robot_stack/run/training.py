@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.trunk import Trunk
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -205,28 +208,34 @@ class Training:
         fitted = (self.folder / TRUNK).exists()
         demos = [self._store.read(episode_id, images=not fitted) for episode_id in chosen]
         trunk = fitting.fit_or_load_trunk(
-            self.folder / TRUNK, demos, spec, settings.encoder, seed=seed, on_step=self._says("encoder", stop)
+            self.folder / TRUNK, demos, spec, settings, seed=seed, on_step=self._says("encoder", stop)
         )
-        if self._cache is None or self._cache.trunk != trunk.identity:
+        trained = settings.trained_encoder
+        eyes = self._reward_trunk(trunk, chosen, stop)
+        if eyes is not trunk:
+            self._cache, self._cached = None, {}
+        elif self._cache is None or self._cache.trunk != trunk.identity:
             self._cache, self._cached = self._cache_of(trunk.identity), {}
-        self._cache.start()
+        if self._cache is not None:
+            self._cache.start()
         trunk_s = time.monotonic() - started
         config = settings.config
         self._replay = Replay(
             spec,
             RewardRule(shaping=config.shaping_weight),
-            feature_size=trunk.feature_size,
-            keep_images=False,
+            feature_size=0 if trained else trunk.feature_size,
+            keep_images=trained,
         )
         ingest = self._ingest = Ingest(
-            trunk=trunk,
+            trunk=None if trained else trunk,
+            eyes=eyes,
             replay=self._replay,
             store=self._store,
             scorer=self._scorer,
             ledger=self._ledger,
             cache=self._cache,
         )
-        sizes = fitting.learner_spec(trunk, demos, spec)
+        sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
         loaded = self._load_episodes(stop, state["features"] if state is not None else {})
         refitter = self._refitter = Refitter(
             folder=self.folder, settings=settings.reward, ledger=self._ledger, scorer=self._scorer,
@@ -256,7 +265,7 @@ class Training:
             demo_ids=chosen,
             trunk=trunk.identity,
             cached_episodes=loaded,
-            damaged_features=self._cache.damaged,
+            damaged_features=0 if self._cache is None else self._cache.damaged,
             pretrain_updates=config.pretrain_updates,
         )
 
@@ -275,6 +284,19 @@ class Training:
             self._metrics.log("lost", episode_id=name, reason=reason)
             del held[name]
         state["replay"]["scored_episodes"] -= len(lost)
+
+    def _reward_trunk(self, trunk: Trunk, demos: Sequence[str], stop: threading.Event) -> Trunk:
+        """What the reward model sees through: the frozen encoder, or, where that is trained or gives maps, its own."""
+        if not self._settings.trained_encoder and all(part.maps is None for part in trunk.parts):
+            return trunk
+        return fitting.fit_or_load_trunk(
+            self.folder / "reward_trunk.safetensors",
+            [self._store.read(episode_id) for episode_id in demos],
+            self._spec,
+            replace(self._settings, encoder="embedded", encoder_config=EmbeddedConfig()),
+            seed=self._seed,
+            on_step=self._says("reward encoder", stop),
+        )
 
     def _load_episodes(self, stop: threading.Event, features: Mapping[str, torch.Tensor]) -> int:
         """Every episode into the replay; returns how many came from the cache.

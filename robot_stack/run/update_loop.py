@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from policies.acting import actor_metadata, pack_tensors
-from policies.encoders.embedded import EmbeddedTrunk
-from policies.learner import LearnerSpec, TensorBatch
+from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
 from policies.registry import find_algorithm
 from robot_stack.replay.replay import Replay
 from robot_stack.run.backend import ParamsBoard
@@ -28,9 +28,12 @@ from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
 
 PUBLISH_EVERY = 50
 LOG_EVERY = 200
+SHIFT_PX = 4
+"""Random shifts of images that an encoder is trained on (DrQ, arXiv:2004.13649)."""
 CHECKPOINT_S = 20.0
 BEST_OF = 20
 """Newest online episodes whose share of successes without a person's help makes a checkpoint the best."""
@@ -53,7 +56,7 @@ class UpdateLoop:
         spec: Spec,
         settings: LearningSettings,
         sizes: LearnerSpec,
-        trunk: EmbeddedTrunk,
+        trunk: Trunk,
         replay: Replay,
         ledger: Ledger,
         metrics: MetricsLog,
@@ -75,6 +78,7 @@ class UpdateLoop:
         self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
+        self._told = 0
         self.params_version = 0
         self.rate_per_s = 0.0
 
@@ -122,16 +126,24 @@ class UpdateLoop:
     def _sealed(self) -> Params:
         config = self._settings.config
         metadata = actor_metadata(
-            self._trunk, algorithm=self._settings.algorithm, head=config.head, hidden=config.hidden
+            self._trunk,
+            algorithm=self._settings.algorithm,
+            config=config,
+            trained=self._settings.trained_encoder,
         )
         return seal(
             version=self.params_version,
-            tensors=pack_tensors(self._trunk, self._learner.actor_tensors()),
+            tensors=pack_tensors(self._trunk, self._learner.actor_tensors(), self._learner.trunk_tensors()),
             metadata={**metadata, SPEC_DIGEST: self._spec.digest},
         )
 
     def publish(self) -> None:
-        """To all actors."""
+        """To all actors; before that, the learner hears how the episodes since have ended."""
+        if isinstance(self._learner, WatchesEpisodes):
+            ended = self._ledger.ended(EpisodeKind.ONLINE)
+            for account in ended[self._told :]:
+                self._learner.episode_ended(success=account.success, human_steps=account.human_steps)
+            self._told = len(ended)
         self._board.publish(self.seal())
 
     def save(self, *, wait: bool = False) -> None:
@@ -146,6 +158,7 @@ class UpdateLoop:
             "rng": _pack_rng(self._rng),
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
             "params_version": self.params_version,
+            "told_episodes": self._told,
             **self._beside(),
         }
         success = self._ledger.recent_success(BEST_OF)
@@ -169,6 +182,7 @@ class UpdateLoop:
         except (RuntimeError, ValueError, KeyError) as error:
             why = " ".join(str(error).split()[:40])
             raise ResumeError(f"checkpoint is of another network ({why}), must be of this run's; {_REMEDY}") from error
+        self._told = state["told_episodes"]
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self.params_version = state["params_version"] + VERSIONS_PER_LIFE
         self._metrics.log("resume", updates=self.updates, env_steps=self._ledger.online_steps)
@@ -178,13 +192,15 @@ class UpdateLoop:
         return {"algorithm": self._settings.algorithm, "trunk": self._trunk.identity}
 
     def _update(self) -> dict[str, torch.Tensor]:
-        config = self._settings.config
+        sampling = self._settings.config.sampling
         batch = self._replay.sample(
             self._rng,
-            config.batch_size,
-            gamma=config.discount,
-            expert_fraction=config.expert_fraction,
-            n_step=config.n_step,
+            self._settings.config.batch_size,
+            gamma=sampling.gamma,
+            expert_fraction=sampling.expert_fraction,
+            n_step=sampling.n_step,
+            chunk=sampling.chunk,
+            shift=SHIFT_PX if self._settings.trained_encoder else 0,
         )
         metrics: dict[str, torch.Tensor] = self._learner.update(TensorBatch.from_numpy(batch))
         return metrics

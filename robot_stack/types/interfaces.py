@@ -144,7 +144,7 @@ class ScoreSource(Protocol):
 
 
 class Policy(Protocol):
-    """Acts. Stateless between ticks except for its own random generator."""
+    """Acts. Remembers the tick of the episode, what it planned, and its own random generator."""
 
     @property
     def version(self) -> int:
@@ -156,6 +156,10 @@ class Policy(Protocol):
         """Seconds since they arrived; 0 for fixed ones."""
         ...
 
-    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
-        """Action float32 (A,) in [-1, 1]."""
+    def begin_episode(self) -> None:
+        """A new episode: ticks count from 0 and what was planned is void."""
+        ...
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        """Action float32 (A,) in [-1, 1]; `interrupted`: someone else moved the robot since, plans are void."""
         ...

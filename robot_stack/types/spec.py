@@ -142,6 +142,13 @@ class Spec:
                 found.append(offset - 1)
         return tuple(found)
 
+    @property
+    def discrete_gripper_indices(self) -> tuple[int, ...]:
+        """Positions of the discrete ones among them."""
+        kinds = [arm.gripper for arm in self.arms if arm.gripper is not GripperKind.NONE]
+        pairs = zip(self.gripper_indices, kinds, strict=True)
+        return tuple(index for index, kind in pairs if kind is GripperKind.DISCRETE)
+
     def check_action(self, action: np.ndarray, name: str = "action") -> None:
         """Raise SpecError unless `action` is float32, shape (A,), finite and within [-1, 1]."""
         if action.dtype != np.float32 or action.shape != (self.action_size,):

@@ -31,12 +31,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     trunk = EmbeddedTrunk(image_shapes(spec), 4)
     size = spec.proprio_size
     sizes = LearnerSpec(
-        slices=trunk.slices, proprio_mean=torch.zeros(size), proprio_std=torch.ones(size), actions=spec.action_size
+        parts=trunk.parts, proprio_mean=torch.zeros(size), proprio_std=torch.ones(size), actions=spec.action_size
     )
     algorithm = find_algorithm("bc")
-    learner = algorithm.learner(sizes, algorithm.config(head=8, hidden=(16,)), seed=0)
+    config = algorithm.config(head=8, hidden=(16,))
+    learner = algorithm.learner(sizes, config, seed=0)
     tensors = pack_tensors(trunk, learner.actor_tensors())
-    metadata = actor_metadata(trunk, algorithm="bc", head=8, hidden=(16,))
+    metadata = actor_metadata(trunk, algorithm="bc", config=config)
     write_tensors(
         folder / "policy.safetensors",
         {name: torch.from_numpy(np.array(value)) for name, value in tensors.items()},

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
 
 FEATURES, PROPRIO, ACTIONS = 12, 5, 3
 SPEC = LearnerSpec(
-    slices=(slice(0, 8), slice(8, 12)),
+    parts=(FeaturePart(slice=slice(0, 8), maps=None), FeaturePart(slice=slice(8, 12), maps=None)),
     proprio_mean=torch.linspace(-1, 1, PROPRIO),
     proprio_std=torch.linspace(0.5, 2.0, PROPRIO),
     actions=ACTIONS,
@@ -38,6 +39,8 @@ def random_batch(seed: int, rows: int = 16, *, expert_rows: int = 8) -> TensorBa
         next_proprio=normal(rows, PROPRIO),
         expert=torch.arange(rows) < expert_rows,
         gripper_label=torch.ones(rows, dtype=torch.bool),
+        gripper_change=torch.zeros(rows, 0, dtype=torch.bool),
+        mc_return=torch.full((rows,), torch.nan),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,21 +26,22 @@ SPEC = Spec(
 )
 
 
-def learned(seed: int = 0) -> tuple[EmbeddedTrunk, object, Params]:
+def learned(seed: int = 0, **settings: Any) -> tuple[EmbeddedTrunk, object, Params]:
     torch.manual_seed(seed)
     trunk = EmbeddedTrunk({"wrist": (24, 24, 3)}, 3).requires_grad_(False)
     sizes = LearnerSpec(
-        slices=trunk.slices, proprio_mean=torch.full((6,), 0.2), proprio_std=torch.full((6,), 0.1), actions=3
+        parts=trunk.parts, proprio_mean=torch.full((6,), 0.2), proprio_std=torch.full((6,), 0.1), actions=3
     )
-    algorithm = find_algorithm("bc")
-    learner = algorithm.learner(sizes, algorithm.config(head=8, hidden=(16, 16)), seed=seed)
+    algorithm = find_algorithm("rlpd")
+    config = algorithm.config(head=8, hidden=(16, 16), **settings)
+    learner = algorithm.learner(sizes, config, seed=seed)
     params = Params(
         version=3,
         tensors=pack_tensors(trunk, learner.actor_tensors()),
         sha256="",
-        metadata=actor_metadata(trunk, algorithm="bc", head=8, hidden=(16, 16)),
+        metadata=actor_metadata(trunk, algorithm="rlpd", config=config),
     )
-    return trunk, learner.actor, params
+    return trunk, learner.published.actor, params
 
 
 def observation(seed: int = 0) -> Observation:
@@ -70,7 +72,9 @@ def test_newer_parameters_take_effect_at_the_next_action() -> None:
     _, _, params = learned()
     policy = ActingPolicy(SPEC, params, seed=0)
     before = policy.act(observation(), deterministic=True)
-    tensors = {name: value * 2 if name == "actor.mean.weight" else value for name, value in params.tensors.items()}
+    tensors = {
+        name: value * 2 if name == "actor.actor.mean.weight" else value for name, value in params.tensors.items()
+    }
     policy.load(replace(params, version=4, tensors=tensors))
     assert policy.version == 4
     assert not np.array_equal(policy.act(observation(), deterministic=True), before)
@@ -103,3 +107,32 @@ def test_unknown_algorithm_is_answered_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="algorithm is 'ppo', must be one of") as refused:
         find_algorithm("ppo")
     assert all(name in str(refused.value) for name in ALGORITHMS)
+
+
+def test_parameters_of_another_size_are_refused() -> None:
+    _, _, params = learned()
+    name = "actor.actor.mean.weight"
+    wrong = params.tensors | {name: params.tensors[name][:, :8]}
+    with pytest.raises(SpecError, match="params 4 do not fit the networks"):
+        ActingPolicy(SPEC, params, seed=0).load(replace(params, version=4, tensors=wrong))
+
+
+def test_a_chunk_is_acted_out_tick_by_tick_and_then_planned_anew() -> None:
+    _, _, params = learned(chunk=3)
+    policy = ActingPolicy(SPEC, params, seed=0)
+    first = [policy.act(observation(0), deterministic=True) for _ in range(3)]
+    policy.begin_episode()
+    blind_to_what_follows = [policy.act(observation(n), deterministic=True) for n in range(3)]
+    np.testing.assert_array_equal(first, blind_to_what_follows)
+    assert not np.array_equal(policy.act(observation(3), deterministic=True), first[0])
+
+
+@pytest.mark.parametrize("void", ["interrupted", "new episode"])
+def test_the_rest_of_a_chunk_is_void_after_someone_else_moved_the_robot(void: str) -> None:
+    _, _, params = learned(chunk=3)
+    policy, fresh = (ActingPolicy(SPEC, params, seed=0) for _ in range(2))
+    policy.act(observation(0), deterministic=True)
+    if void == "new episode":
+        policy.begin_episode()
+    action = policy.act(observation(5), deterministic=True, interrupted=void == "interrupted")
+    np.testing.assert_array_equal(action, fresh.act(observation(5), deterministic=True))

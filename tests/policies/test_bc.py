@@ -28,7 +28,7 @@ def test_rows_that_are_not_a_persons_change_nothing() -> None:
         made, batch = learner(), random_batch(0, expert_rows=8)
         batch.action[8:] += shift
         made.update(batch)
-        moved.append(flat(made.actor))
+        moved.append(flat(made.policy))
     assert torch.equal(*moved)
 
 

@@ -13,7 +13,7 @@ from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncode
 
 
 def encoder() -> StateEncoder:
-    return StateEncoder(SPEC.slices, SPEC.proprio_mean, SPEC.proprio_std, head=8, proprio_head=8)
+    return StateEncoder(SPEC.parts, SPEC.proprio_mean, SPEC.proprio_std, head=8)
 
 
 def actor(**std: float) -> GaussianActor:
@@ -54,7 +54,7 @@ def test_state_encoder_standardises_proprio_and_keeps_slices_apart() -> None:
     inputs: list[torch.Tensor] = []
     module.proprio.register_forward_pre_hook(lambda _, seen: inputs.append(seen[0]))
     changed = batch.features.clone()
-    changed[:, SPEC.slices[1]] += 1
+    changed[:, SPEC.parts[1].slice] += 1
     other = module(changed, batch.proprio)
     torch.testing.assert_close(inputs[0], ((batch.proprio - SPEC.proprio_mean) / SPEC.proprio_std).clamp(-5, 5))
     assert torch.equal(state[:, :8], other[:, :8])

@@ -57,20 +57,6 @@ def test_actor_loss_weighs_entropy_and_averages_critics() -> None:
     assert float(losses.actor_loss(q, log_prob, torch.tensor(0.1))) == pytest.approx(by_hand)
 
 
-def test_imitation_loss_is_huber_over_expert_rows_only() -> None:
-    mean = torch.tensor([[0.1, 0.5], [0.0, 0.0], [-1.0, 1.0]])
-    action = torch.tensor([[0.0, 0.0], [0.0, 0.3], [9.0, 9.0]])
-    expert = torch.tensor([True, True, False])
-    first = 0.5 * 0.1**2 / 0.2 + (0.5 - 0.1)  # quadratic up to 0.2, linear beyond
-    second = 0.3 - 0.1
-    assert float(losses.imitation_loss(mean, action, expert)) == pytest.approx((first + second) / 2)
-
-
-def test_imitation_loss_without_expert_rows_is_zero() -> None:
-    loss = losses.imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), torch.zeros(4, dtype=torch.bool))
-    assert float(loss) == 0.0
-
-
 def test_temperature_loss_is_softplus_times_surplus_entropy() -> None:
     raw, log_prob = torch.tensor(0.3), torch.tensor([1.0, -2.0])
     by_hand = -math.log1p(math.exp(0.3)) * ((1.0 - 1.5) + (-2.0 - 1.5)) / 2

@@ -109,7 +109,7 @@ class Bench:
         self.cache = FeatureCache(folder / "features", self.store, trunk=self.trunk.identity, spec=SPEC)
         self.cache.start()
         self.ingest = Ingest(
-            trunk=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer, ledger=self.ledger,
+            trunk=self.trunk, eyes=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer, ledger=self.ledger,
             cache=self.cache,
         )  # fmt: skip
         self.backend = Backend(

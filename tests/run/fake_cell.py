@@ -118,7 +118,10 @@ class FakePolicy:
         self.deterministic: list[bool] = []
         self._action = np.array([x, 0, 0], np.float32)
 
-    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
+    def begin_episode(self) -> None:
+        pass
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
         self.deterministic.append(deterministic)
         return self._action.copy()
 

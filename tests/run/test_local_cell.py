@@ -47,7 +47,10 @@ class Idle:
     def __init__(self, actions: int) -> None:
         self._actions = actions
 
-    def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
+    def begin_episode(self) -> None:
+        pass
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
         return np.zeros(self._actions, np.float32)
 
 

@@ -1,0 +1,69 @@
+"""How an action vector is divided: what a Gaussian moves, and what a critic of discrete grippers chooses.
+
+Shapes: B batch, C chunk, A action of one tick, G discrete grippers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from robot_stack.types.errors import ConfigError
+
+CHOICES = (-1.0, 0.0, 1.0)
+"""Entries of a discrete gripper: close, stay, open."""
+_DEADBAND = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionLayout:
+    """Parts of the action vectors of one or more arms.
+
+    Attributes:
+        actions: A.
+        grippers: Positions of discrete grippers in a tick's action.
+        chunk: C, ticks that one decision covers.
+
+    Raises:
+        ConfigError: If a chunk is asked for where a gripper is discrete: it is chosen anew at every tick.
+    """
+
+    actions: int
+    grippers: tuple[int, ...] = ()
+    chunk: int = 1
+
+    def __post_init__(self) -> None:
+        if self.chunk > 1 and self.grippers:
+            raise ConfigError(
+                f"chunk is {self.chunk}, must be 1 with a discrete gripper; make the gripper continuous or drop chunk"
+            )
+
+    @property
+    def arm_indices(self) -> list[int]:
+        """Positions that the Gaussian moves, in one tick's action."""
+        return [i for i in range(self.actions) if i not in self.grippers]
+
+    @property
+    def arm_size(self) -> int:
+        """What the Gaussian moves in one decision."""
+        return len(self.arm_indices) * self.chunk
+
+    def arm(self, action: Tensor) -> Tensor:
+        """Part of the Gaussian, (B, arm_size), of whole actions (B, C * A)."""
+        return action[:, self.arm_indices] if self.grippers else action
+
+    def choices(self, action: Tensor) -> Tensor:
+        """What each discrete gripper was told, int64 (B, G): 0 close, 1 stay, 2 open."""
+        entries = action[:, list(self.grippers)]
+        return (entries > _DEADBAND).long() - (entries < -_DEADBAND).long() + 1
+
+    def join(self, arm: Tensor, choices: Tensor | None) -> Tensor:
+        """Whole actions (B, C * A): the inverse of `arm` and `choices`."""
+        if choices is None:
+            return arm
+        action = torch.empty(len(arm), self.actions, dtype=arm.dtype, device=arm.device)
+        action[:, self.arm_indices] = arm
+        action[:, list(self.grippers)] = torch.tensor(CHOICES, dtype=arm.dtype, device=arm.device)[choices]
+        return action

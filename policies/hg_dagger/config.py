@@ -1,0 +1,30 @@
+"""Hyperparameters of HG-DAgger."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from policies.learner import Sampling
+
+
+class HGDAggerConfig(BaseModel):
+    """Behaviour cloning's, and how much of it goes on during practice."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    batch_size: int = Field(256, ge=2, le=4096)
+    pretrain_updates: int = Field(3000, ge=1, description="updates on the demonstrations before practice")
+    utd: float = Field(1.0, gt=0.0, le=100.0, description="updates per online environment step")
+    learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
+    hidden: tuple[int, ...] = (256, 256)
+    head: int = Field(64, ge=8, le=512)
+
+    @property
+    def shaping_weight(self) -> float:
+        """No reward is read."""
+        return 0.0
+
+    @property
+    def sampling(self) -> Sampling:
+        """Demonstrations and corrections, uniformly: the aggregated data set."""
+        return Sampling(expert_fraction=1.0)

@@ -1,0 +1,31 @@
+"""The imitation term that behaviour cloning consists of and that reinforcement learning may add."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional
+
+from policies.learner import LearnerSpec, TensorBatch
+
+
+def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor) -> Tensor:
+    """Huber distance of the deterministic action to a person's, over what they demonstrated.
+
+    Args:
+        mean: Squashed mean, shape (B, A).
+        executed: Executed action, shape (B, A).
+        labelled: Which entries are a person's word, bool, shape (B, A), or (B, 1) for whole rows.
+
+    Returns:
+        Sum over entries, mean over the rows with any label.
+    """
+    distance = functional.smooth_l1_loss(mean, executed, reduction="none", beta=0.2)
+    return (distance * labelled).sum() / labelled.any(dim=1).sum().clamp_min(1)
+
+
+def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:
+    """Entries that a person demonstrated, bool (B, A): who did not touch the gripper has not said "stay"."""
+    labelled = batch.expert[:, None].expand(-1, spec.actions).clone()
+    if spec.grippers:
+        labelled[:, list(spec.grippers)] &= batch.gripper_label[:, None]
+    return labelled

@@ -1,0 +1,76 @@
+"""Jump-start reinforcement learning: a cloned guide opens each episode and retreats as RLPD gets better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from policies.bc.learner import BCLearner
+from policies.jump_start.config import JumpStartConfig
+from policies.jump_start.retreat import Retreat
+from policies.learner import LearnerSpec, TensorBatch
+from policies.rlpd.learner import RLPDLearner
+from robot_stack.types.errors import ConfigError
+
+
+class JumpStartLearner:
+    """See `policies.learner.Learner` and `WatchesEpisodes`; source in `Retreat`.
+
+    Raises:
+        ConfigError: If the encoder is trained: the frozen guide would lose its features.
+    """
+
+    name = "jump_start"
+
+    def __init__(self, spec: LearnerSpec, config: JumpStartConfig, *, seed: int, device: str = "cpu") -> None:
+        if spec.trunk is not None:
+            raise ConfigError("encoder is trained end to end, must be frozen under a frozen guide; choose a frozen one")
+        self.config = config
+        self._guide = BCLearner(spec, config, seed=seed, device=device)
+        self._rlpd = RLPDLearner(spec, config, seed=seed, device=device)
+        self._retreat = Retreat(
+            steps=config.guide_steps, stages=config.stages, window=config.window, tolerance=config.tolerance
+        )
+
+    @property
+    def updates(self) -> int:
+        """Of the guide and of RLPD."""
+        return self._guide.updates + self._rlpd.updates
+
+    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """One update of the guide while it is cloned, then one of RLPD."""
+        if self._guide.updates < self.config.guide_updates:
+            return {"guide_loss": self._guide.update(batch)["actor_loss"]}
+        return self._rlpd.update(batch) | {"guide_steps": torch.tensor(float(self._retreat.guide_steps))}
+
+    def episode_ended(self, *, success: bool, human_steps: int) -> None:
+        """The guide may retreat."""
+        self._retreat.episode_ended(success and not human_steps)
+
+    def actor_tensors(self) -> dict[str, np.ndarray]:
+        """Guide, policy and the guide's ticks, fp16."""
+        parts = {"guide": self._guide.actor_tensors(), "rlpd": self._rlpd.actor_tensors()}
+        tensors = {f"{part}.{name}": tensor for part, of_part in parts.items() for name, tensor in of_part.items()}
+        return tensors | {"guide_steps": np.asarray(self._retreat.guide_steps, np.float16)}
+
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """Nothing: the encoder is frozen."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All state."""
+        return {
+            "guide": self._guide.state_dict(),
+            "rlpd": self._rlpd.state_dict(),
+            "retreat": self._retreat.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._guide.load_state_dict(state["guide"])
+        self._rlpd.load_state_dict(state["rlpd"])
+        self._retreat.load_state_dict(state["retreat"])

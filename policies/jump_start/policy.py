@@ -1,0 +1,30 @@
+"""A guide for the first ticks of an episode, the learned policy from there on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from policies.bc.policy import BCPolicy
+from policies.jump_start.config import JumpStartConfig
+from policies.learner import LearnerSpec
+from policies.rlpd.policy import RLPDPolicy
+
+
+class JumpStartPolicy(nn.Module):
+    """See `policies.learner.ActingNetwork`."""
+
+    def __init__(self, spec: LearnerSpec, config: JumpStartConfig) -> None:
+        super().__init__()
+        self.guide_steps: Tensor
+        self.guide = BCPolicy(spec, head=config.head, hidden=config.hidden)
+        self.rlpd = RLPDPolicy(spec, config)
+        self.chunk = config.chunk
+        self.register_buffer("guide_steps", torch.tensor(float(config.guide_steps)))
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """The guide's action, repeated over a chunk, before its ticks are up."""
+        if tick >= self.guide_steps:
+            return self.rlpd.act(features, proprio, tick=tick, rng=rng, deterministic=deterministic)
+        action = self.guide.act(features, proprio, tick=tick, rng=rng, deterministic=deterministic)
+        return action.repeat(1, self.chunk)

@@ -1,0 +1,30 @@
+"""Hyperparameters of residual reinforcement learning."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from policies.rlpd.config import RLPDConfig
+
+
+class ResidualConfig(RLPDConfig):
+    """RLPD's, for the correction, and those of the base policy."""
+
+    pretrain_updates: int = Field(4000, ge=1, description="updates before practice: the base's, then the critics'")
+    base_updates: int = Field(3000, ge=1, description="updates that clone the demonstrations; then the base is frozen")
+    residual_scale: float = Field(0.4, gt=0.0, le=1.0, description="largest correction, of an action's range")
+    std_max: float = Field(0.3, gt=0.0, le=5.0)
+    bc_weight: float = Field(0.0, ge=0.0, description="the base imitates; the correction need not")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.base_updates > self.pretrain_updates:
+            raise ValueError(
+                f"base_updates is {self.base_updates}, must be at most pretrain_updates ({self.pretrain_updates}): "
+                "the base is cloned before practice"
+            )
+        if self.chunk > 1:
+            raise ValueError(f"chunk is {self.chunk}, must be 1: the base decides at every tick")
+        return self

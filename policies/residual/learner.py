@@ -1,0 +1,81 @@
+"""Residual reinforcement learning: clone the demonstrations, freeze the clone, learn its corrections with RLPD."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from policies.imitation import imitation_loss
+from policies.learner import LearnerSpec, TensorBatch
+from policies.residual.config import ResidualConfig
+from policies.residual.policy import ResidualPolicy
+from policies.rlpd.learner import RLPDLearner
+from robot_stack.types.errors import ConfigError
+
+
+class ResidualLearner:
+    """See `policies.learner.Learner`; source and deviations in `ResidualPolicy`.
+
+    Raises:
+        ConfigError: If the encoder is trained: the frozen base would lose its features.
+    """
+
+    name = "residual"
+
+    def __init__(self, spec: LearnerSpec, config: ResidualConfig, *, seed: int, device: str = "cpu") -> None:
+        if spec.trunk is not None:
+            raise ConfigError("encoder is trained end to end, must be frozen under a frozen base; choose a frozen one")
+        torch.manual_seed(seed)
+        self.config = config
+        self._policy = ResidualPolicy(spec, config).to(device)
+        self._rlpd = RLPDLearner(spec, config, seed=seed, device=device, policy=self._policy)
+        self._base_updates = 0
+        self._base_optimiser = torch.optim.Adam(self._policy.base.parameters(), config.learning_rate, fused=True)
+
+    @property
+    def updates(self) -> int:
+        """Of the base and of the correction."""
+        return self._base_updates + self._rlpd.updates
+
+    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """One update of the base while it is cloned, then one of RLPD."""
+        if self._base_updates >= self.config.base_updates:
+            return self._rlpd.update(batch)
+        policy = self._policy
+        mean = policy.base.deterministic(batch.features, batch.proprio)
+        loss = imitation_loss(mean, policy.layout.arm(batch.action), batch.expert[:, None])
+        self._base_optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self._base_optimiser.step()
+        self._base_updates += 1
+        if self._base_updates == self.config.base_updates:
+            published = self._rlpd.published
+            assert isinstance(published, ResidualPolicy)
+            published.base.load_state_dict(policy.base.state_dict())
+        return {"base_loss": loss.detach()}
+
+    def actor_tensors(self) -> dict[str, np.ndarray]:
+        """Base and correction, fp16."""
+        return self._rlpd.actor_tensors()
+
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """Nothing: the encoder is frozen."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All state; the base is part of RLPD's policy."""
+        return {
+            "rlpd": self._rlpd.state_dict(),
+            "base_updates": self._base_updates,
+            "base_optimiser": self._base_optimiser.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._rlpd.load_state_dict(state["rlpd"])
+        self._base_updates = state["base_updates"]
+        self._base_optimiser.load_state_dict(state["base_optimiser"])

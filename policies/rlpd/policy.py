@@ -1,0 +1,65 @@
+"""What RLPD acts with: a Gaussian for the arms, and the argmax of a critic for each discrete gripper."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from policies.action_layout import ActionLayout
+from policies.learner import LearnerSpec
+from policies.networks import GaussianActor, GripperCritic, StateEncoder
+from policies.rlpd.config import RLPDConfig
+
+
+class TrainedPolicy(nn.Module):
+    """What the learner asks of a policy that it trains.
+
+    Attributes:
+        layout: How its actions are divided.
+        chunk: Ticks that one decision covers.
+        actor: Network of the arms' part; its parameters are trained up the critics.
+        gripper: Critic of the discrete grippers, or None.
+    """
+
+    layout: ActionLayout
+    chunk: int
+    actor: GaussianActor
+    gripper: GripperCritic | None
+
+    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """The arms' part: reparameterised action (B, arm_size), its log probability (B,), and its mean."""
+        raise NotImplementedError
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """Whole actions (B, chunk * A)."""
+        raise NotImplementedError
+
+
+class RLPDPolicy(TrainedPolicy):
+    """Sees the state; see `policies.learner.ActingNetwork`."""
+
+    def __init__(self, spec: LearnerSpec, config: RLPDConfig) -> None:
+        super().__init__()
+        self.layout = ActionLayout(actions=spec.actions, grippers=spec.grippers, chunk=config.chunk)
+        self.chunk = config.chunk
+
+        def encoder() -> StateEncoder:
+            return StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+
+        self.actor = GaussianActor(
+            encoder(), self.layout.arm_size, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max
+        )
+        self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
+
+    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """From the actor alone."""
+        return self.actor.sample(features, proprio, rng)
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """The actor's part and, beside it, the best choice of each gripper."""
+        if deterministic:
+            arm = self.actor.deterministic(features, proprio)
+        else:
+            arm, _, _ = self.sample(features, proprio, rng)
+        choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
+        return self.layout.join(arm, choices)

@@ -1,0 +1,74 @@
+"""Where a learner's features come from: frozen and replayed, or out of an encoder that it trains.
+
+A trained encoder has a running average, which targets see with (fault 14: targets use target parameters of
+everything that trains) and which is published to act with.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from policies.learner import TensorBatch
+
+
+class Seen(NamedTuple):
+    """Features of a batch, each (B, F).
+
+    Attributes:
+        now: Of o; carries the gradient into a trained encoder.
+        following: Of o', by the trained encoder, without gradient.
+        target: Of o', by its running average, without gradient.
+    """
+
+    now: Tensor
+    following: Tensor
+    target: Tensor
+
+
+class Vision(nn.Module):
+    """Passes frozen features through, or encodes the images of a batch.
+
+    Args:
+        trunk: First weights of an encoder to train; None where features come frozen.
+        tau: Share by which the running average follows, per critic update.
+    """
+
+    def __init__(self, trunk: nn.Module | None, *, tau: float) -> None:
+        super().__init__()
+        self._tau = tau
+        self.trunk = None if trunk is None else copy.deepcopy(trunk).requires_grad_(True)
+        self.average = None if trunk is None else copy.deepcopy(trunk).requires_grad_(False)
+
+    def trained_parameters(self) -> Iterator[nn.Parameter]:
+        """What the critic's optimiser moves."""
+        return iter(()) if self.trunk is None else self.trunk.parameters()
+
+    def now(self, batch: TensorBatch) -> Tensor:
+        """Features of o (B, F); carry the gradient into a trained encoder."""
+        return batch.features if self.trunk is None else self.trunk(batch.images)
+
+    def see(self, batch: TensorBatch) -> Seen:
+        """Features of o and o'."""
+        if self.trunk is None or self.average is None:
+            return Seen(batch.features, batch.next_features, batch.next_features)
+        now = self.now(batch)
+        with torch.no_grad():
+            return Seen(now, self.trunk(batch.next_images), self.average(batch.next_images))
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """The average takes its step."""
+        if self.trunk is not None and self.average is not None:
+            torch._foreach_lerp_(list(self.average.parameters()), list(self.trunk.parameters()), self._tau)
+
+    def published_tensors(self) -> dict[str, np.ndarray]:
+        """The average, fp16, by name."""
+        if self.average is None:
+            return {}
+        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.average.state_dict().items()}

@@ -1,0 +1,134 @@
+"""What every algorithm in the registry must do; a new one is tested by being registered."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_task import SPEC, random_batch, through_a_file
+
+from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
+from policies.registry import ALGORITHMS
+from robot_stack.run.governor import Governor
+
+SMALL: dict[str, dict[str, Any]] = {
+    "rlpd": {},
+    "bc": {},
+    "hg_dagger": {},
+    "residual": {"base_updates": 3, "pretrain_updates": 5},
+    "cal_ql": {"pretrain_updates": 5, "cql_actions": 2},
+    "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
+}
+TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
+
+
+def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) -> Any:
+    algorithm = ALGORITHMS[name]
+    config = algorithm.config(**{"head": 8, "hidden": (16,)} | SMALL[name] | settings)
+    return algorithm.learner(spec, config, seed=seed)
+
+
+def batch(number: int, spec: LearnerSpec = SPEC) -> TensorBatch:
+    """Rows with a return, and gripper entries where the task has grippers."""
+    made = random_batch(number)
+    rows, rng = len(made.reward), np.random.default_rng(number)
+    action = torch.from_numpy(np.tanh(rng.normal(size=(rows, spec.actions))).astype(np.float32))
+    change = torch.from_numpy(rng.random((rows, len(spec.grippers))) < 0.3)
+    mc_return = made.reward.clone()
+    mc_return[1::3] = torch.nan
+    return replace(made, action=action, gripper_change=change, mc_return=mc_return)
+
+
+@pytest.fixture(params=sorted(ALGORITHMS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["one arm", "two arms with grippers"])
+def spec(request: pytest.FixtureRequest) -> LearnerSpec:
+    return SPEC if request.param == "one arm" else TWO_ARMS
+
+
+def test_metrics_are_finite_scalars_without_gradient(name: str, spec: LearnerSpec) -> None:
+    learner = make(name, spec)
+    for number in range(8):
+        metrics = learner.update(batch(number, spec))
+        assert metrics
+        for value in metrics.values():
+            assert value.shape == ()
+            assert torch.isfinite(value)
+            assert not value.requires_grad
+    assert learner.updates == 8
+    assert learner.name == name
+
+
+def test_restored_learner_goes_on_with_identical_losses(name: str, spec: LearnerSpec) -> None:
+    for stop in (2, 6):  # before and after what is cloned first
+        first, other = make(name, spec), make(name, spec, seed=9)
+        for number in range(stop):
+            first.update(batch(number, spec))
+        if isinstance(first, WatchesEpisodes):
+            first.episode_ended(success=True, human_steps=0)
+        other.load_state_dict(through_a_file(first.state_dict()))
+        assert other.updates == stop
+        for number in range(stop, stop + 5):
+            expected, got = first.update(batch(number, spec)), other.update(batch(number, spec))
+            assert expected.keys() == got.keys()
+            assert all(torch.equal(expected[key], got[key]) for key in expected), (stop, number)
+        assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
+
+
+def test_published_tensors_act_as_the_learners_own_network(name: str, spec: LearnerSpec) -> None:
+    learner, algorithm = make(name, spec), ALGORITHMS[name]
+    for number in range(7):
+        learner.update(batch(number, spec))
+    network = algorithm.policy(spec, learner.config)
+    tensors = {key: torch.from_numpy(np.array(value)) for key, value in learner.actor_tensors().items()}
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
+    network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
+    rows, rng = batch(99, spec), torch.Generator().manual_seed(0)
+    for tick in (0, 50):
+        action = network.act(rows.features, rows.proprio, tick=tick, rng=rng, deterministic=True)
+        assert action.shape == (len(rows.reward), spec.actions)
+        assert action.abs().max() <= 1.0
+    assert network.chunk == 1
+
+
+def test_settings_have_what_the_update_loop_reads(name: str) -> None:
+    config = make(name).config
+    sampling = config.sampling
+    assert 0 < sampling.gamma < 1
+    assert 0 <= sampling.expert_fraction <= 1
+    assert config.shaping_weight >= 0
+    assert config.batch_size > 0
+    assert Governor(utd=config.utd, pretrain=config.pretrain_updates).may_update(0, 0)
+
+
+def test_unknown_settings_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="batch_sise"):
+        ALGORITHMS[name].config(batch_sise=3)
+
+
+def test_algorithm_has_a_page_with_its_source(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "algorithms" / f"{name.replace('_', '-')}.md").read_text()
+    config = ALGORITHMS[name].config
+    assert re.search(r"arXiv:\d{4}\.\d{4,5}|Pomerleau", page)
+    assert re.search(r"[Dd]eviation", page)
+    own = [field for field in config.model_fields if field not in ALGORITHMS["rlpd"].config.model_fields]
+    missing = [field for field in own if f"`{field}`" not in page]
+    assert not missing, f"settings that {page[:20]!r} does not explain: {missing}"
+
+
+def test_every_field_of_the_neighbours_is_read(name: str) -> None:
+    algorithm = ALGORITHMS[name]
+    folder = Path(inspect.getfile(algorithm.config)).parent
+    source = "".join(path.read_text() for path in folder.glob("*.py"))
+    own = [field for field in algorithm.config.model_fields if field not in ALGORITHMS["rlpd"].config.model_fields]
+    unread = [field for field in own if f"config.{field}" not in source]
+    assert not unread

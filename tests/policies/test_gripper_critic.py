@@ -1,0 +1,106 @@
+"""The discrete gripper critic: penalty and mask from config to loss, double DQN by hand, and what it ends up doing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from small_task import SPEC, flat, random_batch
+
+from policies.learner import TensorBatch
+from policies.rlpd import losses
+from policies.rlpd.config import RLPDConfig
+from policies.rlpd.learner import RLPDLearner
+
+GRIPPING = replace(SPEC, grippers=(2,))
+CLOSE, STAY, OPEN = 0, 1, 2
+
+
+def learner(**settings: Any) -> RLPDLearner:
+    config = RLPDConfig(**{"hidden": (16,), "head": 8, "learning_rate": 3e-3, "target_tau": 0.05} | settings)
+    return RLPDLearner(GRIPPING, config, seed=0)
+
+
+def batch(seed: int = 0) -> TensorBatch:
+    made = random_batch(seed, rows=64)
+    made.action[:, 2] = torch.tensor([-1.0, 0.0, 1.0, 0.0]).repeat(16)
+    return replace(made, gripper_change=(made.action[:, 2:] != 0))
+
+
+def test_target_is_double_dqn_with_the_penalty_on_changes() -> None:
+    online = torch.tensor([[[0.0, 9.0, 1.0]], [[5.0, 0.0, 0.0]]])
+    target = torch.tensor([[[7.0, 2.0, 8.0]], [[3.0, 0.0, 0.0]]])
+    got = losses.gripper_target(
+        torch.tensor([1.0, 0.5]),
+        torch.tensor([0.9, 0.0]),
+        torch.tensor([[True], [False]]),
+        online,
+        target,
+        penalty=0.02,
+    )
+    torch.testing.assert_close(got, torch.tensor([[1.0 - 0.02 + 0.9 * 2.0], [0.5]]))
+
+
+def test_rows_that_say_nothing_about_the_gripper_are_not_learned_from() -> None:
+    q = torch.zeros(3, 1, 3)
+    target = torch.tensor([[1.0], [2.0], [100.0]])
+    label = torch.tensor([True, True, False])
+    loss = losses.gripper_loss(q, torch.ones(3, 1, dtype=torch.long), target, label)
+    assert float(loss) == pytest.approx((1 + 4) / 2)
+
+
+def test_unlabelled_gripper_entries_change_nothing_in_the_gripper_critic() -> None:
+    moved = []
+    for entry in (-1.0, 1.0):
+        made, rows = learner(), batch()
+        rows.gripper_label[:32] = False
+        rows.action[:32, 2] = entry
+        made.update(rows)
+        assert made.policy.gripper is not None
+        moved.append(flat(made.policy.gripper))
+    assert torch.equal(*moved)
+
+
+def test_penalty_from_the_settings_reaches_what_is_learned() -> None:
+    learned = []
+    for penalty in (0.0, 0.5):
+        made = learner(gripper_penalty=penalty)
+        for number in range(5):
+            made.update(batch(number))
+        assert made.policy.gripper is not None
+        learned.append(flat(made.policy.gripper))
+    assert not torch.equal(*learned)
+
+
+def test_gripper_learns_to_close_where_only_closing_pays() -> None:
+    made, rows = learner(gripper_penalty=0.02), batch()
+    rows.discount.zero_()
+    rows.reward.copy_((rows.action[:, 2] < -0.5).float())
+    for _ in range(300):
+        made.update(rows)
+    rng = torch.Generator().manual_seed(0)
+    action = made.policy.act(rows.features, rows.proprio, tick=0, rng=rng, deterministic=False)
+    assert (action[:, 2] == -1.0).float().mean() > 0.95
+
+
+def test_gripper_stays_where_changes_cost_and_nothing_pays() -> None:
+    made, rows = learner(gripper_penalty=0.5), batch()
+    rows.discount.zero_()
+    rows.reward.zero_()
+    for _ in range(300):
+        made.update(rows)
+    rng = torch.Generator().manual_seed(0)
+    action = made.policy.act(rows.features, rows.proprio, tick=0, rng=rng, deterministic=True)
+    assert (action[:, 2] == 0.0).float().mean() > 0.95
+
+
+def test_gripper_entries_never_reach_the_critic_of_the_arms() -> None:
+    changed = []
+    for entry in (-1.0, 1.0):
+        made, rows = learner(critic_actor_ratio=20), batch()
+        rows.action[:, 2] = entry
+        made.update(rows)
+        changed.append(flat(made.critic))
+    assert torch.equal(*changed)
