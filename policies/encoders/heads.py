@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from policies.encoders.trunk import FeaturePart
 
 EMBEDDINGS = 8
-DROPOUT = 0.1
 
 
 class SpatialEmbeddings(nn.Module):
@@ -37,15 +36,14 @@ class SpatialEmbeddings(nn.Module):
 
 
 def make_head(part: FeaturePart, width: int) -> nn.Module:
-    """(B, part.size) -> (B, width): dense, LayerNorm, tanh; before it, on maps, spatial embeddings and dropout.
+    """(B, part.size) -> (B, width): dense, LayerNorm, tanh; before it, on maps, spatial embeddings.
 
-    Dropout draws from torch's global generator, in training mode only.
+    Deviation from HIL-SERL: no dropout, whose draws from torch's global generator no checkpoint could repeat.
     """
     if part.maps is None:
         return nn.Sequential(nn.Linear(part.size, width), nn.LayerNorm(width), nn.Tanh())
     return nn.Sequential(
         SpatialEmbeddings(part.maps),
-        nn.Dropout(DROPOUT),
         nn.Linear(part.maps[0] * EMBEDDINGS, width),
         nn.LayerNorm(width),
         nn.Tanh(),

@@ -109,8 +109,8 @@ class Bench:
         self.cache = FeatureCache(folder / "features", self.store, trunk=self.trunk.identity, spec=SPEC)
         self.cache.start()
         self.ingest = Ingest(
-            trunk=self.trunk, eyes=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer, ledger=self.ledger,
-            cache=self.cache,
+            trunk=self.trunk, eyes=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer,
+            ledger=self.ledger, cache=self.cache,
         )  # fmt: skip
         self.backend = Backend(
             spec=SPEC, task=TASK, run_id="run", store=self.store, scorer=self.scorer, board=ParamsBoard(),
