@@ -17,6 +17,10 @@ from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
 
 
+_IN_THE_HOLE_M = 0.018
+"""Height of the tool above its goal below which the tip is in the hole."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorConfig:
     """Skill and attention of the scripted person.
@@ -29,7 +33,7 @@ class OperatorConfig:
         speed: Share of full teleop deflection used, in (0, 1].
         tremor: Standard deviation of the hand's noise, in deflection.
         stuck_s: Time without progress after which the person takes over.
-        patience_s: Time into an episode after which the person takes over whatever the arm does.
+        patience_s: Time into an episode after which the person takes over, unless the tip is going in.
         off_course_m: How far the arm may move away from its best distance before the person takes over.
         force_limit_n: Contact force at which the person takes over.
         verdict_s: Time the task must look finished before the person says so.
@@ -42,7 +46,7 @@ class OperatorConfig:
     speed: float = 0.8
     tremor: float = 0.05
     stuck_s: float = 1.2
-    patience_s: float = 3.0
+    patience_s: float = 3.5
     off_course_m: float = 0.025
     force_limit_n: float = 18.0
     verdict_s: float = 0.6
@@ -178,7 +182,8 @@ class ScriptedOperator:
             self._best, self._best_ns = min(distance, self._best), seen.stamp_ns
         stuck = seen.stamp_ns - self._best_ns > self._config.stuck_s * 1e9
         self._begun_ns = self._begun_ns or seen.stamp_ns
-        impatient = seen.stamp_ns - self._begun_ns > self._config.patience_s * 1e9
+        going_in = seen.tcp[2] - seen.goal[2] < _IN_THE_HOLE_M
+        impatient = not going_in and seen.stamp_ns - self._begun_ns > self._config.patience_s * 1e9
         off_course = distance > self._best + self._config.off_course_m
         if stuck or off_course or impatient or seen.force_n > self._config.force_limit_n:
             self._engaged = True

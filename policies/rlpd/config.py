@@ -12,7 +12,7 @@ class RLPDConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    batch_size: int = Field(128, ge=2, le=4096)
+    batch_size: int = Field(192, ge=2, le=4096)
     utd: float = Field(5.0, gt=0.0, le=100.0, description="updates per online environment step")
     expert_fraction: float = Field(0.5, ge=0.0, le=1.0, description="share of demo and human rows in a batch")
     discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")
@@ -21,8 +21,8 @@ class RLPDConfig(BaseModel):
     critics: int = Field(2, ge=2, le=10)
     critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum")
     critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")
-    learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
-    target_tau: float = Field(0.005, gt=0.0, le=1.0)
+    learning_rate: float = Field(1e-3, gt=0.0, le=1e-1)
+    target_tau: float = Field(0.01, gt=0.0, le=1.0)
     actor_tau: float = Field(
         0.005, gt=0.0, le=1.0, description="share by which the published actor follows the trained one; 1 publishes it"
     )

@@ -36,7 +36,7 @@ class OperatorConfig(Section):
     stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.2
     """Without progress for this long, the person steps in."""
     patience_s: Annotated[float, Field(gt=0, le=600)] = 4.5
-    """This late in an episode the person steps in, whatever the arm does."""
+    """This late in an episode the person steps in, unless the tip is going in."""
     off_course_m: Annotated[float, Field(gt=0, le=1)] = 0.025
     """Further than this from its best distance to the goal, the person steps in."""
     force_limit_n: Annotated[float, Field(gt=0, le=100)] = 18.0

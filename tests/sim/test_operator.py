@@ -107,6 +107,13 @@ def test_patience_ends_even_if_there_is_progress() -> None:
     assert taken[0] * 0.02 > 2.0
 
 
+def test_an_arm_whose_tip_is_going_in_is_left_to_finish() -> None:
+    operator = _operator(2, attention=1.0, patience_s=2.0)
+    operator.begin(Role.ASSIST)
+    scene = [_seen(t, above_m=0.012 - 0.00006 * t) for t in range(150)]
+    assert not any(s.deadman for s in _watch(operator, scene))
+
+
 def test_person_lets_go_once_the_tip_is_in_the_hole() -> None:
     operator = _operator(2, attention=1.0)
     operator.begin(Role.ASSIST)
