@@ -11,7 +11,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run.scoring import Scorer
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
-from robot_stack.types.errors import SpecError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
@@ -129,7 +129,11 @@ class Backend:
     def append(self, step: Step) -> bool:
         """Into the store; only new steps go on to the learner, in the order in which the store took them."""
         with self._order:
-            fresh = self._store.append(step)
+            try:
+                fresh = self._store.append(step)
+            except StoreError:  # it is held, though its episode cannot be closed yet: sent again it will not be new
+                self._hand_over(step)
+                raise
             if fresh:
                 self._hand_over(step)
             elif step.index > (last := self._store.durable(step.episode_id)) and self._closed(step.episode_id):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ from bench import Bench, FakeModel, action_row, header_of, label_of, observation
 from robot_stack.replay.outcome import Outcome
 from robot_stack.run.backend import EpisodeCut, ParamsBoard
 from robot_stack.types.command import Source
-from robot_stack.types.errors import SpecError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
@@ -164,6 +165,28 @@ def test_inbox_keeps_the_order_of_the_store_under_two_streams(bench: Bench) -> N
     header, *arrived = bench.backend.take()
     assert isinstance(header, EpisodeHeader)
     assert [step.index for step in arrived if isinstance(step, Step)] == list(range(count + 1))
+
+
+def test_last_step_whose_episode_the_disk_refuses_to_close_is_learned_from_once(bench: Bench) -> None:
+    name = "000000-online-a"
+    *steps, last = steps_of(name, [P] * 4, EndReason.SUCCESS)
+    bench.backend.begin(header_of(name))
+    for step in steps:
+        bench.backend.append(step)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreError, match="failed: File too large"):
+                bench.backend.append(last)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not bench.backend.append(last)  # the actor sends what was not acknowledged again
+    bench.take()
+    assert bench.store.episodes == (name,)
+    assert bench.ledger.episodes[name].end is EndReason.SUCCESS
+    assert bench.replay.outcome(name) is Outcome.SUCCESS
+    assert bench.replay.frame_count(name) == 5
 
 
 def test_params_board_gives_only_what_is_newer() -> None:
