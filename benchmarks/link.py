@@ -27,6 +27,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,12 @@ import torch
 
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
-from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run.backend import Backend, ParamsBoard
 from robot_stack.run.clock import SteadyClock
-from robot_stack.run.fitting import image_shapes
+from robot_stack.run.fitting import image_shapes, learner_spec
 from robot_stack.run.live_policy import LivePolicy
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
@@ -127,15 +127,11 @@ def parameters() -> Params:
     """What the shipped run would publish for this cell."""
     settings = learning_settings(load_run("peg_insert", []))
     trunk = EmbeddedTrunk(image_shapes(SPEC), len(SPEC.arms[0].axes)).requires_grad_(False).eval()
-    sizes = LearnerSpec(
-        slices=trunk.slices,
-        proprio_mean=torch.zeros(SPEC.proprio_size),
-        proprio_std=torch.ones(SPEC.proprio_size),
-        actions=SPEC.action_size,
-    )
+    shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
+    sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
     config = settings.config
     learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=0)
-    metadata = actor_metadata(trunk, algorithm=settings.algorithm, head=config.head, hidden=config.hidden)
+    metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=config)
     tensors = pack_tensors(trunk, learner.actor_tensors())
     return seal(version=1, tensors=tensors, metadata={**metadata, SPEC_DIGEST: SPEC.digest})
 

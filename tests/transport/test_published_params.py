@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-import torch
 
 from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
-from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
-from robot_stack.run.fitting import image_shapes
+from robot_stack.run.fitting import image_shapes, learner_spec
 from robot_stack.run.settings import learning_settings
 from robot_stack.transport import bundle
 from robot_stack.types.observation import Observation
@@ -27,15 +27,11 @@ def published() -> Params:
     settings = learning_settings(load_run("peg_insert", []))
     trunk = EmbeddedTrunk(image_shapes(SPEC), len(SPEC.arms[0].axes))
     trunk.requires_grad_(False).eval()
-    sizes = LearnerSpec(
-        slices=trunk.slices,
-        proprio_mean=torch.zeros(SPEC.proprio_size),
-        proprio_std=torch.ones(SPEC.proprio_size),
-        actions=SPEC.action_size,
-    )
+    shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
+    sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
     config = settings.config
     learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=0)
-    metadata = actor_metadata(trunk, algorithm=settings.algorithm, head=config.head, hidden=config.hidden)
+    metadata = actor_metadata(trunk, algorithm=settings.algorithm, config=config)
     return bundle.seal(
         version=1,
         tensors=pack_tensors(trunk, learner.actor_tensors()),
