@@ -1,4 +1,4 @@
-# make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert QUICK=1
+# make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
 # make test   style, types, imports and pytest, each also a target of its own
 # make bench  the benchmarks
 # make clean  everything that can be made again; recorded runs stay
@@ -9,7 +9,7 @@ export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 INSTALLED := $(VENV)/.installed
-SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(filter-out 0,$(QUICK)),--quick)
+SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help

@@ -12,8 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from policies.action_layout import CHOICES
+from policies.encoders.embedded import FAST_BF16
 from policies.encoders.heads import make_head
 from policies.encoders.trunk import FeaturePart
+
+
+def fast(device: torch.device | str) -> torch.autocast:
+    """Matrix products in bf16 where the processor multiplies those faster: 4 times on AVX512-BF16, measured.
+
+    Weights, sums, norms, outputs and losses stay float32. One block per optimiser step: the cast weights are cached
+    in it.
+    """
+    kind = torch.device(device).type
+    return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda" or FAST_BF16)
+
+
+def exactly(tensor: Tensor) -> torch.autocast:
+    """Float32 also inside `fast`: for last layers, whose outputs are values and actions."""
+    return torch.autocast(tensor.device.type, enabled=False)
 
 
 class StateEncoder(nn.Module):
@@ -76,7 +92,8 @@ class Critic(nn.Module):
         for width in hidden:
             layers += [EnsembleLinear(members, inputs, width), nn.LayerNorm(width), nn.Tanh()]
             inputs = width
-        self.layers = nn.Sequential(*layers, EnsembleLinear(members, inputs, 1))
+        self.body = nn.Sequential(*layers)
+        self.out = EnsembleLinear(members, inputs, 1)
 
     def forward(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
         """Q (E, B)."""
@@ -85,7 +102,9 @@ class Critic(nn.Module):
     def on_state(self, state: Tensor, action: Tensor) -> Tensor:
         """Q (E, B) on an already encoded state (B, size)."""
         joint = torch.cat([state, action], dim=1)
-        return self.layers(joint.expand(self.members, -1, -1))[..., 0]
+        hidden = self.body(joint.expand(self.members, -1, -1))
+        with exactly(hidden):
+            return self.out(hidden.to(self.out.weight.dtype))[..., 0]
 
 
 class GripperCritic(nn.Module):
@@ -100,7 +119,9 @@ class GripperCritic(nn.Module):
 
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
         """Q (B, G, choices)."""
-        q: Tensor = self.out(self.body(self.encoder(features, proprio)))
+        hidden = self.body(self.encoder(features, proprio))
+        with exactly(hidden):
+            q: Tensor = self.out(hidden.to(self.out.weight.dtype))
         return q.unflatten(1, (self.grippers, len(CHOICES)))
 
 
@@ -131,7 +152,9 @@ class GaussianActor(nn.Module):
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log standard deviation before the squash, each (B, A)."""
         hidden = self.body(self.encoder(features, proprio))
-        return self.mean(hidden), self.log_std(hidden).clamp(self.log_std_range[0], self.log_std_range[1])
+        with exactly(hidden):
+            wide = hidden.to(self.mean.weight.dtype)
+            return self.mean(wide), self.log_std(wide).clamp(self.log_std_range[0], self.log_std_range[1])
 
     def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Reparameterised action (B, A) in (-1, 1), its log probability (B,), and the squashed mean (B, A)."""

@@ -16,7 +16,6 @@ from scipy.spatial.transform import Rotation
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
 
-
 _IN_THE_HOLE_M = 0.018
 """Height of the tool above its goal below which the tip is in the hole."""
 

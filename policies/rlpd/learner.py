@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
-from policies.networks import Critic, StateEncoder
+from policies.networks import Critic, StateEncoder, fast
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.policy import RLPDPolicy, TrainedPolicy
@@ -51,6 +51,7 @@ class RLPDLearner:
         torch.manual_seed(seed)
         self.config = config
         self.updates = 0
+        self._device = device
         self.rng = torch.Generator(device).manual_seed(seed)
         self._subset_rng = torch.Generator().manual_seed(seed)
         self._regulariser = regulariser
@@ -93,7 +94,8 @@ class RLPDLearner:
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One critic update, and an actor update every `critic_actor_ratio` calls. Returns detached metrics."""
-        seen = self.vision.see(batch)
+        with fast(self._device):
+            seen = self.vision.see(batch)
         metrics = self._update_critic(batch, seen.now, seen.following, seen.target)
         known = seen.now.detach()
         if self.policy.gripper is not None:
@@ -107,16 +109,17 @@ class RLPDLearner:
         self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
     ) -> dict[str, Tensor]:
         """One step on the TD error, of the encoder too where that is trained; the targets follow."""
-        with torch.no_grad():
+        with torch.no_grad(), fast(self._device):
             next_action, _, _ = self.policy.sample(following, batch.next_proprio, self.rng)
             next_q = self.target(following_target, batch.next_proprio, next_action)
             target = losses.td_target(
                 batch.reward, batch.discount, next_q, subset=self.config.critic_subset, rng=self._subset_rng
             )
-        q = self.critic(features, batch.proprio, self.layout.arm(batch.action))
-        loss = td_error = losses.critic_loss(q, target)
-        if self._regulariser is not None:
-            loss = loss + self._regulariser(self, batch, features, q)
+        with fast(self._device):
+            q = self.critic(features, batch.proprio, self.layout.arm(batch.action))
+            loss = td_error = losses.critic_loss(q, target)
+            if self._regulariser is not None:
+                loss = loss + self._regulariser(self, batch, features, q)
         self._step("critic", loss)
         self._follow(self.target, self.critic, self.config.target_tau)
         self.vision.follow()
@@ -129,7 +132,7 @@ class RLPDLearner:
         critic, target_critic = self.policy.gripper, self.gripper_target
         assert critic is not None
         assert target_critic is not None
-        with torch.no_grad():
+        with torch.no_grad(), fast(self._device):
             target = losses.gripper_target(
                 batch.reward,
                 batch.discount,
@@ -138,7 +141,8 @@ class RLPDLearner:
                 target_critic(following_target, batch.next_proprio),
                 penalty=self.config.gripper_penalty,
             )
-        q = critic(features, batch.proprio)
+        with fast(self._device):
+            q = critic(features, batch.proprio)
         loss = losses.gripper_loss(q, self.layout.choices(batch.action), target, batch.gripper_label)
         self._step("gripper", loss)
         self._follow(target_critic, critic, self.config.target_tau)
@@ -146,12 +150,13 @@ class RLPDLearner:
 
     def _update_actor(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
         """One step of the policy up the critics' mean, and of the temperature; the published average follows."""
-        action, log_prob, mean = self.policy.sample(features, batch.proprio, self.rng)
-        with torch.no_grad():
-            state = self.critic.encoder(features, batch.proprio)
-        self.critic.requires_grad_(False)
-        q = self.critic.on_state(state, action)
-        self.critic.requires_grad_(True)
+        with fast(self._device):
+            action, log_prob, mean = self.policy.sample(features, batch.proprio, self.rng)
+            with torch.no_grad():
+                state = self.critic.encoder(features, batch.proprio)
+            self.critic.requires_grad_(False)
+            q = self.critic.on_state(state, action)
+            self.critic.requires_grad_(True)
         loss = losses.actor_loss(q, log_prob, self.temperature)
         weight = self.bc_weight
         if weight > 0:

@@ -53,6 +53,9 @@ def _add_sim(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", default="sim", help="the run is in runs/NAME; the same name goes on (sim)")
     parser.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     parser.add_argument("--task", default="peg_insert", help="a run in hardware_configs/runs (peg_insert)")
+    parser.add_argument(
+        "--algorithm", metavar="NAME", help="learn with this one instead of the run's (docs/algorithms)"
+    )
     parser.add_argument("--quick", action="store_true", help="every phase in minutes; reaches no figure")
     parser.add_argument("--plain", action="store_true", help="lines instead of a live display")
 

@@ -36,6 +36,8 @@ QUICK = (
     "algorithm.settings.pretrain_updates=150",
 )
 """Every phase in four minutes; the success figure needs the real thing."""
+QUICK_CLONE = {"residual": "algorithm.settings.base_updates=100", "jump_start": "algorithm.settings.guide_updates=100"}
+"""What is cloned first must fit into the updates before practice."""
 POLL_S = 0.5
 MEMORY_S = 5.0
 
@@ -58,17 +60,29 @@ class DryRun:
     peak_mb: float = 0.0
 
 
-def run(name: str, seed: int = 0, task: str = "peg_insert", quick: bool = False, plain: bool = False) -> int:
+def run(
+    name: str,
+    seed: int = 0,
+    task: str = "peg_insert",
+    algorithm: str | None = None,
+    quick: bool = False,
+    plain: bool = False,
+) -> int:
     """Start or resume the dry run `name`; returns the exit code.
 
     Args:
         name: The run is in runs/NAME.
         seed: Of everything random.
         task: Run file, named like its task.
+        algorithm: Learns instead of the run file's.
         quick: Go through every phase in minutes.
         plain: No live display.
     """
-    overrides = [f"seed={seed}", *(QUICK if quick else ())]
+    overrides = [f"seed={seed}"]
+    if algorithm is not None:
+        overrides.append(f"algorithm.name={algorithm}")
+    if quick:
+        overrides += [*QUICK, *([QUICK_CLONE[algorithm]] if algorithm in QUICK_CLONE else [])]
     dry_run = prepare(RUNS / name, task, overrides, plain=plain or not sys.stdout.isatty())
     say = _Say(dry_run)
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")

@@ -31,6 +31,8 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
 
 PUBLISH_EVERY = 50
+PUBLISH_S = 2.0
+"""Longest time between two publications: an actor that hears nothing for long stops trusting its learner."""
 LOG_EVERY = 200
 SHIFT_PX = 4
 """Random shifts of images that an encoder is trained on (DrQ, arXiv:2004.13649)."""
@@ -100,23 +102,25 @@ class UpdateLoop:
             over: Asked before every update.
             pause: Waited on, briefly, while the budget is spent; set, it ends the wait.
         """
-        saved_s = clock_s = time.monotonic()
-        counted = self.updates
+        saved_s = clock_s = published_s = time.monotonic()
+        counted = published = self.updates
         while not over():
             if not self._governor.may_update(self.updates, self._ledger.online_steps):
                 pause.wait(0.01)
             else:
                 metrics = self._update()
-                if self.updates % PUBLISH_EVERY == 0:
-                    self.publish()
                 if self.updates % LOG_EVERY == 0:
                     now_s = time.monotonic()
                     self.rate_per_s = (self.updates - counted) / (now_s - clock_s)
                     counted, clock_s = self.updates, now_s
                     self._log(metrics)
-            if time.monotonic() - saved_s > CHECKPOINT_S:
+            now_s = time.monotonic()
+            if self.updates - published >= PUBLISH_EVERY or now_s - published_s > PUBLISH_S:
+                self.publish()
+                published, published_s = self.updates, now_s
+            if now_s - saved_s > CHECKPOINT_S:
                 self.save()
-                saved_s = time.monotonic()
+                saved_s = now_s
 
     def seal(self) -> Params:
         """The actor's parameters as they are now, under the next version."""

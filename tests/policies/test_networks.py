@@ -39,7 +39,7 @@ def test_critics_of_an_ensemble_are_independent() -> None:
     assert q.shape == (3, 16)
     assert not torch.allclose(q[0], q[1])
     q[1].sum().backward()
-    for layer in critic.layers:
+    for layer in (*critic.body, critic.out):
         if isinstance(layer, EnsembleLinear):
             assert layer.weight.grad is not None
             assert (layer.weight.grad[1] != 0).any()
