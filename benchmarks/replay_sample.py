@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 
+from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
@@ -123,10 +124,13 @@ def cached_shares(*, quick: bool) -> list[float]:
     replay, rng = featured(2_000 if quick else 20_000), np.random.default_rng(1)
     config = RLPDConfig(batch_size=BATCH, critics=2, hidden=(256, 256))
     sizes = LearnerSpec(
-        slices=(slice(0, FEATURES), slice(FEATURES, 2 * FEATURES)),
+        parts=tuple(
+            FeaturePart(slice=slice(camera * FEATURES, (camera + 1) * FEATURES), maps=None) for camera in range(2)
+        ),
         proprio_mean=torch.zeros(PROPRIO),
         proprio_std=torch.ones(PROPRIO),
         actions=spec.action_size,
+        grippers=spec.gripper_indices,
     )
     learner = RLPDLearner(sizes, config, seed=0)
 

@@ -104,10 +104,13 @@ def fake_policy_network(spec: Spec) -> type:
         def __init__(self, spec: Spec, params: Params, *, seed: int) -> None:
             self.version = params.version
 
+        def begin_episode(self) -> None:
+            pass
+
         def load(self, params: Params) -> None:
             self.version = params.version
 
-        def act(self, observation: Observation, *, deterministic: bool) -> np.ndarray:
+        def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
             return np.zeros(spec.action_size, np.float32)
 
     return Network

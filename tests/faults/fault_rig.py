@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from scipy.spatial.transform import Rotation
 
+from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
@@ -144,10 +145,11 @@ class FilteredArm:
 def learner_of(**settings: object) -> RLPDLearner:
     config = RLPDConfig(hidden=(16,), head=8, **settings)  # type: ignore[arg-type]
     sizes = LearnerSpec(
-        slices=(slice(0, 4), slice(4, FEATURES)),
+        parts=tuple(FeaturePart(slice=part, maps=None) for part in (slice(0, 4), slice(4, FEATURES))),
         proprio_mean=torch.zeros(SPEC.proprio_size),
         proprio_std=torch.ones(SPEC.proprio_size),
         actions=SPEC.action_size,
+        grippers=SPEC.gripper_indices,
     )
     return RLPDLearner(sizes, config, seed=0)
 
@@ -156,11 +158,11 @@ def tensors(seed: int = 0) -> TensorBatch:
     """A batch of noise out of a real replay."""
     rng = np.random.default_rng(seed)
     replay = Replay(SPEC, feature_size=FEATURES, keep_images=False)
-    for tag in range(4):
+    for tag in range(16):
         rows = [action_row(rng.uniform(-1, 1, 7).astype(np.float32), source) for source in (P, H, P, H)]
         record(replay, f"{tag}", rows, EndReason.SUCCESS, tag=tag)
         replay.set_features(f"{tag}", rng.normal(size=(5, FEATURES)).astype(np.float16))
-    return TensorBatch.from_numpy(replay.sample(rng, 32, gamma=0.97))
+    return TensorBatch.from_numpy(replay.sample(rng, 64, gamma=0.97))
 
 
 def weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -42,7 +42,9 @@ from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
 
+from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
+from policies.rlpd.learner import RLPDLearner
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome
@@ -219,6 +221,37 @@ def test_fault_08_twist_transform() -> None:
     np.testing.assert_allclose(back, action, atol=1e-6)
 
 
+def test_fault_09_gripper_penalty_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = tensors()
+    assert (batch.gripper_change[:, 0] & batch.gripper_label).any()
+    true_target = losses.gripper_target
+    targets: list[torch.Tensor] = []
+
+    def ignoring(*values: torch.Tensor, penalty: float) -> torch.Tensor:
+        return true_target(*values, penalty=0.0)
+
+    def watched(*values: torch.Tensor, penalty: float) -> torch.Tensor:
+        targets.append(true_target(*values, penalty=penalty))
+        return targets[-1]
+
+    def learned(penalty: float) -> list[torch.Tensor]:
+        learner = learner_of(gripper_penalty=penalty)
+        learner.update(batch)
+        assert learner.policy.gripper is not None
+        return list(weights(learner.policy.gripper).values())
+
+    def reaches_the_loss() -> bool:
+        return not all(torch.equal(free, dear) for free, dear in zip(learned(0.0), learned(0.5)))
+
+    monkeypatch.setattr(losses, "gripper_target", ignoring)
+    assert not reaches_the_loss()
+    monkeypatch.setattr(losses, "gripper_target", watched)
+    assert reaches_the_loss()
+    free, dear = targets
+    torch.testing.assert_close(free - dear, 0.5 * batch.gripper_change)
+    assert RLPDConfig().gripper_penalty > 0.0  # in the default path too
+
+
 def test_fault_10_unused_switches() -> None:
     asked = {"random_shift_padd": 4}
     assert {"random_shift_pad": 0, **asked}["random_shift_pad"] == 0  # a dict takes it, and nothing is switched on
@@ -240,9 +273,9 @@ def test_fault_11_critic_only_steps_must_not_move_the_actor() -> None:
     for seed in range(2):
         learner.update(tensors(seed))  # the second one is full: Adam has a momentum now
 
-    before = weights(learner.actor)
+    before = weights(learner.policy.actor)
     learner.update(tensors(2))
-    ours = unmoved(learner.actor, before)
+    ours = unmoved(learner.policy.actor, before)
 
     faulty = torch.nn.Linear(3, 3)
     optimiser = torch.optim.Adam(faulty.parameters())
@@ -255,17 +288,17 @@ def test_fault_11_critic_only_steps_must_not_move_the_actor() -> None:
     assert unmoved(faulty, before_faulty) == []  # zero gradients, and yet it moves
     assert ours == list(before)
     learner.update(tensors(3))
-    assert unmoved(learner.actor, before) == []
+    assert unmoved(learner.policy.actor, before) == []
 
 
 def test_fault_12_frozen_trunk_with_its_trainable_head_inside() -> None:
-    def stuck(learner: object) -> list[str]:
+    def stuck(learner: RLPDLearner) -> list[str]:
         """Parameters that two updates, one of them full, leave as they were."""
-        before = [weights(learner.critic), weights(learner.actor)]  # type: ignore[attr-defined]
+        trained = [learner.critic, learner.policy]
+        before = [weights(module) for module in trained]
         for seed in range(2):
-            learner.update(tensors(seed))  # type: ignore[attr-defined]
-        modules = [learner.critic, learner.actor]  # type: ignore[attr-defined]
-        return [name for module, old in zip(modules, before) for name in unmoved(module, old)]
+            learner.update(tensors(seed))
+        return [name for module, old in zip(trained, before) for name in unmoved(module, old)]
 
     ours, faulty = learner_of(), learner_of()
     head = faulty.critic.encoder
@@ -293,27 +326,36 @@ def test_fault_13_updates_per_step_do_not_depend_on_the_hardware() -> None:
 
 def test_fault_14_target_encoder() -> None:
     learner, batch = learner_of(), tensors()
-    shared = copy.deepcopy(learner.target)
-    shared.encoder = learner.critic.encoder  # heads that train, in the middle of the target
+    inputs = (batch.next_features, batch.next_proprio)
+    arm = learner.layout.arm(batch.action)
 
-    def moves_with_the_critic(target: torch.nn.Module) -> bool:
-        before = target(batch.next_features, batch.next_proprio, batch.action)
-        kept = copy.deepcopy(learner.critic.state_dict())
+    def moves_with(leader: torch.nn.Module, target: Callable[[], torch.Tensor]) -> bool:
+        """Whether the target value changes at once with what is trained."""
+        before, kept = target(), copy.deepcopy(leader.state_dict())
         with torch.no_grad():
-            for parameter in learner.critic.parameters():
+            for parameter in leader.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))
-        after = target(batch.next_features, batch.next_proprio, batch.action)
-        learner.critic.load_state_dict(kept)
+        after = target()
+        leader.load_state_dict(kept)
         return not torch.equal(before, after)
 
-    assert moves_with_the_critic(shared)
-    assert not moves_with_the_critic(learner.target)
-    old = weights(learner.target)
-    learner.update(batch)
+    gripper, gripper_target = learner.policy.gripper, learner.gripper_target
+    assert gripper is not None
+    assert gripper_target is not None
+    shared = copy.deepcopy(learner.target)
+    shared.encoder = learner.critic.encoder  # heads that train, in the middle of the target
+    assert moves_with(learner.critic, lambda: shared(*inputs, arm))
+    assert not moves_with(learner.critic, lambda: learner.target(*inputs, arm))
+    assert not moves_with(gripper, lambda: gripper_target(*inputs))
+
     tau = learner.config.target_tau
-    for name, parameter in learner.critic.named_parameters():
-        followed = dict(learner.target.named_parameters())[name]
-        torch.testing.assert_close(followed, old[name].lerp(parameter.detach(), tau))
+    pairs = [(learner.target, learner.critic), (gripper_target, gripper)]
+    old = [weights(target) for target, _ in pairs]
+    learner.update(batch)
+    for (target, leader), before in zip(pairs, old):
+        now = weights(target)
+        for name, parameter in weights(leader).items():
+            torch.testing.assert_close(now[name], before[name].lerp(parameter, tau))
 
 
 def test_fault_15_demos_written_at_the_end_of_the_session(tmp_path: Path) -> None:
