@@ -1,6 +1,6 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
 # make test   style, types, imports and pytest, each also a target of its own
-# make bench  the benchmarks
+# make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
 BIN := $(VENV)/bin
@@ -79,7 +79,7 @@ pytest: gl $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 bench: gl $(INSTALLED)
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	$(BIN)/python benchmarks/collect.py
 
 clean:
 	rm -rf $(VENV) build dist install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

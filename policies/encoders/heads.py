@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from policies.encoders.activation import Tanh
 from policies.encoders.trunk import FeaturePart
 
 EMBEDDINGS = 8
@@ -41,10 +42,10 @@ def make_head(part: FeaturePart, width: int) -> nn.Module:
     Deviation from HIL-SERL: no dropout, whose draws from torch's global generator no checkpoint could repeat.
     """
     if part.maps is None:
-        return nn.Sequential(nn.Linear(part.size, width), nn.LayerNorm(width), nn.Tanh())
+        return nn.Sequential(nn.Linear(part.size, width), nn.LayerNorm(width), Tanh())
     return nn.Sequential(
         SpatialEmbeddings(part.maps),
         nn.Linear(part.maps[0] * EMBEDDINGS, width),
         nn.LayerNorm(width),
-        nn.Tanh(),
+        Tanh(),
     )

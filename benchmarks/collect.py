@@ -1,0 +1,178 @@
+"""Runs every benchmark, each in a process of its own, and writes RESULTS.md and results.json beside this file.
+
+Run: make bench, or python benchmarks/collect.py [--quick] [--only NAME ...]. With --only, the figures of the others
+stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+BENCHMARKS = ("cycle", "replay_sample", "replay_memory", "link", "resume", "kills")
+PACKAGES = ("torch", "numpy", "zarr", "grpcio")
+CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A line of the table.
+
+    Attributes:
+        key: In results.json; a dot leads into a dictionary.
+        flat: As the benchmark calls it.
+        what: In words.
+        limit: Largest value that is wanted, or None.
+    """
+
+    key: str
+    flat: str
+    what: str
+    limit: float | None = None
+
+
+def _figure(key: str, what: str, limit: float | None = None) -> Figure:
+    return Figure(key=key, flat=key.replace(".", "_"), what=what, limit=limit)
+
+
+FIGURES = (
+    _figure("cycle_cached_over_gemm", "full cycle on cached features / its matrix products alone, fp32", 1.5),
+    _figure("cycle_cached_ms", "full cycle on cached features, fp32, ms"),
+    _figure("cycle_cached_bf16_ms", "the same as shipped on this processor, products in bf16, ms"),
+    _figure("cycle_end_to_end_over_network", "cycle with a trained ResNet-10 / the bare network's passes", 1.25),
+    _figure("sample_cached_share", "sampling 256 rows with features / one update", 0.05),
+    _figure("sample_images_over_memcpy", "sampling 256 rows of shifted images / a copy of the bytes", 2.0),
+    _figure("rss_bytes_per_transition", "memory per transition, two 128x128 cameras, bytes", 105_000),
+    _figure("disk_over_memory", "rendered images on disk / their size in memory", 0.6),
+    _figure("publish_bytes", "published parameters, bytes", 5_000_000),
+    _figure("publish_p99_ms", "from publishing to an actor acting on it, p99, ms"),
+    _figure("ack_p99_ms.1", "step to durable ack at 10 Hz, 1 actor, p99, ms"),
+    _figure("ack_p99_ms.4", "4 actors"),
+    _figure("ack_p99_ms.16", "16 actors"),
+    _figure("max_tick_delay_ms.alone", "latest tick of a 10 Hz loop without a link, ms"),
+    _figure("max_tick_delay_ms.up", "with the link up"),
+    _figure("max_tick_delay_ms.cut", "with the link cut"),
+    _figure("max_tick_delay_ms.flapping", "with the link flapping"),
+    _figure("resume_s", "from the start of a killed learner to its first update, 50,000 transitions, s"),
+    _figure("kills", "kills at random instants"),
+    _figure("lost_acked_steps", "acknowledged steps lost in them", 0),
+)
+
+
+def measured(name: str, *, quick: bool) -> dict[str, float]:
+    """Figures of one benchmark.
+
+    Raises:
+        SystemExit: If it fails; its own words stand above.
+    """
+    print(f"== {name}", flush=True)
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", CALL.format(name=name, quick=quick)],
+        cwd=FOLDER,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(FOLDER)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("FIGURES ")]
+    if done.returncode != 0 or not lines:
+        raise SystemExit(f"benchmark {name} ended with {done.returncode}, must give figures; see its words above")
+    figures: dict[str, float] = json.loads(lines[-1].removeprefix("FIGURES "))
+    print(f"   {time.monotonic() - started:.0f} s", *(f"\n   {k} {v:g}" for k, v in figures.items()), flush=True)
+    return figures
+
+
+def nested(flat: dict[str, float]) -> dict[str, Any]:
+    """As results.json has them: `ack_p99_ms_16` under `ack_p99_ms`."""
+    found: dict[str, Any] = {}
+    for figure in FIGURES:
+        if figure.flat in flat:
+            outer, _, inner = figure.key.partition(".")
+            if inner:
+                found.setdefault(outer, {})[inner] = flat[figure.flat]
+            else:
+                found[outer] = flat[figure.flat]
+    return found
+
+
+def flattened(results: dict[str, Any]) -> dict[str, float]:
+    """Inverse of `nested`."""
+    flat = {}
+    for figure in FIGURES:
+        outer, _, inner = figure.key.partition(".")
+        value = results.get(outer)
+        if inner:
+            value = value.get(inner) if isinstance(value, dict) else None
+        if value is not None:
+            flat[figure.flat] = value
+    return flat
+
+
+def table(flat: dict[str, float], machine: dict[str, Any]) -> str:
+    """RESULTS.md."""
+    rows = []
+    for figure in FIGURES:
+        if figure.flat not in flat:
+            continue
+        value = flat[figure.flat]
+        if figure.limit is None:
+            wanted, met = "", ""
+        else:
+            wanted, met = f"at most {figure.limit:,g}", "yes" if value <= figure.limit else "**no**"
+        rows.append(f"| {figure.what} | {value:,.4g} | {wanted} | {met} |")
+    said = ", ".join(f"{name} {text}" for name, text in machine.items())
+    return "\n".join(
+        [
+            "# Benchmarks",
+            "",
+            "Made by `make bench`. Ratios are medians of pairs run by turns in one process, one thread each.",
+            f"Machine: {said}.",
+            "",
+            "| figure | measured | wanted | met |",
+            "| --- | --- | --- | --- |",
+            *rows,
+            "",
+        ]
+    )
+
+
+def machine_facts() -> dict[str, Any]:
+    """What the figures depend on."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    versions = {name: version(name) for name in PACKAGES}
+    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), **versions}
+
+
+def main() -> None:
+    """Measure, write, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="minutes less, and nothing is written")
+    parser.add_argument("--only", nargs="*", choices=BENCHMARKS, default=BENCHMARKS)
+    options = parser.parse_args()
+    path = FOLDER / "results.json"
+    flat = flattened(json.loads(path.read_text())) if path.exists() and not options.quick else {}
+    for name in options.only:
+        flat |= measured(name, quick=options.quick)
+        if not options.quick:
+            machine = machine_facts()
+            path.write_text(json.dumps({**nested(flat), "machine": machine}, indent=1) + "\n")
+            (FOLDER / "RESULTS.md").write_text(table(flat, machine))
+    print(table(flat, machine_facts()))
+
+
+if __name__ == "__main__":
+    main()
