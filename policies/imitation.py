@@ -8,19 +8,20 @@ from torch.nn import functional
 from policies.learner import LearnerSpec, TensorBatch
 
 
-def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor) -> Tensor:
+def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tensor) -> Tensor:
     """Huber distance of the deterministic action to a person's, over what they demonstrated.
 
     Args:
         mean: Squashed mean, shape (B, A).
         executed: Executed action, shape (B, A).
         labelled: Which entries are a person's word, bool, shape (B, A), or (B, 1) for whole rows.
+        count: Rows with any label, to divide by; over several ranks their mean.
 
     Returns:
-        Sum over entries, mean over the rows with any label.
+        Sum over entries, mean over the rows with any label; 0 without one.
     """
     distance = functional.smooth_l1_loss(mean, executed, reduction="none", beta=0.2)
-    return (distance * labelled).sum() / labelled.any(dim=1).sum().clamp_min(1)
+    return (distance * labelled).sum() / count.clamp_min(1)
 
 
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:

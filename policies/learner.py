@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from policies.distributed import Ranks
 from policies.encoders.trunk import FeaturePart
 from robot_stack.types.batch import Batch
 
@@ -141,6 +142,8 @@ class Learner(Protocol):
 
     name: str
     updates: int
+    ranks: Ranks
+    """Who trains with it: one process unless several have joined."""
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One update; returns detached scalar metrics."""

@@ -157,10 +157,9 @@ class GaussianActor(nn.Module):
             wide = hidden.to(self.mean.weight.dtype)
             return self.mean(wide), self.log_std(wide).clamp(self.log_std_range[0], self.log_std_range[1])
 
-    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Reparameterised action (B, A) in (-1, 1), its log probability (B,), and the squashed mean (B, A)."""
         mean, log_std = self(features, proprio)
-        noise = torch.randn(mean.shape, generator=rng, device=mean.device, dtype=mean.dtype)
         raw = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         # log(1 - tanh(u)^2), in the form that does not lose digits

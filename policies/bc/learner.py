@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from policies.bc.policy import BCPolicy
+from policies.distributed import ALONE
 from policies.imitation import imitation_loss, labelled_entries
 from policies.learner import LearnerSpec, TensorBatch
 from policies.vision import Vision
@@ -46,6 +47,7 @@ class BCLearner:
         torch.manual_seed(seed)
         self.config = config
         self.updates = 0
+        self.ranks = ALONE
         self._spec = spec
         self.policy = BCPolicy(spec, head=config.head, hidden=config.hidden).to(device)
         self.vision = Vision(spec.trunk, tau=1.0).to(device)
@@ -55,9 +57,11 @@ class BCLearner:
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One step on the expert rows of a batch."""
         mean = self.policy.actor.deterministic(self.vision.now(batch), batch.proprio)
-        loss = imitation_loss(mean, batch.action, labelled_entries(batch, self._spec))
+        labelled = labelled_entries(batch, self._spec)
+        loss = imitation_loss(mean, batch.action, labelled, self.ranks.mean_count(labelled.any(dim=1)))
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self.ranks.average(p.grad for group in self._optimiser.param_groups for p in group["params"])
         self._optimiser.step()
         self.vision.follow()
         self.updates += 1

@@ -33,11 +33,10 @@ def make_learner(spec: LearnerSpec, config: CalQLConfig, *, seed: int, device: s
 def _gap(learner: RLPDLearner, batch: TensorBatch, features: Tensor, q: Tensor, count: int) -> Tensor:
     """`calibrated_gap` with `count` uniform actions and as many of the policy."""
     rows, size = len(q[0]), learner.layout.arm_size
-    rng, device = learner.rng, features.device
-    uniform = torch.rand(count * rows, size, generator=rng, device=device) * 2 - 1
+    uniform = learner.noise(rows, copies=count, draw=torch.rand) * 2 - 1
     with torch.no_grad():
         policy, log_policy, _ = learner.policy.sample(
-            features.detach().repeat(count, 1), batch.proprio.repeat(count, 1), rng
+            features.detach().repeat(count, 1), batch.proprio.repeat(count, 1), learner.noise(rows, copies=count)
         )
     state = learner.critic.encoder(features, batch.proprio).repeat(2 * count, 1)
     others = learner.critic.on_state(state, torch.cat([uniform, policy]))  # (E, 2 * count * B)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from policies.bc.learner import BCLearner
+from policies.distributed import Ranks
 from policies.jump_start.config import JumpStartConfig
 from policies.jump_start.retreat import Retreat
 from policies.learner import LearnerSpec, TensorBatch
@@ -35,6 +36,15 @@ class JumpStartLearner:
         self._retreat = Retreat(
             steps=config.guide_steps, stages=config.stages, window=config.window, tolerance=config.tolerance
         )
+
+    @property
+    def ranks(self) -> Ranks:
+        """Who trains with it."""
+        return self._rlpd.ranks
+
+    @ranks.setter
+    def ranks(self, ranks: Ranks) -> None:
+        self._rlpd.ranks = self._guide.ranks = ranks
 
     @property
     def updates(self) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from policies.distributed import Ranks
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
 from policies.residual.config import ResidualConfig
@@ -37,6 +38,15 @@ class ResidualLearner:
         self._base_optimiser = torch.optim.Adam(self._policy.base.parameters(), config.learning_rate, fused=True)
 
     @property
+    def ranks(self) -> Ranks:
+        """Who trains with it."""
+        return self._rlpd.ranks
+
+    @ranks.setter
+    def ranks(self, ranks: Ranks) -> None:
+        self._rlpd.ranks = ranks
+
+    @property
     def updates(self) -> int:
         """Of the base and of the correction."""
         return self._base_updates + self._rlpd.updates
@@ -47,9 +57,12 @@ class ResidualLearner:
             return self._rlpd.update(batch)
         policy = self._policy
         mean = policy.base.deterministic(batch.features, batch.proprio)
-        loss = imitation_loss(mean, policy.layout.arm(batch.action), batch.expert[:, None])
+        loss = imitation_loss(
+            mean, policy.layout.arm(batch.action), batch.expert[:, None], self.ranks.mean_count(batch.expert)
+        )
         self._base_optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self.ranks.average(p.grad for p in policy.base.parameters())
         self._base_optimiser.step()
         self._base_updates += 1
         if self._base_updates == self.config.base_updates:

@@ -9,7 +9,7 @@ from policies.action_layout import ActionLayout
 from policies.learner import LearnerSpec
 from policies.networks import GaussianActor, GripperCritic, StateEncoder
 from policies.residual.config import ResidualConfig
-from policies.rlpd.policy import TrainedPolicy
+from policies.rlpd.policy import TrainedPolicy, standard_normal
 
 
 class ResidualPolicy(TrainedPolicy):
@@ -39,15 +39,15 @@ class ResidualPolicy(TrainedPolicy):
             GripperCritic(encoder(*plain), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
         )
 
-    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Corrected action, log probability of the correction, and the corrected mean."""
         base = self._base(features, proprio)
-        correction, log_prob, mean = self.actor.sample(features, torch.cat([proprio, base], dim=1), rng)
+        correction, log_prob, mean = self.actor.sample(features, torch.cat([proprio, base], dim=1), noise)
         return self._corrected(base, correction), log_prob, self._corrected(base, mean)
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
         """Whole actions (B, A)."""
-        arm, _, mean = self.sample(features, proprio, rng)
+        arm, _, mean = self.sample(features, proprio, standard_normal(len(features), self.layout.arm_size, rng))
         choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
         return self.layout.join(mean if deterministic else arm, choices)
 

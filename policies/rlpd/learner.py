@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from policies.distributed import ALONE
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import Critic, StateEncoder, fast
@@ -52,7 +53,8 @@ class RLPDLearner:
         self.config = config
         self.updates = 0
         self._device = device
-        self.rng = torch.Generator(device).manual_seed(seed)
+        self.ranks = ALONE
+        self._rng = torch.Generator(device).manual_seed(seed)
         self._subset_rng = torch.Generator().manual_seed(seed)
         self._regulariser = regulariser
         self.policy = (policy if policy is not None else RLPDPolicy(spec, config)).to(device)
@@ -92,6 +94,13 @@ class RLPDLearner:
         left = max(0.0, 1.0 - self.updates / config.bc_decay_updates)
         return config.bc_weight * max(left, config.bc_floor)
 
+    def noise(self, rows: int, *, copies: int = 1, draw: Callable[..., Tensor] = torch.randn) -> Tensor:
+        """(copies * rows, arm_size): of what all ranks draw together, the part of this rank's rows."""
+        joint = draw(
+            copies, self.ranks.count * rows, self.layout.arm_size, generator=self._rng, device=self._rng.device
+        )
+        return self.ranks.mine(joint, dim=1).flatten(0, 1)
+
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One critic update, and an actor update every `critic_actor_ratio` calls. Returns detached metrics."""
         with fast(self._device):
@@ -110,7 +119,7 @@ class RLPDLearner:
     ) -> dict[str, Tensor]:
         """One step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
-            next_action, _, _ = self.policy.sample(following, batch.next_proprio, self.rng)
+            next_action, _, _ = self.policy.sample(following, batch.next_proprio, self.noise(len(following)))
             next_q = self.target(following_target, batch.next_proprio, next_action)
             target = losses.td_target(
                 batch.reward, batch.discount, next_q, subset=self.config.critic_subset, rng=self._subset_rng
@@ -143,7 +152,13 @@ class RLPDLearner:
             )
         with fast(self._device):
             q = critic(features, batch.proprio)
-        loss = losses.gripper_loss(q, self.layout.choices(batch.action), target, batch.gripper_label)
+        loss = losses.gripper_loss(
+            q,
+            self.layout.choices(batch.action),
+            target,
+            batch.gripper_label,
+            self.ranks.mean_count(batch.gripper_label),
+        )
         self._step("gripper", loss)
         self._follow(target_critic, critic, self.config.target_tau)
         return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
@@ -151,7 +166,7 @@ class RLPDLearner:
     def _update_actor(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
         """One step of the policy up the critics' mean, and of the temperature; the published average follows."""
         with fast(self._device):
-            action, log_prob, mean = self.policy.sample(features, batch.proprio, self.rng)
+            action, log_prob, mean = self.policy.sample(features, batch.proprio, self.noise(len(features)))
             with torch.no_grad():
                 state = self.critic.encoder(features, batch.proprio)
             self.critic.requires_grad_(False)
@@ -160,7 +175,9 @@ class RLPDLearner:
         loss = losses.actor_loss(q, log_prob, self.temperature)
         weight = self.bc_weight
         if weight > 0:
-            loss = loss + weight * imitation_loss(mean, self.layout.arm(batch.action), batch.expert[:, None])
+            loss = loss + weight * imitation_loss(
+                mean, self.layout.arm(batch.action), batch.expert[:, None], self.ranks.mean_count(batch.expert)
+            )
         self._step("actor", loss)
         self._follow(self.published, self.policy, self.config.actor_tau)
         temperature_loss = losses.temperature_loss(self.log_temperature, log_prob, self._target_entropy)
@@ -175,6 +192,7 @@ class RLPDLearner:
         optimiser = self._optimisers[name]
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        self.ranks.average(p.grad for group in optimiser.param_groups for p in group["params"])
         optimiser.step()
 
     @staticmethod
@@ -201,7 +219,7 @@ class RLPDLearner:
             "vision": self.vision.state_dict(),
             "log_temperature": self.log_temperature.detach(),
             "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
-            "rng": self.rng.get_state(),
+            "rng": self._rng.get_state(),
             "subset_rng": self._subset_rng.get_state(),
             "updates": self.updates,
         }
@@ -216,6 +234,6 @@ class RLPDLearner:
             self.log_temperature.copy_(state["log_temperature"])
         for name, optimiser in self._optimisers.items():
             optimiser.load_state_dict(state["optimisers"][name])
-        self.rng.set_state(state["rng"])
+        self._rng.set_state(state["rng"])
         self._subset_rng.set_state(state["subset_rng"])
         self.updates = state["updates"]

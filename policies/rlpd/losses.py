@@ -70,7 +70,7 @@ def gripper_target(
     return (reward[:, None] - penalty * change) + discount[:, None] * value
 
 
-def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor) -> Tensor:
+def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor, count: Tensor) -> Tensor:
     """Mean squared TD error over the rows that say something about the gripper.
 
     Args:
@@ -78,6 +78,7 @@ def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor) -> T
         choices: What was executed, int64 (B, G).
         target: (B, G).
         label: False where a person drove the arm without touching the gripper, bool (B,).
+        count: Rows with a label, to divide by; over several ranks their mean.
     """
     error = (q.gather(2, choices[..., None]).squeeze(2) - target).square().mean(dim=1)
-    return (error * label).sum() / label.sum().clamp_min(1)
+    return (error * label).sum() / count.clamp_min(1)

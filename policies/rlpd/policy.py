@@ -11,6 +11,11 @@ from policies.networks import GaussianActor, GripperCritic, StateEncoder
 from policies.rlpd.config import RLPDConfig
 
 
+def standard_normal(rows: int, size: int, rng: torch.Generator) -> Tensor:
+    """Noise (rows, size) on the generator's device."""
+    return torch.randn(rows, size, generator=rng, device=rng.device)
+
+
 class TrainedPolicy(nn.Module):
     """What the learner asks of a policy that it trains.
 
@@ -26,8 +31,14 @@ class TrainedPolicy(nn.Module):
     actor: GaussianActor
     gripper: GripperCritic | None
 
-    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """The arms' part: reparameterised action (B, arm_size), its log probability (B,), and its mean."""
+    def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The arms' part: reparameterised action (B, arm_size), its log probability (B,), and its mean.
+
+        Args:
+            features: (B, F).
+            proprio: (B, P).
+            noise: Standard normal, (B, arm_size).
+        """
         raise NotImplementedError
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
@@ -51,15 +62,15 @@ class RLPDPolicy(TrainedPolicy):
         )
         self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
 
-    def sample(self, features: Tensor, proprio: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From the actor alone."""
-        return self.actor.sample(features, proprio, rng)
+        return self.actor.sample(features, proprio, noise)
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
         """The actor's part and, beside it, the best choice of each gripper."""
         if deterministic:
             arm = self.actor.deterministic(features, proprio)
         else:
-            arm, _, _ = self.sample(features, proprio, rng)
+            arm, _, _ = self.sample(features, proprio, standard_normal(len(features), self.layout.arm_size, rng))
         choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
         return self.layout.join(arm, choices)

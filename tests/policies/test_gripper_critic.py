@@ -47,7 +47,7 @@ def test_rows_that_say_nothing_about_the_gripper_are_not_learned_from() -> None:
     q = torch.zeros(3, 1, 3)
     target = torch.tensor([[1.0], [2.0], [100.0]])
     label = torch.tensor([True, True, False])
-    loss = losses.gripper_loss(q, torch.ones(3, 1, dtype=torch.long), target, label)
+    loss = losses.gripper_loss(q, torch.ones(3, 1, dtype=torch.long), target, label, label.sum())
     assert float(loss) == pytest.approx((1 + 4) / 2)
 
 

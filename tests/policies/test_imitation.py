@@ -17,18 +17,18 @@ def test_imitation_loss_is_huber_over_expert_rows_only() -> None:
     expert = torch.tensor([True, True, False])
     first = 0.5 * 0.1**2 / 0.2 + (0.5 - 0.1)  # quadratic up to 0.2, linear beyond
     second = 0.3 - 0.1
-    assert float(imitation_loss(mean, action, expert[:, None])) == pytest.approx((first + second) / 2)
+    assert float(imitation_loss(mean, action, expert[:, None], expert.sum())) == pytest.approx((first + second) / 2)
 
 
 def test_imitation_loss_without_expert_rows_is_zero() -> None:
-    loss = imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), torch.zeros(4, 1, dtype=torch.bool))
+    loss = imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), torch.zeros(4, 1, dtype=torch.bool), torch.tensor(0))
     assert float(loss) == 0.0
 
 
 def test_entries_without_a_label_do_not_count() -> None:
     mean, action = torch.tensor([[0.0, 9.0], [0.3, 0.0]]), torch.zeros(2, 2)
     labelled = torch.tensor([[True, False], [True, True]])
-    assert float(imitation_loss(mean, action, labelled)) == pytest.approx((0.3 - 0.1) / 2)
+    assert float(imitation_loss(mean, action, labelled, torch.tensor(2))) == pytest.approx((0.3 - 0.1) / 2)
 
 
 def test_a_person_who_left_the_gripper_alone_has_not_shown_what_it_should_do() -> None:

@@ -102,7 +102,7 @@ def test_correction_goes_as_far_as_its_scale() -> None:
     learner, batch = residual(residual_scale=0.25), random_batch(0, rows=64)
     policy = learner._policy
     base = policy.base.deterministic(batch.features, batch.proprio)
-    action, _, _ = policy.sample(batch.features, batch.proprio, rng())
+    action, _, _ = policy.sample(batch.features, batch.proprio, torch.randn(batch.action.shape, generator=rng()))
     assert ((action - base).abs() <= 0.25 + 1e-6).all()
     assert (action.abs() <= 1).all()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -23,6 +25,10 @@ def actor(**std: float) -> GaussianActor:
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def noise(shape: Sequence[int], seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=rng(seed), dtype=dtype)
 
 
 def test_ensemble_linear_equals_separate_linears() -> None:
@@ -65,7 +71,7 @@ def test_state_encoder_standardises_proprio_and_keeps_slices_apart() -> None:
 def test_log_prob_is_the_derivative_of_the_distribution_function() -> None:
     module, batch = actor(std_min=0.3, std_max=0.9).double(), random_batch(1)
     features, proprio = batch.features.double(), batch.proprio.double()
-    action, log_prob, _ = module.sample(features, proprio, rng())
+    action, log_prob, _ = module.sample(features, proprio, noise((len(features), ACTIONS), dtype=torch.float64))
     mean, log_std = module(features, proprio)
 
     def below(value: np.ndarray) -> np.ndarray:
@@ -80,21 +86,23 @@ def test_log_prob_stays_finite_where_the_squash_saturates() -> None:
     module, batch = actor(), random_batch(1)
     with torch.no_grad():
         module.mean.bias.fill_(30.0)
-    action, log_prob, _ = module.sample(batch.features, batch.proprio, rng())
+    action, log_prob, _ = module.sample(batch.features, batch.proprio, noise(batch.action.shape))
     assert torch.isfinite(log_prob).all()
     assert (action.abs() <= 1).all()
 
 
 def test_sample_is_reparameterised() -> None:
     module, batch = actor(), random_batch(1)
-    action, _, _ = module.sample(batch.features, batch.proprio, rng())
+    action, _, _ = module.sample(batch.features, batch.proprio, noise(batch.action.shape))
     action.sum().backward()
     assert all(p.grad is not None and (p.grad != 0).any() for p in module.mean.parameters())
 
 
-def test_sample_is_drawn_from_the_generator_it_is_given() -> None:
+def test_sample_is_decided_by_its_noise() -> None:
     module, batch = actor(), random_batch(1)
-    first, again, other = (module.sample(batch.features, batch.proprio, rng(seed))[0] for seed in (0, 0, 1))
+    first, again, other = (
+        module.sample(batch.features, batch.proprio, noise(batch.action.shape, seed))[0] for seed in (0, 0, 1)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -112,5 +120,5 @@ def test_deterministic_action_is_the_squashed_mean() -> None:
     module, batch = actor(), random_batch(1)
     mean, _ = module(batch.features, batch.proprio)
     assert torch.equal(module.deterministic(batch.features, batch.proprio), torch.tanh(mean))
-    _, _, squashed = module.sample(batch.features, batch.proprio, rng())
+    _, _, squashed = module.sample(batch.features, batch.proprio, noise(batch.action.shape))
     assert torch.equal(squashed, torch.tanh(mean))

@@ -1,0 +1,59 @@
+"""A rank of a learner: updates on its share of made-up batches and writes its losses. Started by torchrun, or alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from test_all_algorithms import TWO_ARMS, batch, make
+from torch import distributed
+
+from policies import networks
+from policies.distributed import ALONE, Ranks
+from policies.learner import TensorBatch
+
+
+def share(joint: TensorBatch, ranks: Ranks) -> TensorBatch:
+    """This rank's rows."""
+    columns = {f.name: getattr(joint, f.name) for f in fields(joint)}
+    return replace(joint, **{name: ranks.mine(c) for name, c in columns.items() if isinstance(c, torch.Tensor)})
+
+
+def main(name: str, out: Path) -> None:
+    """Ten updates."""
+    torch.set_num_threads(1)
+    networks.FAST_BF16 = False  # whose rounding depends on how many rows there are
+    ranks = ALONE
+    if "RANK" in os.environ:
+        distributed.init_process_group("gloo")
+        ranks = Ranks(index=distributed.get_rank(), count=distributed.get_world_size())
+    learner: Any = make(name, TWO_ARMS)
+    learner.ranks = ranks
+    losses = []
+    for number in range(10):
+        joint = batch(number, TWO_ARMS)
+        joint.gripper_label[:3] = False  # the ranks have unequal numbers of labels
+        metrics = learner.update(share(joint, ranks))
+        for value in metrics.values():
+            if ranks.count > 1:
+                distributed.all_reduce(value)
+                value /= ranks.count
+        losses.append({key: float(value) for key, value in metrics.items()})
+    weights = torch.cat([torch.from_numpy(w.astype("f4")).flatten() for w in learner.actor_tensors().values()])
+    if ranks.count > 1:
+        everywhere = [torch.empty_like(weights) for _ in range(ranks.count)]
+        distributed.all_gather(everywhere, weights)
+        assert all(torch.equal(weights, other) for other in everywhere)
+    if ranks.index == 0:
+        out.write_text(json.dumps(losses))
+    if ranks.count > 1:
+        distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
