@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from made_up import two_handed_spec
+from made_up_episodes import two_handed_spec
 
 from robot_stack.control.action_space import GRIPPER_DEADBAND
 from robot_stack.replay import grippers

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import (
+from made_up_episodes import (
     FEATURES,
     Item,
     arrivals,
