@@ -12,7 +12,7 @@ class RLPDConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    batch_size: int = Field(256, ge=2, le=4096)
+    batch_size: int = Field(128, ge=2, le=4096)
     utd: float = Field(5.0, gt=0.0, le=100.0, description="updates per online environment step")
     expert_fraction: float = Field(0.5, ge=0.0, le=1.0, description="share of demo and human rows in a batch")
     discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")

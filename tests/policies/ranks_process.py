@@ -52,8 +52,10 @@ def main(name: str, out: Path) -> None:
     if ranks.index == 0:
         out.write_text(json.dumps(losses))
     if ranks.count > 1:
-        distributed.destroy_process_group()
+        distributed.barrier()
 
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(0)  # gloo's threads may abort an interpreter that takes its time to end
