@@ -48,8 +48,8 @@ class Products(TorchDispatchMode):
 
 def _like(tensor: torch.Tensor) -> torch.Tensor:
     """Noise of the same shape, strides and type."""
-    made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-    return made.copy_(torch.randn(tensor.shape).to(tensor.dtype))
+    extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return torch.randn(extent).to(tensor.dtype).as_strided(tensor.shape, tensor.stride())
 
 
 def batch(rows: int, *, images: bool) -> TensorBatch:
