@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from policies import networks
+from policies import precision
 from policies.encoders.registry import find_encoder, make_trunk
 from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
@@ -117,7 +117,7 @@ def in_turn(first: Callable[[], Any], second: Callable[[], Any], repeats: int) -
 
 def cached(repeats: int, *, bf16: bool) -> tuple[float, float, list[float]]:
     """Cycle on cached features against its products in the same types."""
-    networks.FAST_BF16 = bf16
+    precision.FAST_BF16 = bf16
     made, rows = learner(end_to_end=False), batch(BATCH, images=False)
     cycle_updates = made.config.critic_actor_ratio
 
@@ -140,7 +140,7 @@ def cached(repeats: int, *, bf16: bool) -> tuple[float, float, list[float]]:
 def end_to_end(repeats: int, rows: int) -> tuple[float, float, list[float]]:
     """Cycle with a trained ResNet-10 against the bare network's own passes: forward and backward on o, forward on o'
     by the trained weights and by their average."""
-    networks.FAST_BF16 = False
+    precision.FAST_BF16 = False
     made, images = learner(end_to_end=True), batch(rows, images=True)
     trunk, average = made.vision.trunk, made.vision.average
     assert trunk is not None
@@ -177,7 +177,7 @@ def measure(quick: bool) -> dict[str, float]:
     }
 
 
-SHIPS_BF16 = networks.FAST_BF16
+SHIPS_BF16 = precision.FAST_BF16
 
 
 def main() -> None:

@@ -13,24 +13,9 @@ from torch import Tensor, nn
 
 from policies.action_layout import CHOICES
 from policies.encoders.activation import Tanh
-from policies.encoders.embedded import FAST_BF16
 from policies.encoders.heads import make_head
 from policies.encoders.trunk import FeaturePart
-
-
-def fast(device: torch.device | str) -> torch.autocast:
-    """Matrix products in bf16 where the processor multiplies those faster: 4 times on AVX512-BF16, measured.
-
-    Weights, sums, norms, outputs and losses stay float32. One block per optimiser step: the cast weights are cached
-    in it.
-    """
-    kind = torch.device(device).type
-    return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda" or FAST_BF16)
-
-
-def exactly(tensor: Tensor) -> torch.autocast:
-    """Float32 also inside `fast`: for last layers, whose outputs are values and actions."""
-    return torch.autocast(tensor.device.type, enabled=False)
+from policies.precision import exactly
 
 
 class StateEncoder(nn.Module):

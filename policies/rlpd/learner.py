@@ -15,7 +15,8 @@ from torch.nn import functional
 from policies.distributed import ALONE
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
-from policies.networks import Critic, StateEncoder, fast
+from policies.networks import Critic, StateEncoder
+from policies.precision import fast
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.policy import RLPDPolicy, TrainedPolicy

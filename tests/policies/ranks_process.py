@@ -13,7 +13,7 @@ import torch
 from test_all_algorithms import TWO_ARMS, batch, make
 from torch import distributed
 
-from policies import networks
+from policies import precision
 from policies.distributed import ALONE, Ranks
 from policies.learner import TensorBatch
 
@@ -27,7 +27,7 @@ def share(joint: TensorBatch, ranks: Ranks) -> TensorBatch:
 def main(name: str, out: Path) -> None:
     """Ten updates."""
     torch.set_num_threads(1)
-    networks.FAST_BF16 = False  # whose rounding depends on how many rows there are
+    precision.FAST_BF16 = False  # whose rounding depends on how many rows there are
     ranks = ALONE
     if "RANK" in os.environ:
         distributed.init_process_group("gloo")
