@@ -103,12 +103,16 @@ class ActingPolicy:
             raise SpecError(f"trunk of params {params.version} is {params.metadata['trunk']}, must be {self.trunk_id}")
         if params.version <= self.version:
             raise SpecError(f"params version is {params.version}, must be above {self.version}")
-        try:
-            self._network.load_state_dict(_tensors(params, ACTOR))
-            if self._trained:
-                self._trunk.load_state_dict(_tensors(params, TRUNK))
-        except RuntimeError as error:
-            raise SpecError(f"params {params.version} do not fit the networks of this run: {error}") from error
+        modules = [(self._network, _tensors(params, ACTOR))]
+        if self._trained:
+            modules.append((self._trunk, _tensors(params, TRUNK)))
+        for (
+            module,
+            tensors,
+        ) in modules:  # all is looked at before anything is taken: torch copies what fits, then raises
+            _check_fit(params.version, module.state_dict(), tensors)
+        for module, tensors in modules:
+            module.load_state_dict(tensors)
         self.version = params.version
 
     def begin_episode(self) -> None:
@@ -144,6 +148,18 @@ class ActingPolicy:
         if self._trained:
             return self._trunk({name: torch.from_numpy(image) for name, image in images.items()})
         return torch.from_numpy(self._trunk.encode(images)).float()
+
+
+def _check_fit(version: int, wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are missing, unknown or of another size."""
+    sizes = {name: tuple(tensor.shape) for name, tensor in wanted.items()}
+    for name in sorted(sizes.keys() | found.keys()):
+        got = tuple(found[name].shape) if name in found else "missing"
+        if got != sizes.get(name, "absent"):
+            raise SpecError(
+                f"params {version} do not fit the networks of this run: {name} is {got}, "
+                f"must be {sizes.get(name, 'absent')}; they are of other settings"
+            )
 
 
 def _tensors(params: Params, prefix: str) -> dict[str, Any]:

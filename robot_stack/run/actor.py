@@ -134,5 +134,6 @@ class Actor:
             holds_by_person=ticks.holds_by_person,
             hold_reasons=ticks.hold_reasons,
             link=self._client.link,
+            params_refused=self._policy.refusal,
             spooled=counters.spooled - counters.acked,
         )

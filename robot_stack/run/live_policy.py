@@ -5,13 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from policies.acting import ActingPolicy
+from robot_stack.types.errors import SpecError
 from robot_stack.types.interfaces import Clock, ParamsSource
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 
 
 class LivePolicy:
-    """Implements `Policy` on a `ParamsSource`; has nothing to act with until `ready`."""
+    """Implements `Policy` on a `ParamsSource`; has nothing to act with until `refresh` says so.
+
+    Attributes:
+        refusal: Why the newest parameters were not taken, or "": those at hand stay in use and grow old.
+    """
 
     def __init__(self, spec: Spec, source: ParamsSource, clock: Clock, *, seed: int) -> None:
         self._spec = spec
@@ -20,15 +25,25 @@ class LivePolicy:
         self._seed = seed
         self._policy: ActingPolicy | None = None
         self._taken_ns = 0
+        self.refusal = ""
 
     def refresh(self) -> bool:
-        """Take the newest parameters, if there are any; True once there is something to act with."""
+        """Take the newest parameters, if there are any; True once there is something to act with.
+
+        Raises:
+            ConfigError, SpecError: If the first ones cannot be acted with.
+        """
         params = self._source.latest()
         if params is not None:
             if self._policy is None or params.metadata["trunk"] != self._policy.trunk_id:
                 self._policy = ActingPolicy(self._spec, params, seed=self._seed)
             else:
-                self._policy.load(params)
+                try:
+                    self._policy.load(params)
+                except SpecError as error:  # in the middle of an episode: the loop must go on
+                    self.refusal = str(error)
+                    return True
+            self.refusal = ""
             self._taken_ns = self._clock.now_ns()
         return self._policy is not None
 

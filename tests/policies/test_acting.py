@@ -112,9 +112,12 @@ def test_unknown_algorithm_is_answered_with_the_known_ones() -> None:
 def test_parameters_of_another_size_are_refused() -> None:
     _, _, params = learned()
     name = "actor.actor.mean.weight"
-    wrong = params.tensors | {name: params.tensors[name][:, :8]}
-    with pytest.raises(SpecError, match="params 4 do not fit the networks"):
-        ActingPolicy(SPEC, params, seed=0).load(replace(params, version=4, tensors=wrong))
+    wrong = {key: value * 2 for key, value in params.tensors.items()} | {name: params.tensors[name][:, :8]}
+    policy = ActingPolicy(SPEC, params, seed=0)
+    before = policy.act(observation(), deterministic=True)
+    with pytest.raises(SpecError, match=r"params 4 do not fit the networks of this run: actor.mean.weight is"):
+        policy.load(replace(params, version=4, tensors=wrong))
+    np.testing.assert_array_equal(policy.act(observation(), deterministic=True), before)
 
 
 def test_a_chunk_is_acted_out_tick_by_tick_and_then_planned_anew() -> None:

@@ -143,13 +143,15 @@ def test_newer_parameters_act_from_the_next_tick_on(trunk: EmbeddedTrunk) -> Non
 
 
 def test_lower_version_is_refused_and_the_newer_one_stays(trunk: EmbeddedTrunk) -> None:
-    policy, source, _ = _live()
+    policy, source, clock = _live()
     source.fresh = _params(trunk, 9, seed=2)
     before = policy.act(observation_of(0), deterministic=True)
     for version in (8, 9):
         source.fresh = _params(trunk, version, seed=1)
-        with pytest.raises(SpecError, match=f"params version is {version}, must be above 9"):
-            policy.refresh()
+        clock.ns += 1_000_000_000
+        assert policy.refresh()
+        assert f"params version is {version}, must be above 9" in policy.refusal
+    assert policy.age_s == 2.0  # what is at hand grows old
     assert policy.version == 9
     np.testing.assert_array_equal(policy.act(observation_of(0), deterministic=True), before)
 
