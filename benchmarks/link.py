@@ -290,6 +290,7 @@ def measure_publish(bench: Bench, rounds: int) -> dict[str, float]:
 def measure_acks(bench: Bench, actors: int, seconds: float) -> dict[str, float]:
     """All actors at 10 Hz, their ticks spread over the period."""
     took_s: list[float] = []
+    unacked: list[str] = []
     clock = SteadyClock()
 
     def act(client: LearnerClient, name: str, first_ns: int) -> None:
@@ -305,7 +306,7 @@ def measure_acks(bench: Bench, actors: int, seconds: float) -> dict[str, float]:
                 took_s.extend(now_s - pushed_s.popleft() for _ in range(acked - seen))
                 seen = acked
 
-        collector = threading.Thread(target=collect)
+        collector = threading.Thread(target=collect, daemon=True)
         collector.start()
         stream = steps(name)
         for tick in range(int(seconds * SPEC.rate_hz)):
@@ -316,6 +317,8 @@ def measure_acks(bench: Bench, actors: int, seconds: float) -> dict[str, float]:
             pushed_s.extend([pushed_s[-1]] * (client.counters.spooled - before - 1))
         over.set()
         collector.join(30.0)
+        if collector.is_alive() or pushed_s:
+            unacked.append(name)
 
     with ExitStack() as stack:
         names = [f"ack-{actors}-{number}" for number in range(actors)]
@@ -329,6 +332,8 @@ def measure_acks(bench: Bench, actors: int, seconds: float) -> dict[str, float]:
             thread.start()
         for thread in threads:
             thread.join()
+    if unacked:
+        raise SystemExit(f"steps of {sorted(unacked)} are not acknowledged, must be within 30 s: the link lost them")
     p50, p99 = 1e3 * np.percentile(took_s, (50, 99))
     return {f"ack_p50_ms_{actors}": float(p50), f"ack_p99_ms_{actors}": float(p99)}
 

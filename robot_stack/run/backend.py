@@ -91,6 +91,7 @@ class Backend:
         self._inbox_bytes = 0
         self._room = threading.Condition()
         self._order = threading.Lock()
+        self._cutting: set[str] = set()
         self._stop = threading.Event()
         self.arrived = threading.Event()
         self.on_durable: Callable[[], None] = lambda: None
@@ -191,9 +192,16 @@ class Backend:
         return episode_id not in self._store.unfinished
 
     def _cut(self, episode_id: str) -> None:
+        self._cutting.add(episode_id)
         self._store.close_unfinished(episode_id)
-        if episode_id in self._store.episodes:  # else it had no frame and was set aside
-            self._hand_over(EpisodeCut(episode_id=episode_id))
+        self._tell_cut()
+
+    def _tell_cut(self) -> None:
+        """Hand over what has been cut, once the disk has closed it: a full one may do so at a later flush."""
+        for episode_id in sorted(self._cutting - set(self._store.unfinished)):
+            self._cutting.discard(episode_id)
+            if episode_id in self._store.episodes:  # else it had no frame and was set aside
+                self._hand_over(EpisodeCut(episode_id=episode_id))
 
     def _close_absent(self) -> None:
         for episode_id in self._store.unfinished:
@@ -210,6 +218,8 @@ class Backend:
     def _flush(self) -> None:
         try:
             self._store.flush()
+            with self._order:
+                self._tell_cut()
             self._close_absent()
             self.failure = ""
         except Exception as error:  # the top of this thread: nothing is lost from memory, the next flush tries again

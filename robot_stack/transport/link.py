@@ -219,6 +219,7 @@ class Link:
             elif record.step.episode_id in self._shut:  # without its header it could end up in one of the same name
                 self.refused += 1
                 connection.window.confirmed(position)
+                self._release(connection.window)
             else:
                 connection.window.sent(position, record.step.episode_id, record.step.index)
                 yield pb.PushRequest(run_id=connection.run_id, step=record.step)

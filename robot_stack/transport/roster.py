@@ -104,21 +104,24 @@ class Roster:
 
     def check(self, actor_id: str, life: str) -> None:
         """Raise unless a process of that name may record: no other of the same name is connected."""
+        with self._mutex:
+            self._check(actor_id, life)
+
+    def _check(self, actor_id: str, life: str) -> None:
         if not actor_id or not life:
             raise SpecError(f"actor is {actor_id!r}, life {life!r}, must both be given; install the same robot-stack")
-        with self._mutex:
-            record = self._records.get(actor_id)
-            if record is not None and record.streams and record.life != life:
-                raise ActorTakenError(
-                    f"actor {actor_id!r} is connected already, from {record.peer}, must be one process; "
-                    "stop the other, or start this one with another --id"
-                )
+        record = self._records.get(actor_id)
+        if record is not None and record.streams and record.life != life:
+            raise ActorTakenError(
+                f"actor {actor_id!r} is connected already, from {record.peer}, must be one process; "
+                "stop the other, or start this one with another --id"
+            )
 
     @contextmanager
     def stream(self, actor_id: str, life: str, peer: str) -> Iterator[ActorRecord]:
         """The record to count in while a recording stream of the actor is open."""
-        self.check(actor_id, life)
-        with self._mutex:
+        with self._mutex:  # looked at and taken in one: of two processes that start together one is refused
+            self._check(actor_id, life)
             record = self._records.setdefault(actor_id, ActorRecord(actor_id, self.now_s()))
             record.life, record.peer = life, peer
             record.streams += 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from fake_learner import SPEC, TASK, make_header, make_step
+from fake_learner import SPEC, TASK, make_header, make_step, wait_until
 from real_learner import RealLearner
 
 from robot_stack.transport import certificates
@@ -218,6 +218,7 @@ def test_peer_that_does_not_fit_is_refused(serve: Serve, learner: RealLearner, k
     address = serve(learner.backend).address
     with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", -1)]) as channel:
         assert words in said(ask, channel, address)
+        wait_until(lambda: not any(actor.connected for actor in learner.state()[2].actors))  # type: ignore[attr-defined]
     files, waiting, status = learner.state()
     assert (files, waiting) == before[:2]
     assert [(actor.steps, actor.episodes, actor.connected) for actor in status.actors] in ([], [(0, 0, False)])  # type: ignore[attr-defined]
