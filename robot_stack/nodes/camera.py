@@ -16,12 +16,8 @@ from robot_stack.nodes.conversion import image_to_msg, stamp_ns_of, vector_from_
 from robot_stack.nodes.diagnostics import Diagnosis, Due, Level, RateMeter
 from robot_stack.nodes.qos import NEWEST, SAMPLED
 from robot_stack.run.build import build_world
-from robot_stack.sensing.crop import Roi, crop_and_resize
+from robot_stack.run.sim_camera import SimCamera
 from robot_stack.types.errors import ConfigError
-from sim.cameras import CameraRenderer
-from sim.cell import CAMERA_NAMES
-
-NOISY_ENTRIES = 64
 
 
 class SimCameraNode(StackNode):
@@ -35,11 +31,8 @@ class SimCameraNode(StackNode):
         super().__init__(f"camera_{name}", settings.namespace)
         self._name = name
         self._config = run.cameras[name]
-        self._roi = None if self._config.roi_px is None else Roi(**self._config.roi_px.model_dump())
         self._world = build_world(run)
-        self._renderer = CameraRenderer(
-            self._world.model, height_px=self._config.height_px, width_px=self._config.width_px
-        )
+        self._camera = SimCamera(self._world.model, name, self._config)
         self._rng = np.random.default_rng()
         self._meter = RateMeter(self._config.rate_hz)
         self._due = Due(self._config.rate_hz)
@@ -67,9 +60,7 @@ class SimCameraNode(StackNode):
         if not self._due.now(stamp_ns):
             return
         self._world.show(vector_from_msg(msg))
-        captured = self._renderer.render(self._world.data, CAMERA_NAMES[self._name])
-        add_sensor_noise(captured, self._rng)
-        image = crop_and_resize(captured, self._roi, self._config.policy_height_px, self._config.policy_width_px)
+        image = self._camera.see(self._world.data, self._rng)
         self._images.publish(image_to_msg(image, stamp_ns, f"{self._name}_optical_frame"))
         self._meter.tick(time.monotonic_ns())
         same = self._last is not None and np.array_equal(self._last, image)
@@ -78,12 +69,7 @@ class SimCameraNode(StackNode):
 
     def safe_stop(self, reason: str) -> None:
         """Frees the GL context."""
-        self._renderer.close()
-
-
-def add_sensor_noise(image: np.ndarray, rng: np.random.Generator) -> None:
-    """Flip the last bit of a few entries, in place: without any noise a still scene looks like a frozen camera."""
-    image.reshape(-1)[rng.integers(0, image.size, NOISY_ENTRIES)] ^= 1
+        self._camera.close()
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -36,4 +36,10 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
 
 def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
     """The whole cell in this process."""
-    return LocalCell(resolved.spec(), build_world(resolved), build_safety(resolved), build_operator(resolved, seed))
+    return LocalCell(
+        resolved.spec(),
+        resolved.cameras,
+        build_world(resolved),
+        build_safety(resolved),
+        build_operator(resolved, seed),
+    )

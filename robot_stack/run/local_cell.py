@@ -6,12 +6,16 @@ or swept here is what runs over DDS. Time moves when the loop sleeps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.camera import CameraConfig
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
 from robot_stack.control.safety import SafetyFilter
+from robot_stack.run.sim_camera import SimCamera
 from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.command import Mode
@@ -19,8 +23,6 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
-from sim.cameras import CameraRenderer
-from sim.cell import CAMERA_NAMES
 from sim.operator import Role, ScriptedOperator, Seen
 from sim.world import World
 
@@ -50,6 +52,7 @@ class LocalCell:
     def __init__(
         self,
         spec: Spec,
+        cameras: Mapping[str, CameraConfig],
         world: World,
         safety: SafetyFilter,
         operator: ScriptedOperator,
@@ -62,10 +65,7 @@ class LocalCell:
         self._space = ActionSpace(spec)
         self._executed = ExecutedAccumulator()
         self._arm = spec.arms[0].name
-        self._cameras = {
-            camera.name: CameraRenderer(world.model, height_px=camera.height_px, width_px=camera.width_px)
-            for camera in spec.cameras
-        }
+        self._cameras = {name: SimCamera(world.model, name, config) for name, config in cameras.items()}
         self._events: list[str] = []
         self._ticks = 0
 
@@ -83,7 +83,7 @@ class LocalCell:
     def observe(self) -> Observation | None:
         """Rendered now: age and skew are zero."""
         world = self._world
-        images = {name: camera.render(world.data, CAMERA_NAMES[name]) for name, camera in self._cameras.items()}
+        images = {name: camera.see(world.data) for name, camera in self._cameras.items()}
         snapshot = Snapshot(images=images, states={self._arm: world.state()}, age_s=0.0, skew_s=0.0)
         return self._observer.observe(snapshot, world.time_ns)
 
