@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.spec import GRIPPER_DEADBAND
 
 CHOICES = (-1.0, 0.0, 1.0)
 """Entries of a discrete gripper: close, stay, open."""
-_DEADBAND = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class ActionLayout:
     def choices(self, action: Tensor) -> Tensor:
         """What each discrete gripper was told, int64 (B, G): 0 close, 1 stay, 2 open."""
         entries = action[:, list(self.grippers)]
-        return (entries > _DEADBAND).long() - (entries < -_DEADBAND).long() + 1
+        return (entries > GRIPPER_DEADBAND).long() - (entries < -GRIPPER_DEADBAND).long() + 1
 
     def join(self, arm: Tensor, choices: Tensor | None) -> Tensor:
         """Whole actions (B, C * A): the inverse of `arm` and `choices`."""

@@ -13,10 +13,7 @@ import numpy as np
 from robot_stack.types.command import Command, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.interfaces import ExecutedWindow
-from robot_stack.types.spec import ArmSpec, GripperKind, Spec
-
-GRIPPER_DEADBAND = 0.5
-"""A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
+from robot_stack.types.spec import GRIPPER_DEADBAND, ArmSpec, GripperKind, Spec
 
 
 def opening_of_press(press: int) -> float | None:

@@ -93,6 +93,7 @@ class ControlLoop:
         self._clock = clock
         self._limits = limits
         self._space = ActionSpace(spec)
+        self._opening_index = spec.opening_index
         self._period_ns = round(spec.period_s * 1e9)
 
     def run_episode(
@@ -192,12 +193,7 @@ class ControlLoop:
 
     def _opening(self, observation: Observation) -> float | None:
         """Measured gripper opening, which stands for "nobody moved it"; None if the task does not record it."""
-        offset = 0
-        for part in self._spec.proprio:
-            if part.name == "gripper":
-                return float(observation.proprio[offset])
-            offset += part.size
-        return None
+        return None if self._opening_index is None else float(observation.proprio[self._opening_index])
 
     def _count_hold(self, ticks: TickRecord) -> None:
         reason = self._cell.reason()

@@ -17,6 +17,10 @@ from robot_stack.types.errors import SpecError
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 """Order of a twist: linear then angular, in the end-effector frame."""
+GRIPPER_DEADBAND = 0.5
+"""A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
+OPENING = "gripper"
+"""Proprio field with one measured opening per arm, in [0, 1]."""
 
 
 class GripperKind(StrEnum):
@@ -148,6 +152,21 @@ class Spec:
         kinds = [arm.gripper for arm in self.arms if arm.gripper is not GripperKind.NONE]
         pairs = zip(self.gripper_indices, kinds, strict=True)
         return tuple(index for index, kind in pairs if kind is GripperKind.DISCRETE)
+
+    @property
+    def opening_index(self) -> int | None:
+        """Position of the first arm's measured opening in the proprio vector; None if none is recorded."""
+        offset = 0
+        for field in self.proprio:
+            if field.name == OPENING:
+                if field.size != len(self.arms):
+                    raise SpecError(
+                        f"size of proprio field {OPENING!r} is {field.size}, must be {len(self.arms)}, one entry per "
+                        "arm; record the opening of each arm, in their order"
+                    )
+                return offset
+            offset += field.size
+        return None
 
     def check_action(self, action: np.ndarray, name: str = "action") -> None:
         """Raise SpecError unless `action` is float32, shape (A,), finite and within [-1, 1]."""

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from made_up_episodes import two_handed_spec
 
-from robot_stack.control.action_space import GRIPPER_DEADBAND
-from robot_stack.replay import grippers
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
@@ -51,6 +49,11 @@ def test_the_first_state_is_the_measured_opening(opening: float, close: bool, op
     assert changes(spec, [1], opening) == [open_]
 
 
+def test_the_opening_is_found_behind_the_fields_before_it() -> None:
+    assert two_handed_spec().opening_index == 3
+    assert two_handed_spec(openings=False).opening_index is None
+
+
 def test_only_discrete_grippers_count() -> None:
     assert len(DiscreteGrippers(two_handed_spec())) == 2
     assert len(DiscreteGrippers(one_arm(GripperKind.CONTINUOUS, 1))) == 0
@@ -60,7 +63,3 @@ def test_only_discrete_grippers_count() -> None:
 def test_an_opening_that_is_not_one_per_arm_is_refused() -> None:
     with pytest.raises(SpecError, match="size of proprio field 'gripper' is 2, must be 1, one entry per arm"):
         DiscreteGrippers(one_arm(GripperKind.DISCRETE, 2))
-
-
-def test_the_deadband_is_that_of_control() -> None:
-    assert grippers.DEADBAND == GRIPPER_DEADBAND

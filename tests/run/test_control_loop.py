@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bench import SPEC, header_of
@@ -9,9 +11,10 @@ from fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, mot
 
 from robot_stack.run.control_loop import BLIND_LIMIT_S, ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.types.command import Source
-from robot_stack.types.errors import RobotError
+from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.interfaces import Policy
+from robot_stack.types.spec import ProprioField
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 STEPS = 6
@@ -52,6 +55,13 @@ def test_what_was_executed_is_recorded_beside_what_was_proposed() -> None:
     np.testing.assert_allclose(second.proposed, [0.9, 0, 0], atol=1e-6)
     np.testing.assert_allclose(second.human, [-0.4, 0, 0], atol=1e-6)
     assert (second.source, second.clipped) == (Source.HUMAN, True)
+
+
+def test_an_opening_that_is_not_one_per_arm_is_refused_before_anything_moves() -> None:
+    cell, spec = FakeCell(), replace(SPEC, proprio=(*SPEC.proprio, ProprioField(name="gripper", size=2)))
+    with pytest.raises(SpecError, match="size of proprio field 'gripper' is 2, must be 1, one entry per arm"):
+        ControlLoop(cell, spec, cell, LoopLimits(episode_steps=STEPS))
+    assert cell.calls == []
 
 
 def test_what_moved_before_the_first_frame_is_of_no_step() -> None:
