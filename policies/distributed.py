@@ -43,12 +43,11 @@ class Ranks:
         torch._foreach_copy_(present, [part.view_as(g) for part, g in zip(parts, present, strict=True)])
 
     def mean_count(self, chosen: Tensor) -> Tensor:
-        """How many of `chosen`, bool (B,), are True, as the mean over the ranks; float32, ()."""
+        """How many of `chosen`, bool (B,), are True on all ranks, at least 1, divided by the ranks; float32, ()."""
         count = chosen.sum().float()
         if self.count > 1:
             distributed.all_reduce(count)
-            count /= self.count
-        return count
+        return count.clamp_min(1) / self.count
 
 
 ALONE = Ranks()

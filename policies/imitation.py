@@ -15,13 +15,13 @@ def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tens
         mean: Squashed mean, shape (B, A).
         executed: Executed action, shape (B, A).
         labelled: Which entries are a person's word, bool, shape (B, A), or (B, 1) for whole rows.
-        count: Rows with any label, to divide by; over several ranks their mean.
+        count: Rows with any label, to divide by, as `Ranks.mean_count` has them.
 
     Returns:
         Sum over entries, mean over the rows with any label; 0 without one.
     """
     distance = functional.smooth_l1_loss(mean, executed, reduction="none", beta=0.2)
-    return (distance * labelled).sum() / count.clamp_min(1)
+    return (distance * labelled).sum() / count
 
 
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:

@@ -78,7 +78,7 @@ def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor, coun
         choices: What was executed, int64 (B, G).
         target: (B, G).
         label: False where a person drove the arm without touching the gripper, bool (B,).
-        count: Rows with a label, to divide by; over several ranks their mean.
+        count: Rows with a label, to divide by, as `Ranks.mean_count` has them.
     """
     error = (q.gather(2, choices[..., None]).squeeze(2) - target).square().mean(dim=1)
-    return (error * label).sum() / count.clamp_min(1)
+    return (error * label).sum() / count

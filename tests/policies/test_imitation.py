@@ -8,6 +8,7 @@ import pytest
 import torch
 from small_task import SPEC, random_batch
 
+from policies.distributed import ALONE
 from policies.imitation import imitation_loss, labelled_entries
 
 
@@ -21,7 +22,8 @@ def test_imitation_loss_is_huber_over_expert_rows_only() -> None:
 
 
 def test_imitation_loss_without_expert_rows_is_zero() -> None:
-    loss = imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), torch.zeros(4, 1, dtype=torch.bool), torch.tensor(0))
+    nobody = torch.zeros(4, dtype=torch.bool)
+    loss = imitation_loss(torch.ones(4, 2), torch.zeros(4, 2), nobody[:, None], ALONE.mean_count(nobody))
     assert float(loss) == 0.0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from policies.distributed import Ranks
+from policies.distributed import ALONE, Ranks
 
 PROCESS = Path(__file__).with_name("ranks_process.py")
 
@@ -43,6 +43,10 @@ def test_losses_on_two_ranks_are_those_of_the_joint_batch(name: str, tmp_path: P
     assert len(alone) == len(together) == 10
     for expected, got in zip(alone, together, strict=True):
         assert got == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_a_count_that_a_loss_divides_by_is_never_nothing() -> None:
+    assert [float(ALONE.mean_count(torch.arange(4) < chosen)) for chosen in (0, 1, 3)] == [1.0, 1.0, 3.0]
 
 
 def test_rows_are_dealt_without_remainder() -> None:
