@@ -12,8 +12,9 @@ FAST_BF16 = any(torch.cpu.get_capabilities().get(name, False) for name in ("avx5
 def fast(device: torch.device | str) -> torch.autocast:
     """Matrix products in bf16 where the processor multiplies those faster: 4 times on AVX512-BF16, measured.
 
-    Weights, sums, norms, outputs and losses stay float32. One block per optimiser step: the cast weights are cached
-    in it.
+    Weights, last layers and losses stay float32. What lies between the products follows its input: on the CPU norms
+    and activations are bf16 behind a product, with statistics summed in float32; on the GPU norms return float32. One
+    block per optimiser step: the cast weights are cached in it.
     """
     kind = torch.device(device).type
     return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda" or FAST_BF16)

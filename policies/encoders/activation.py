@@ -1,4 +1,4 @@
-"""The hyperbolic tangent of every hidden layer, ten times as fast on a CPU as torch's own."""
+"""The hyperbolic tangent of every hidden layer, several times as fast on a CPU as torch's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from torch import Tensor, nn
 class _Tanh(torch.autograd.Function):
     """tanh x = 2 / (1 + exp(-2x)) - 1, since torch's sigmoid is vectorised to the full width and its tanh is not.
 
-    Absolute error below 3e-7 in float32; measured 36 against 204 us on (2, 192, 256).
+    Narrower types go through float32, where the difference keeps its digits. Absolute error below 3e-7 before the
+    result is rounded; measured on (2, 192, 256): 47 against 200 us in float32, 62 against 103 us in bf16.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        y = torch.sigmoid(2 * x).mul_(2).sub_(1)
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        y = torch.sigmoid(2 * wide).mul_(2).sub_(1).to(x.dtype)
         ctx.save_for_backward(y)
         return y
 

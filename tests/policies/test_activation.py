@@ -21,6 +21,19 @@ def test_values_and_gradients_are_those_of_tanh() -> None:
     torch.testing.assert_close(x.grad.double(), theirs.grad, rtol=0, atol=1e-6)
 
 
+def test_small_values_keep_their_digits_in_bf16() -> None:
+    x = torch.cat([torch.logspace(-4, 1, 201), -torch.logspace(-4, 1, 201)]).bfloat16().requires_grad_()
+    theirs = x.detach().double().requires_grad_()
+    y, expected = Tanh()(x), torch.tanh(theirs)
+    assert y.dtype is torch.bfloat16
+    torch.testing.assert_close(y.double(), expected, rtol=2**-8, atol=3e-7)  # one rounding to 8 bits
+    y.sum().backward()
+    expected.sum().backward()
+    assert x.grad is not None
+    assert theirs.grad is not None
+    torch.testing.assert_close(x.grad.double(), theirs.grad, rtol=0, atol=2**-7)
+
+
 def test_gradient_agrees_with_finite_differences() -> None:
     x = torch.linspace(-2, 2, 9, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(Tanh(), (x,))
