@@ -90,9 +90,10 @@ class TensorBatch:
         features: np.ndarray,
         proprio: np.ndarray,
         action: np.ndarray,
+        gripper_label: np.ndarray,
         images: Mapping[str, np.ndarray] | None = None,
     ) -> TensorBatch:
-        """Expert rows alone, without reward or successor, for learners that only imitate."""
+        """Expert rows alone, without reward or successor, for learners that only imitate; columns as in `Batch`."""
         count = len(action)
         seen, known = torch.from_numpy(features).float(), torch.from_numpy(proprio)
         return cls(
@@ -104,7 +105,7 @@ class TensorBatch:
             next_features=seen,
             next_proprio=known,
             expert=torch.ones(count, dtype=torch.bool),
-            gripper_label=torch.ones(count, dtype=torch.bool),
+            gripper_label=torch.from_numpy(gripper_label),
             gripper_change=torch.zeros(count, 0, dtype=torch.bool),
             mc_return=torch.full((count,), torch.nan),
             images=_images(images, "cpu"),

@@ -53,7 +53,6 @@ def check_draw(batch_size: int, *, gamma: float, expert_fraction: float, n_step:
 def gather(frames: FrameTable, draw: Draw) -> Batch:
     """Fetch what a draw points at; rows once written stay as they are, so this needs no lock."""
     column, rows, next_rows = frames.column, draw.rows, draw.next_rows
-    silent = (column("source")[rows] == Source.HUMAN) & ~column("gripper_pressed")[rows]
     features, proprio = column("features"), column("proprio")
     now, after = (None, None) if draw.shifts is None else ({n: s[i] for n, s in draw.shifts.items()} for i in (0, 1))
     return Batch(
@@ -66,13 +65,23 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         next_features=features[next_rows],
         next_proprio=proprio[next_rows],
         expert=draw.expert,
-        gripper_label=~silent,
+        gripper_label=gripper_labels(column("source")[rows], column("gripper_pressed")[rows]),
         gripper_change=column("gripper_change")[rows],
         images=frames.images.gather(rows, now) if frames.images else None,
         next_images=frames.images.gather(next_rows, after) if frames.images else None,
         episode=column("episode")[rows].astype(np.int64),
         frame=column("frame")[rows].astype(np.int64),
     )
+
+
+def gripper_labels(source: np.ndarray, pressed: np.ndarray) -> np.ndarray:
+    """False where a person moved the arm without touching the gripper, which says nothing about it.
+
+    Args:
+        source: `Source` of each step, uint8, shape (B,).
+        pressed: Whether a person moved the gripper in it, bool, shape (B,).
+    """
+    return np.asarray((source != Source.HUMAN) | pressed)
 
 
 def _chunks(executed: np.ndarray, rows: np.ndarray) -> np.ndarray:

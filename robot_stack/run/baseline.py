@@ -18,6 +18,7 @@ from policies.bc.learner import BCLearner
 from policies.learner import TensorBatch
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.sampling import gripper_labels
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.run import fitting
 from robot_stack.run.metrics import read_metrics
@@ -42,14 +43,17 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     trunk = fitting.load_trunk(folder / "trunk.safetensors", spec)
     images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
-    actions = np.concatenate([d.arrays["executed"] for d in demos])
+    actions, source, pressed = (
+        np.concatenate([d.arrays[name] for d in demos]) for name in ("executed", "source", "gripper_pressed")
+    )
+    labels = gripper_labels(source, pressed)
     features = np.zeros((len(actions), 0), np.float16) if trained else trunk.encode(images)
     learner = BCLearner(fitting.learner_spec(trunk, demos, spec, trained=trained), config, seed=seed)
     rng = np.random.default_rng(seed)
     for _ in range(config.pretrain_updates):
         rows = rng.integers(len(actions), size=config.batch_size)
         seen = {name: pixels[rows] for name, pixels in images.items()} if trained else None
-        learner.update(TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows], seen))
+        learner.update(TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows], labels[rows], seen))
     metadata = actor_metadata(trunk, algorithm="bc", config=config, trained=trained)
     tensors = pack_tensors(trunk, learner.actor_tensors(), learner.trunk_tensors())
     fitting.write_tensors(

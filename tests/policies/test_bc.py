@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from small_task import SPEC, flat, random_batch, through_a_file
 
@@ -44,8 +45,9 @@ def test_restored_learner_goes_on_with_identical_losses() -> None:
 
 
 def test_imitation_batch_is_all_expert_rows() -> None:
-    whole = random_batch(0)
-    batch = TensorBatch.for_imitation(whole.features.half().numpy(), whole.proprio.numpy(), whole.action.numpy())
+    whole, label = random_batch(0), np.arange(16) < 5
+    batch = TensorBatch.for_imitation(whole.features.half().numpy(), whole.proprio.numpy(), whole.action.numpy(), label)
     assert batch.expert.all()
+    assert batch.gripper_label.tolist() == label.tolist()
     assert batch.features.dtype is torch.float32
     assert torch.equal(batch.action, whole.action)

@@ -1,0 +1,73 @@
+"""The imitation baseline of a run learns what was demonstrated, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from policies.bc.config import BCConfig
+from policies.encoders.embedded import EmbeddedTrunk
+from robot_stack.config.resolve import load_run
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.run.baseline import train_bc
+from robot_stack.run.fitting import image_shapes, write_tensors
+from robot_stack.run.metrics import MetricsLog
+from robot_stack.types.command import Source
+from robot_stack.types.observation import Observation
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+
+RESOLVED = load_run("peg_insert", ["task.arm.gripper=discrete"])
+SPEC = RESOLVED.spec()
+DEMO = "000001-demo-a"
+TINY = BCConfig(pretrain_updates=4, batch_size=8, hidden=(16,), head=8)
+
+
+def learned(folder: Path, *, pressed: bool, entry: float) -> dict[str, torch.Tensor]:
+    """Weights after a demonstration whose gripper entries are all `entry`."""
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    with EpisodeStore(folder / "store", SPEC, "peg_insert") as store:
+        store.begin(
+            EpisodeHeader(episode_id=DEMO, kind=EpisodeKind.DEMO, task="peg_insert", actor="a", started_unix_s=1.0)
+        )
+        for t in range(7):
+            executed = rng.uniform(-1, 1, SPEC.action_size).astype(np.float32)
+            executed[list(SPEC.gripper_indices)] = entry
+            row = ActionRow(
+                executed=executed, proposed=executed, human=executed, source=Source.HUMAN, gripper_pressed=pressed,
+                params_version=0,
+            )  # fmt: skip
+            observation = Observation(
+                images={c.name: rng.integers(0, 256, c.shape, np.uint8) for c in SPEC.cameras},
+                proprio=rng.uniform(-1, 1, SPEC.proprio_size).astype(np.float32),
+                stamp_ns=t * 100_000_000,
+            )
+            last = t == 6
+            store.append(
+                Step(
+                    episode_id=DEMO, index=t, observation=observation, action=None if last else row,
+                    end=EndReason.SUCCESS if last else None,
+                )
+            )  # fmt: skip
+    torch.manual_seed(0)
+    trunk = EmbeddedTrunk(image_shapes(SPEC), SPEC.action_size)
+    write_tensors(
+        folder / "trunk.safetensors",
+        trunk.state_dict(),
+        {"identity": trunk.identity, "reference": json.dumps(trunk.reference)},
+    )
+    metrics = MetricsLog(folder / "metrics.jsonl")
+    metrics.log("fit", demo_ids=[DEMO])
+    metrics.close()
+    return load_file(train_bc(RESOLVED, folder, TINY))
+
+
+@pytest.mark.parametrize("pressed", [True, False])
+def test_only_a_gripper_that_a_person_touched_is_imitated(pressed: bool, tmp_path: Path) -> None:
+    closed, opened = (learned(tmp_path / str(entry), pressed=pressed, entry=entry) for entry in (-1.0, 1.0))
+    assert all(torch.equal(closed[name], opened[name]) for name in closed) is not pressed
