@@ -24,8 +24,15 @@ def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tens
     return (distance * labelled).sum() / count
 
 
+def labelled_ticks(batch: TensorBatch) -> Tensor:
+    """Ticks of a chunk that an expert showed, bool (B, C): the first of an expert row, and a person's behind it."""
+    labelled = batch.human & batch.expert[:, None]
+    labelled[:, 0] = batch.expert  # of a demonstration too, whoever drove
+    return labelled
+
+
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:
-    """Entries that a person demonstrated, bool (B, A): who did not touch the gripper has not said "stay"."""
+    """Entries of the first tick that a person demonstrated, bool (B, A): no touch of the gripper is not "stay"."""
     labelled = batch.expert[:, None].expand(-1, spec.actions).clone()
     if spec.grippers:
         labelled[:, list(spec.grippers)] &= batch.gripper_label[:, None]

@@ -70,6 +70,7 @@ class TensorBatch:
     next_features: Tensor
     next_proprio: Tensor
     expert: Tensor
+    human: Tensor
     gripper_label: Tensor
     gripper_change: Tensor
     mc_return: Tensor
@@ -105,6 +106,7 @@ class TensorBatch:
             next_features=seen,
             next_proprio=known,
             expert=torch.ones(count, dtype=torch.bool),
+            human=torch.ones(count, 1, dtype=torch.bool),
             gripper_label=torch.from_numpy(gripper_label),
             gripper_change=torch.zeros(count, 0, dtype=torch.bool),
             mc_return=torch.full((count,), torch.nan),

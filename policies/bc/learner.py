@@ -58,7 +58,8 @@ class BCLearner:
         """One step on the expert rows of a batch."""
         mean = self.policy.actor.deterministic(self.vision.now(batch), batch.proprio)
         labelled = labelled_entries(batch, self._spec)
-        loss = imitation_loss(mean, batch.action, labelled, self.ranks.mean_count(labelled.any(dim=1)))
+        action = batch.action[:, : self._spec.actions]  # one tick, also of a chunk
+        loss = imitation_loss(mean, action, labelled, self.ranks.mean_count(labelled.any(dim=1)))
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.ranks.average(p.grad for group in self._optimiser.param_groups for p in group["params"])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from policies.distributed import ALONE
-from policies.imitation import imitation_loss
+from policies.imitation import imitation_loss, labelled_ticks
 from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import Critic, StateEncoder
 from policies.precision import fast
@@ -176,8 +176,9 @@ class RLPDLearner:
         loss = losses.actor_loss(q, log_prob, self.temperature)
         weight = self.bc_weight
         if weight > 0:
+            labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
             loss = loss + weight * imitation_loss(
-                mean, self.layout.arm(batch.action), batch.expert[:, None], self.ranks.mean_count(batch.expert)
+                mean, self.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert)
             )
         self._step("actor", loss)
         self._follow(self.published, self.policy, self.config.actor_tau)

@@ -65,6 +65,7 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         next_features=features[next_rows],
         next_proprio=proprio[next_rows],
         expert=draw.expert,
+        human=(column("source")[draw.action_rows] == Source.HUMAN) & (draw.action_rows != NO_ROW),
         gripper_label=gripper_labels(column("source")[rows], column("gripper_pressed")[rows]),
         gripper_change=column("gripper_change")[rows],
         images=frames.images.gather(rows, now) if frames.images else None,

@@ -26,6 +26,7 @@ class Batch:
         next_features: Of o', float16, shape (B, F).
         next_proprio: Of o', float32, shape (B, P).
         expert: True for rows drawn from the expert pool (demos and human steps), bool, shape (B,).
+        human: True for ticks of the chunk that a person executed, bool, shape (B, C); False past the end.
         gripper_label: False where a human step says nothing about the gripper, bool, shape (B,).
         gripper_change: True where the action executed at t changes a discrete gripper, i.e. closes it while it was
             open or opens it while it was closed, bool, shape (B, G), in the order of the arms.
@@ -44,6 +45,7 @@ class Batch:
     next_features: np.ndarray
     next_proprio: np.ndarray
     expert: np.ndarray
+    human: np.ndarray
     gripper_label: np.ndarray
     gripper_change: np.ndarray
     images: dict[str, np.ndarray] | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,29 @@ SMALL: dict[str, dict[str, Any]] = {
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }
 TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
+IN_CHUNKS = ("cal_ql", "jump_start", "rlpd")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """An algorithm on a task."""
+
+    name: str
+    spec: LearnerSpec = SPEC
+    chunk: int = 1
+
+    def learner(self, seed: int = 0) -> Any:
+        return make(self.name, self.spec, seed, **{"chunk": self.chunk} if self.chunk > 1 else {})
+
+    def batch(self, number: int) -> TensorBatch:
+        return batch(number, self.spec, self.chunk)
+
+
+CASES = {
+    **{f"{name}, one arm": Case(name=name) for name in sorted(ALGORITHMS)},
+    **{f"{name}, two arms with grippers": Case(name=name, spec=TWO_ARMS) for name in sorted(ALGORITHMS)},
+    **{f"{name}, chunks": Case(name=name, chunk=3) for name in IN_CHUNKS},
+}
 
 
 def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) -> Any:
@@ -34,15 +57,17 @@ def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) ->
     return algorithm.learner(spec, config, seed=seed)
 
 
-def batch(number: int, spec: LearnerSpec = SPEC) -> TensorBatch:
-    """Rows with a return, and gripper entries where the task has grippers."""
+def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
+    """Rows with a return, and gripper entries where the task has grippers; half of the later ticks are a person's."""
     made = random_batch(number)
     rows, rng = len(made.reward), np.random.default_rng(number)
-    action = torch.from_numpy(np.tanh(rng.normal(size=(rows, spec.actions))).astype(np.float32))
+    action = torch.from_numpy(np.tanh(rng.normal(size=(rows, chunk * spec.actions))).astype(np.float32))
     change = torch.from_numpy(rng.random((rows, len(spec.grippers))) < 0.3)
     mc_return = made.reward.clone()
     mc_return[1::3] = torch.nan
-    return replace(made, action=action, gripper_change=change, mc_return=mc_return)
+    later = torch.from_numpy(rng.random((rows, chunk - 1)) < 0.5)
+    human = torch.cat([made.human, later], dim=1)
+    return replace(made, action=action, human=human, gripper_change=change, mc_return=mc_return)
 
 
 def own_fields(name: str) -> list[str]:
@@ -56,54 +81,54 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=["one arm", "two arms with grippers"])
-def spec(request: pytest.FixtureRequest) -> LearnerSpec:
-    return SPEC if request.param == "one arm" else TWO_ARMS
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
 
 
-def test_metrics_are_finite_scalars_without_gradient(name: str, spec: LearnerSpec) -> None:
-    learner = make(name, spec)
+def test_metrics_are_finite_scalars_without_gradient(case: Case) -> None:
+    learner = case.learner()
     for number in range(8):
-        metrics = learner.update(batch(number, spec))
+        metrics = learner.update(case.batch(number))
         assert metrics
         for value in metrics.values():
             assert value.shape == ()
             assert torch.isfinite(value)
             assert not value.requires_grad
     assert learner.updates == 8
-    assert learner.name == name
+    assert learner.name == case.name
 
 
-def test_restored_learner_goes_on_with_identical_losses(name: str, spec: LearnerSpec) -> None:
+def test_restored_learner_goes_on_with_identical_losses(case: Case) -> None:
     for stop in (2, 6):  # before and after what is cloned first
-        first, other = make(name, spec), make(name, spec, seed=9)
+        first, other = case.learner(), case.learner(seed=9)
         for number in range(stop):
-            first.update(batch(number, spec))
+            first.update(case.batch(number))
         if isinstance(first, WatchesEpisodes):
             first.episode_ended(success=True, human_steps=0)
         other.load_state_dict(through_a_file(first.state_dict()))
         assert other.updates == stop
         for number in range(stop, stop + 5):
-            expected, got = first.update(batch(number, spec)), other.update(batch(number, spec))
+            expected, got = first.update(case.batch(number)), other.update(case.batch(number))
             assert expected.keys() == got.keys()
             assert all(torch.equal(expected[key], got[key]) for key in expected), (stop, number)
         assert all(np.array_equal(first.actor_tensors()[key], value) for key, value in other.actor_tensors().items())
 
 
-def test_published_tensors_act_as_the_learners_own_network(name: str, spec: LearnerSpec) -> None:
-    learner, algorithm = make(name, spec), ALGORITHMS[name]
+def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
+    learner, algorithm = case.learner(), ALGORITHMS[case.name]
     for number in range(7):
-        learner.update(batch(number, spec))
-    network = algorithm.policy(spec, learner.config)
+        learner.update(case.batch(number))
+    network = algorithm.policy(case.spec, learner.config)
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in learner.actor_tensors().items()}
     assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
     network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
-    rows, rng = batch(99, spec), torch.Generator().manual_seed(0)
+    rows, rng = case.batch(99), torch.Generator().manual_seed(0)
     for tick in (0, 50):
         action = network.act(rows.features, rows.proprio, tick=tick, rng=rng, deterministic=True)
-        assert action.shape == (len(rows.reward), spec.actions)
+        assert action.shape == (len(rows.reward), case.chunk * case.spec.actions)
         assert action.abs().max() <= 1.0
-    assert network.chunk == 1
+    assert network.chunk == case.chunk
 
 
 def test_settings_have_what_the_update_loop_reads(name: str) -> None:

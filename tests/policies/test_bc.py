@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from small_task import SPEC, flat, random_batch, through_a_file
@@ -31,6 +33,17 @@ def test_rows_that_are_not_a_persons_change_nothing() -> None:
         made.update(batch)
         moved.append(flat(made.policy))
     assert torch.equal(*moved)
+
+
+def test_of_a_chunk_the_first_tick_is_imitated() -> None:
+    moved = []
+    for later in (-0.5, 0.5):
+        made, batch = learner(), random_batch(0)
+        made.update(replace(batch, action=torch.cat([batch.action, batch.action + later], dim=1)))
+        moved.append(flat(made.policy))
+    made = learner()
+    made.update(random_batch(0))
+    assert all(torch.equal(flat(made.policy), other) for other in moved)
 
 
 def test_restored_learner_goes_on_with_identical_losses() -> None:

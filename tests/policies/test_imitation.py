@@ -9,7 +9,7 @@ import torch
 from small_task import SPEC, random_batch
 
 from policies.distributed import ALONE
-from policies.imitation import imitation_loss, labelled_entries
+from policies.imitation import imitation_loss, labelled_entries, labelled_ticks
 
 
 def test_imitation_loss_is_huber_over_expert_rows_only() -> None:
@@ -39,3 +39,14 @@ def test_a_person_who_left_the_gripper_alone_has_not_shown_what_it_should_do() -
     batch.gripper_label[1] = False
     labelled = labelled_entries(batch, spec)
     assert labelled[:3].tolist() == [[True, True, True], [True, True, False], [False, False, False]]
+
+
+def test_of_a_chunk_the_first_tick_of_an_expert_and_a_persons_later_ticks_are_labelled() -> None:
+    human = torch.tensor([[True, False, True], [False, True, False], [True, True, True]])
+    batch = replace(random_batch(0, rows=3, expert_rows=2), human=human)
+    assert labelled_ticks(batch).tolist() == [[True, False, True], [True, True, False], [False, False, False]]
+
+
+def test_without_chunks_expert_rows_are_labelled_whoever_drove() -> None:
+    batch = replace(random_batch(0, rows=4, expert_rows=2), human=torch.tensor([[True], [False], [True], [False]]))
+    assert labelled_ticks(batch).tolist() == [[True], [True], [False], [False]]

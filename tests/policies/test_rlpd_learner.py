@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,24 @@ def test_actions_of_non_expert_rows_are_not_imitated() -> None:
         made._update_actor(batch, batch.features)
         moved.append(flat(made.policy))
     assert torch.equal(*moved)
+
+
+def test_ticks_of_a_chunk_that_no_person_executed_are_not_imitated() -> None:
+    moved = []
+    for shift in (0.0, 0.7):
+        made, batch = learner(critic_actor_ratio=1, chunk=2), random_batch(0, expert_rows=8)
+        action, human = batch.action.repeat(1, 2), torch.ones(16, 2, dtype=torch.bool)
+        human[:4, 1] = False
+        batch = replace(batch, action=action, human=human)
+        made.update(batch)  # the critic step, which does read actions, is the same for both
+        action[:4, SPEC.actions :] += shift  # the robot's
+        made._update_actor(batch, batch.features)
+        moved.append(flat(made.policy))
+        action[4:8, SPEC.actions :] += shift  # a person's
+        made._update_actor(batch, batch.features)
+        moved.append(flat(made.policy))
+    assert torch.equal(moved[0], moved[2])
+    assert not torch.equal(moved[1], moved[3])
 
 
 def test_restored_learner_goes_on_with_identical_losses() -> None:
