@@ -16,7 +16,7 @@ from robot_stack.replay.outcome import Outcome, OutcomeColumn
 from robot_stack.replay.pools import Pools
 from robot_stack.replay.potential import PotentialColumn
 from robot_stack.replay.rewards import RewardRule, monte_carlo, returns
-from robot_stack.replay.sampling import Draw, check_draw, gather
+from robot_stack.replay.sampling import Draw, check_draw, gather, refill
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
 from robot_stack.types.errors import ResumeError, SpecError, StoreError
@@ -193,11 +193,12 @@ class Replay:
             gamma: Discount per control tick, in (0, 1).
             expert_fraction: Share of expert rows, in [0, 1]; 1 as long as there are no online transitions.
             n_step: Transitions summed into one.
-            chunk: C, actions per row; 1, or `n_step`.
+            chunk: C, actions per row; 1, or `n_step`. With more than 1, rows that cannot fill it because of a missed
+                tick, or because their episode still runs, give way to others of the draw.
             shift: Pixels by which images are moved at most, up, down, left and right.
 
         Raises:
-            StoreError: If there is nothing to draw from a pool, or an argument is out of range.
+            StoreError: If there is nothing to draw from a pool, no chunk is whole, or an argument is out of range.
         """
         check_draw(batch_size, gamma=gamma, expert_fraction=expert_fraction, n_step=n_step, chunk=chunk)
         frames = self.frames
@@ -205,6 +206,9 @@ class Replay:
         with self._lock:
             rows, expert = self.pools.draw(rng, batch_size, expert_fraction)
             path, steps = frames.walk(rows, n_step)
+            if chunk > 1:
+                chosen = refill(rng, (steps == chunk) | self._outcomes.over(path[:, -1]), expert)
+                rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
             next_rows, last_rows = path[:, -1], frames.last_rows(rows)
             phi = self._potential.at(rows)
             reward, discount = returns(

@@ -50,6 +50,31 @@ def check_draw(batch_size: int, *, gamma: float, expert_fraction: float, n_step:
             raise StoreError(f"{name} of a draw is {value}, must be {rule}; change it in the run's algorithm settings")
 
 
+def refill(rng: np.random.Generator, kept: np.ndarray, expert: np.ndarray) -> np.ndarray:
+    """Which rows of a draw stand in its places, once those not kept have given way to kept ones, drawn uniformly.
+
+    Args:
+        rng: Draws the rows that stand in.
+        kept: Whether a row stays, bool, shape (B,).
+        expert: Whether it is of the expert pool, bool, shape (B,); each pool stands in for itself as far as it can.
+
+    Returns:
+        Positions in the draw, int64, shape (B,).
+
+    Raises:
+        StoreError: If no row is kept.
+    """
+    if not kept.any():
+        raise StoreError(
+            "whole chunks among the rows of a draw are 0, must be 1 or more; record longer episodes, or lower chunk"
+        )
+    positions = np.arange(len(kept))
+    for of_pool in (expert, ~expert):
+        lost, stay = of_pool & ~kept, of_pool & kept
+        positions[lost] = rng.choice(np.flatnonzero(stay if stay.any() else kept), size=lost.sum())
+    return positions
+
+
 def gather(frames: FrameTable, draw: Draw) -> Batch:
     """Fetch what a draw points at; rows once written stay as they are, so this needs no lock."""
     column, rows, next_rows = frames.column, draw.rows, draw.next_rows

@@ -127,6 +127,24 @@ def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -
     return total
 
 
+def whole(episode: SlowEpisode, t: int, length: int) -> bool:
+    """Whether `length` actions follow from t, or all that there will ever be until the episode's last frame."""
+    after = t
+    while after - t < length and episode.linked(after):
+        after += 1
+    return after - t == length or (episode.end is not None and after == len(episode.steps) - 1)
+
+
+def human(episode: SlowEpisode, t: int, length: int) -> list[bool]:
+    """Which of the actions of t, t+1, ... a person executed."""
+    found = [False] * length
+    for k in range(length):
+        if not episode.linked(t + k):
+            break
+        found[k] = episode.action(t + k).source is Source.HUMAN
+    return found
+
+
 def chunk(episode: SlowEpisode, t: int, length: int) -> np.ndarray:
     """The actions of t, t+1, ..., zeros where there is no transition any more."""
     actions = np.zeros((length, len(episode.action(t).executed)), np.float32)

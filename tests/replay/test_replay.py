@@ -202,6 +202,38 @@ def test_a_running_episode_is_drawn_up_to_its_newest_frame() -> None:
     assert set(sample(replay).frame) == {0, 1}
 
 
+def test_chunks_that_a_running_episode_cannot_fill_yet_are_not_drawn() -> None:
+    replay = Replay(SPEC)
+    replay.begin(header_of("a"))
+    for step in list(steps_of(SPEC, "a", [P] * 6, None))[:5]:
+        replay.add_step(step)
+    assert set(sample(replay, n_step=3, chunk=3).frame) == {0, 1}
+    replay.end_episode("a", EndReason.FAULT)
+    assert set(sample(replay, n_step=3, chunk=3).frame) == {0, 1, 2, 3}
+
+
+def test_expert_chunks_stand_in_while_no_online_one_is_whole() -> None:
+    replay = Replay(SPEC)
+    add(replay, "running", [P] * 2, None)
+    with pytest.raises(StoreError, match="whole chunks among the rows of a draw are 0, must be 1 or more; record long"):
+        sample(replay, n_step=3, chunk=3)
+    add(replay, "demo", [H] * 4, EndReason.SUCCESS, EpisodeKind.DEMO)
+    assert sample(replay, n_step=3, chunk=3).expert.all()
+
+
+def test_ticks_that_a_person_executed_are_told_apart_in_a_chunk() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [H, P, H, IDLE, H])
+    batch = sample(replay, n_step=3, chunk=3)
+    assert {(int(t), tuple(map(bool, ticks))) for t, ticks in zip(batch.frame, batch.human)} == {
+        (0, (True, False, True)),
+        (1, (False, True, False)),
+        (2, (True, False, True)),
+        (3, (False, True, False)),
+        (4, (True, False, False)),
+    }
+
+
 def test_with_a_frozen_trunk_a_transition_counts_once_both_frames_have_features() -> None:
     replay = Replay(SPEC, feature_size=2, keep_images=False)
     add(replay, "a", [P] * 4, EndReason.SUCCESS)

@@ -21,14 +21,15 @@ from made_up_episodes import (
     two_handed_spec,
 )
 from recorded import TASK, header_of
-from slow_replay import SlowEpisode, chunk, gripper_change, mc_return, pools, transition
+from slow_replay import SlowEpisode, chunk, gripper_change, human, mc_return, pools, transition, whole
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
-from robot_stack.replay.sampling import gather
+from robot_stack.replay.sampling import Draw, gather
 from robot_stack.types.batch import Batch
 from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import Step
@@ -55,6 +56,28 @@ def fill(recorded: dict[str, SlowEpisode], arriving: list[Item], rule: RewardRul
     return replay
 
 
+def draw_chunks(
+    replay: Replay, recorded: dict[str, SlowEpisode], seed: int, *, gamma: float, fraction: float, length: int
+) -> Draw | None:
+    """64 chunks of more than one tick; None, and refused, if no row that is drawn for them is whole."""
+    rng = np.random.default_rng(seed)
+    rows, expert = replay.pools.draw(rng, 64, fraction)
+    kept = np.array([whole(recorded[episode_id], t, length) for episode_id, t in keys(replay, rows)])
+    rng = np.random.default_rng(seed)
+    if not kept.any():
+        with pytest.raises(StoreError, match="whole chunks among the rows of a draw are 0, must be 1 or more"):
+            replay.draw(rng, 64, gamma=gamma, expert_fraction=fraction, n_step=length, chunk=length)
+        return None
+    draw = replay.draw(rng, 64, gamma=gamma, expert_fraction=fraction, n_step=length, chunk=length)
+    np.testing.assert_array_equal(draw.rows[kept], rows[kept])
+    np.testing.assert_array_equal(draw.expert[kept], expert[kept])
+    for pool in (expert, ~expert):
+        stand_ins = pool & kept if (pool & kept).any() else kept
+        assert set(draw.rows[pool & ~kept]) <= set(rows[stand_ins])
+        assert set(draw.expert[pool & ~kept]) <= set(expert[stand_ins])
+    return draw
+
+
 def assert_row_equals_slow(
     batch: Batch, row: int, episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int, length: int
 ) -> None:
@@ -67,6 +90,7 @@ def assert_row_equals_slow(
     np.testing.assert_allclose(batch.reward[row], reward, atol=1e-6)
     np.testing.assert_allclose(batch.discount[row], discount, rtol=1e-6)
     np.testing.assert_allclose(batch.mc_return[row], mc_return(episode, t, rule=rule, gamma=gamma), atol=1e-5)
+    assert batch.human[row].tolist() == human(episode, t, length)
     action = episode.action(t)
     assert batch.gripper_label[row] == (action.source is not Source.HUMAN or action.gripper_pressed)
     if batch.images is None or batch.next_images is None:
@@ -89,9 +113,12 @@ def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
     assert keys(replay, replay.pools.online) == online
     if not expert and not online:
         return
-    draw = replay.draw(
-        np.random.default_rng(0), 64, gamma=gamma, expert_fraction=expert_share(expert), n_step=n_step, chunk=length
-    )
+    fraction, rng = expert_share(expert), np.random.default_rng(0)
+    draw: Draw | None = replay.draw(rng, 64, gamma=gamma, expert_fraction=fraction, n_step=n_step)
+    if length > 1:
+        draw = draw_chunks(replay, recorded, 0, gamma=gamma, fraction=fraction, length=length)
+    if draw is None:
+        return
     batch = gather(replay.frames, draw)
     for row, (episode_id, t) in enumerate(keys(replay, draw.rows)):
         assert (episode_id, t) in (expert if batch.expert[row] else online)
@@ -104,19 +131,20 @@ def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
 @given(st.data())
 def test_no_transition_and_no_chunk_leaves_its_episode(choose: st.DataObject) -> None:
     recorded = choose.draw(recordings(SPEC))
-    n_step = choose.draw(st.integers(1, 8))
+    length = choose.draw(st.integers(2, 8))
     replay = fill(recorded, arrivals(choose, recorded), RewardRule())
     expert, online = pools(recorded)
     if not expert and not online:
         return
-    draw = replay.draw(
-        np.random.default_rng(1), 64, gamma=0.9, expert_fraction=expert_share(expert), n_step=n_step, chunk=n_step
-    )
+    draw = draw_chunks(replay, recorded, 1, gamma=0.9, fraction=expert_share(expert), length=length)
+    if draw is None:
+        return
     for (before, t), (after, reached), actions in zip(
         keys(replay, draw.rows), keys(replay, draw.next_rows), draw.action_rows
     ):
         assert before == after
-        assert 1 <= reached - t <= n_step
+        assert 1 <= reached - t <= length
+        assert whole(recorded[before], t, length)
         made = actions[actions >= 0]
         assert keys(replay, made) == [(before, t + k) for k in range(reached - t)]
         assert (actions[len(made) :] == -1).all()
@@ -163,8 +191,10 @@ def test_the_order_of_arrival_leaves_no_trace_in_a_batch(choose: st.DataObject) 
     drawn = []
     for _ in range(2):
         replay = fill(recorded, arrivals(choose, recorded), RewardRule(step_penalty=0.1))
-        rng = np.random.default_rng(5)
-        drawn.append(replay.sample(rng, 64, gamma=0.97, expert_fraction=expert_share(expert), n_step=3, chunk=3))
+        draw = draw_chunks(replay, recorded, 5, gamma=0.97, fraction=expert_share(expert), length=3)
+        if draw is None:
+            return
+        drawn.append(gather(replay.frames, draw))
     assert_same_bytes(*drawn)
 
 
