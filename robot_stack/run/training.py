@@ -341,7 +341,7 @@ class Training:
     def _finish(self) -> None:
         """Final parameters to disk; actors are told by the phase."""
         assert self._loop is not None
-        self._write_params("policy", self._loop.seal())
+        self._write_params("policy", self._loop.finish())
         self._log_episodes(final=True)
         frames = self._replay.frames
         self._metrics.log(

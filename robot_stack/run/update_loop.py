@@ -39,6 +39,8 @@ SHIFT_PX = 4
 CHECKPOINT_S = 20.0
 BEST_OF = 20
 """Newest online episodes whose share of successes without a person's help makes a checkpoint the best."""
+HELD_BACK = 2
+"""Newest ended episodes that a learner which watches them is not told of yet: their verdicts may still be to come."""
 VERSIONS_PER_LIFE = 20_000
 """A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
 
@@ -80,7 +82,9 @@ class UpdateLoop:
         self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
-        self._told = 0
+        self._told: list[str] = []
+        self._untold: list[str] = []
+        """Online episodes that have ended, in the order in which they were seen to end."""
         self.params_version = 0
         self.rate_per_s = 0.0
 
@@ -122,7 +126,12 @@ class UpdateLoop:
                 self.save()
                 saved_s = now_s
 
-    def seal(self) -> Params:
+    def finish(self) -> Params:
+        """The last parameters: all verdicts are here, so the learner hears of every episode first."""
+        self._tell(held_back=0)
+        return self._seal()
+
+    def _seal(self) -> Params:
         """The actor's parameters as they are now, under the next version."""
         self.params_version += 1
         return self._sealed()
@@ -143,12 +152,24 @@ class UpdateLoop:
 
     def publish(self) -> None:
         """To all actors; before that, the learner hears how the episodes since have ended."""
-        if isinstance(self._learner, WatchesEpisodes):
-            ended = self._ledger.ended(EpisodeKind.ONLINE)
-            for account in ended[self._told :]:
-                self._learner.episode_ended(success=account.success, human_steps=account.human_steps)
-            self._told = len(ended)
-        self._board.publish(self.seal())
+        self._tell(held_back=HELD_BACK)
+        self._board.publish(self._seal())
+
+    def _tell(self, *, held_back: int) -> None:
+        """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
+        if not isinstance(self._learner, WatchesEpisodes):
+            return
+        ended = {account.header.episode_id: account for account in self._ledger.ended(EpisodeKind.ONLINE)}
+        seen, told = (
+            dict.fromkeys((*self._untold, *ended)),
+            set(self._told),
+        )  # the ledger's order is that of their start
+        untold = [name for name in seen if name in ended and name not in told]
+        due = max(0, len(untold) - held_back)
+        for name in untold[:due]:
+            self._learner.episode_ended(success=ended[name].success, human_steps=ended[name].human_steps)
+        self._told += untold[:due]
+        self._untold = untold[due:]
 
     def save(self, *, wait: bool = False) -> None:
         """Copy all state now and write it in the background; with `wait`, return once it is on disk or refused."""
@@ -163,6 +184,7 @@ class UpdateLoop:
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
             "params_version": self.params_version,
             "told_episodes": self._told,
+            "untold_episodes": self._untold,
             **self._beside(),
         }
         success = self._ledger.recent_success(BEST_OF)
@@ -186,7 +208,7 @@ class UpdateLoop:
         except (RuntimeError, ValueError, KeyError) as error:
             why = " ".join(str(error).split()[:40])
             raise ResumeError(f"checkpoint is of another network ({why}), must be of this run's; {_REMEDY}") from error
-        self._told = state["told_episodes"]
+        self._told, self._untold = state["told_episodes"], state["untold_episodes"]
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self.params_version = state["params_version"] + VERSIONS_PER_LIFE
         self._metrics.log("resume", updates=self.updates, env_steps=self._ledger.online_steps)
