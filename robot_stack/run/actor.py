@@ -21,7 +21,7 @@ from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.seeds import reset_seed
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Mode
-from robot_stack.types.errors import RobotError, SpecError, TransportError
+from robot_stack.types.errors import ConfigError, RobotError, SpecError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind
 
@@ -69,12 +69,12 @@ class Actor:
                 stop.wait(0.3)
                 continue
             kind = EpisodeKind.DEMO if phase == "collecting_demos" else EpisodeKind.ONLINE
-            if kind is EpisodeKind.ONLINE and not self._policy.refresh():
-                stop.wait(0.3)
-                continue
             try:
+                if kind is EpisodeKind.ONLINE and not self._policy.refresh():
+                    stop.wait(0.3)
+                    continue
                 outcome = self._episode(kind, stop)
-            except (RobotError, SpecError, TransportError) as error:
+            except (ConfigError, RobotError, SpecError, TransportError) as error:
                 say(f"episode not run: {error}")
                 self._metrics.log("fault", reason=str(error))
                 stop.wait(RETRY_S)

@@ -14,7 +14,7 @@ import numpy as np
 
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.types.command import Mode, Source
-from robot_stack.types.errors import RobotError
+from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import Cell, Clock, Policy, ScoreSource, StepSink
 from robot_stack.types.observation import Observation
@@ -145,7 +145,7 @@ class ControlLoop:
                 end = self._tick(episode, now_ns)
                 if end is None and stopping():
                     end = EndReason.OPERATOR
-            except RobotError as error:
+            except (RobotError, SpecError) as error:  # of the cell, or of the policy: one that cannot act holds
                 episode.ticks.hold_reasons.append(str(error))
                 return EndReason.FAULT
             if end is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from policies.acting import ActingPolicy
-from robot_stack.types.errors import SpecError
+from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.interfaces import Clock, ParamsSource
 from robot_stack.types.observation import Observation
+from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 
 
@@ -24,27 +25,28 @@ class LivePolicy:
         self._clock = clock
         self._seed = seed
         self._policy: ActingPolicy | None = None
+        self._unbuilt: Params | None = None
         self._taken_ns = 0
         self.refusal = ""
 
     def refresh(self) -> bool:
-        """Take the newest parameters, if there are any; True once there is something to act with.
+        """Between two episodes: take the newest parameters, if there are any, and build the encoder that they name.
+
+        Returns:
+            True once there is something to act with.
 
         Raises:
-            ConfigError, SpecError: If the first ones cannot be acted with.
+            ConfigError, SpecError: If their encoder cannot be had here; what is at hand stays in use.
         """
-        params = self._source.latest()
-        if params is not None:
-            if self._policy is None or params.metadata["trunk"] != self._policy.trunk_id:
+        self._take()
+        if self._unbuilt is not None:
+            params, self._unbuilt = self._unbuilt, None
+            try:
                 self._policy = ActingPolicy(self._spec, params, seed=self._seed)
-            else:
-                try:
-                    self._policy.load(params)
-                except SpecError as error:  # in the middle of an episode: the loop must go on
-                    self.refusal = str(error)
-                    return True
-            self.refusal = ""
-            self._taken_ns = self._clock.now_ns()
+            except (ConfigError, SpecError) as error:
+                self.refusal = str(error)
+                raise
+            self._taken()
         return self._policy is not None
 
     @property
@@ -64,7 +66,28 @@ class LivePolicy:
 
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
         """Action float32 (A,); NaN without parameters, which the loop does not send."""
-        self.refresh()
+        self._take()
         if self._policy is None:
             return np.full(self._spec.action_size, np.nan, np.float32)
         return self._policy.act(observation, deterministic=deterministic, interrupted=interrupted)
+
+    def _take(self) -> None:
+        """The newest parameters, if they are of the encoder in use; to build another takes longer than a tick."""
+        params = self._source.latest()
+        if params is None:
+            return
+        if self._policy is None or params.metadata["trunk"] != self._policy.trunk_id:
+            self._unbuilt = params
+            self.refusal = f"trunk of params {params.version} is another; they are taken once the episode has ended"
+            return
+        try:
+            self._policy.load(params)
+        except SpecError as error:  # in the middle of an episode: the loop must go on
+            self.refusal = str(error)
+            return
+        self._unbuilt = None
+        self._taken()
+
+    def _taken(self) -> None:
+        self.refusal = ""
+        self._taken_ns = self._clock.now_ns()

@@ -14,6 +14,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.interfaces import Policy
+from robot_stack.types.observation import Observation
 from robot_stack.types.spec import ProprioField
 from robot_stack.types.transition import EndReason, EpisodeKind
 
@@ -114,6 +115,21 @@ def test_fault_of_the_robot_ends_the_episode_with_its_last_frame() -> None:
     assert outcome.end is EndReason.FAULT
     assert outcome.ticks.hold_reasons == ["driver is silent"]
     assert [step.end for step in sink.steps] == [None, None, EndReason.FAULT]
+
+
+def test_policy_that_cannot_act_on_what_it_sees_ends_the_episode_with_its_last_frame() -> None:
+    class Refusing(FakePolicy):
+        def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+            if len(self.deterministic) == 2:
+                raise SpecError("features are of another encoder")
+            return super().act(observation, deterministic=deterministic, interrupted=interrupted)
+
+    cell = FakeCell()
+    outcome, sink = _run(cell, Refusing())
+    assert outcome.end is EndReason.FAULT
+    assert outcome.ticks.hold_reasons == ["features are of another encoder"]
+    assert [step.end for step in sink.steps] == [None, None, EndReason.FAULT]
+    assert cell.calls[-1] == "finish"
 
 
 def test_failed_reset_records_nothing() -> None:

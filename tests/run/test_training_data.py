@@ -132,6 +132,7 @@ def test_without_parameters_the_action_is_nan() -> None:
 def test_newer_parameters_act_from_the_next_tick_on(trunk: EmbeddedTrunk) -> None:
     policy, source, clock = _live()
     source.fresh = _params(trunk, 3, seed=1)
+    assert policy.refresh()
     first = policy.act(observation_of(0), deterministic=True)
     SPEC.check_action(first)
     clock.ns = 2_000_000_000
@@ -145,6 +146,7 @@ def test_newer_parameters_act_from_the_next_tick_on(trunk: EmbeddedTrunk) -> Non
 def test_lower_version_is_refused_and_the_newer_one_stays(trunk: EmbeddedTrunk) -> None:
     policy, source, clock = _live()
     source.fresh = _params(trunk, 9, seed=2)
+    assert policy.refresh()
     before = policy.act(observation_of(0), deterministic=True)
     for version in (8, 9):
         source.fresh = _params(trunk, version, seed=1)
@@ -156,9 +158,28 @@ def test_lower_version_is_refused_and_the_newer_one_stays(trunk: EmbeddedTrunk) 
     np.testing.assert_array_equal(policy.act(observation_of(0), deterministic=True), before)
 
 
+def test_encoder_is_built_between_episodes_and_never_in_a_tick(trunk: EmbeddedTrunk) -> None:
+    policy, source, clock = _live()
+    source.fresh = _params(trunk, 3, seed=1)
+    assert np.isnan(policy.act(observation_of(0), deterministic=True)).all()
+    assert policy.refresh()
+    before = policy.act(observation_of(0), deterministic=True)
+    other = EmbeddedTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
+    assert other.identity != trunk.identity
+    source.fresh = _params(other, 4, seed=2)
+    clock.ns = 1_000_000_000
+    np.testing.assert_array_equal(policy.act(observation_of(0), deterministic=True), before)
+    assert (policy.version, policy.age_s) == (3, 1.0)
+    assert "trunk of params 4 is another" in policy.refusal
+    assert policy.refresh()
+    assert (policy.version, policy.age_s, policy.refusal) == (4, 0.0, "")
+    assert not np.array_equal(policy.act(observation_of(0), deterministic=True), before)
+
+
 def test_noise_only_where_it_is_asked_for(trunk: EmbeddedTrunk) -> None:
     policy, source, _ = _live()
     source.fresh = _params(trunk, 1, seed=1)
+    assert policy.refresh()
     fixed = [policy.act(observation_of(0), deterministic=True) for _ in range(2)]
     drawn = [policy.act(observation_of(0), deterministic=False) for _ in range(2)]
     np.testing.assert_array_equal(*fixed)
