@@ -34,7 +34,7 @@ from robot_stack.run.refit import Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.success import SuccessRule
-from robot_stack.run.update_loop import UpdateLoop
+from robot_stack.run.update_loop import UpdateLoop, check_identity
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.security import security_of
 from robot_stack.transport.server import LearnerServer
@@ -210,6 +210,8 @@ class Training:
         trunk = fitting.fit_or_load_trunk(
             self.folder / TRUNK, demos, spec, settings, seed=seed, on_step=self._says("encoder", stop)
         )
+        if state is not None:
+            check_identity(state, settings, trunk)
         trained = settings.trained_encoder
         eyes = self._reward_trunk(trunk, chosen, stop)
         if eyes is not trunk:

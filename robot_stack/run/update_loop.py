@@ -177,7 +177,7 @@ class UpdateLoop:
             self._checkpoints.wait()
         replay = self._replay.state_dict()
         state = {
-            **self._identity(),
+            **_identity(self._settings, self._trunk),
             "learner": self._learner.state_dict(),
             "replay": replay,
             "rng": _pack_rng(self._rng),
@@ -194,14 +194,11 @@ class UpdateLoop:
             self._checkpoints.wait()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint, once episodes, labels and scores are in the replay.
+        """Go on from a checkpoint of this run, once episodes, labels and scores are in the replay.
 
         Raises:
-            ResumeError: If it is of another algorithm, trunk or network, or the replay lacks what it had seen.
+            ResumeError: If it is of another network, or the replay lacks what it had seen.
         """
-        for name, wanted in self._identity().items():
-            if state.get(name) != wanted:
-                raise ResumeError(f"{name} of the checkpoint is {state.get(name)!r}, must be {wanted!r}; {_REMEDY}")
         self._replay.load_state_dict(state["replay"])
         try:
             self._learner.load_state_dict(state["learner"])
@@ -212,10 +209,6 @@ class UpdateLoop:
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self.params_version = state["params_version"] + VERSIONS_PER_LIFE
         self._metrics.log("resume", updates=self.updates, env_steps=self._ledger.online_steps)
-
-    def _identity(self) -> dict[str, str]:
-        """Whose checkpoint it is."""
-        return {"algorithm": self._settings.algorithm, "trunk": self._trunk.identity}
 
     def _update(self) -> dict[str, torch.Tensor]:
         sampling = self._settings.config.sampling
@@ -243,6 +236,18 @@ class UpdateLoop:
             params_version=self.params_version,
             **metrics,
         )
+
+
+def check_identity(state: Mapping[str, Any], settings: LearningSettings, trunk: Trunk) -> None:
+    """Before anything in it is used: raise ResumeError if a checkpoint is of another algorithm or trunk."""
+    for name, wanted in _identity(settings, trunk).items():
+        if state.get(name) != wanted:
+            raise ResumeError(f"{name} of the checkpoint is {state.get(name)!r}, must be {wanted!r}; {_REMEDY}")
+
+
+def _identity(settings: LearningSettings, trunk: Trunk) -> dict[str, str]:
+    """Whose checkpoint it is."""
+    return {"algorithm": settings.algorithm, "trunk": trunk.identity}
 
 
 def _pack_rng(rng: np.random.Generator) -> dict[str, str]:

@@ -150,8 +150,10 @@ def test_checkpoint_of_another_network_is_refused(folder: Path, change: str, wha
 
 def test_checkpoint_of_another_trunk_is_refused(folder: Path) -> None:
     (folder / "trunk.safetensors").unlink()
+    shutil.rmtree(folder / "features")
     with pytest.raises(ResumeError, match=r"trunk of the checkpoint is '\w+', must be"):
         _start(folder, "seed=5")
+    assert not (folder / "features").exists()
 
 
 def test_torn_rows_of_metrics_stop_nobody(folder: Path) -> None:
