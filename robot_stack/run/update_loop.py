@@ -175,6 +175,7 @@ class UpdateLoop:
         """Copy all state now and write it in the background; with `wait`, return once it is on disk or refused."""
         if wait:
             self._checkpoints.wait()
+        beside = self._beside()  # before the replay: a refit that ends in between is done again, not taken for done
         replay = self._replay.state_dict()
         state = {
             **_identity(self._settings, self._trunk),
@@ -185,7 +186,7 @@ class UpdateLoop:
             "params_version": self.params_version,
             "told_episodes": self._told,
             "untold_episodes": self._untold,
-            **self._beside(),
+            **beside,
         }
         success = self._ledger.recent_success(BEST_OF)
         params = None if np.isnan(success) else self._sealed()

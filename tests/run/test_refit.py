@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench import RULE, SPEC, Bench, header_of, steps_of
+from driven import Driven
+from tiny_run import write_run
 
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
+from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.run.metrics import read_metrics
 from robot_stack.run.refit import REFIT_AT, Refitter
 from robot_stack.run.scoring import Scorer
@@ -148,3 +152,29 @@ def test_discarded_and_broken_off_episodes_teach_the_reward_nothing(bench: Bench
     _refitter(bench).fit()
     (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "reward_fit"]
     assert (row["episodes"], row["failures"]) == (3, 0)
+
+
+def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Driven(tmp_path, write_run(tmp_path))
+    try:
+        run.demonstrate()
+        run.start()
+        loop, refitter, replay = run.training._loop, run.training._refitter, run.training._replay
+        assert loop is not None
+        assert refitter is not None
+        before, state_dict = run.training._scorer.version, replay.state_dict
+
+        def refitted_right_after() -> dict[str, Any]:
+            state = state_dict()
+            refitter.completed_at = REFIT_AT[0]
+            return state
+
+        monkeypatch.setattr(replay, "state_dict", refitted_right_after)
+        loop.save(wait=True)
+        state = CheckpointFolder(tmp_path / "checkpoints").load_latest()
+        assert state is not None
+        assert (state["reward_version"], state["refitted_at"]) == (before, 0)
+    finally:
+        run.close()
