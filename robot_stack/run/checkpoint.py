@@ -49,7 +49,7 @@ class CheckpointFolder:
             True if it is the best so far, and then it is in `best.pt` too.
 
         Raises:
-            StoreError: If the disk refuses; earlier checkpoints are untouched.
+            StoreError: If the disk refuses; earlier checkpoints are untouched, or too many.
         """
         path = self._path(step)
         best = success >= self._best_success()
@@ -62,8 +62,13 @@ class CheckpointFolder:
             ) from error
         if best:
             self._best = success
-        for gone in (*map(self._path, self.steps()[:-KEEP]), *self._folder.glob("*" + PARTIAL)):
-            gone.unlink(missing_ok=True)
+        try:
+            for gone in (*map(self._path, self.steps()[:-KEEP]), *self._folder.glob("*" + PARTIAL)):
+                gone.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"what is older than checkpoint {path.name} is not removed: {error}; remove it or fix permissions"
+            ) from error
         return best
 
     def load_latest(self) -> dict[str, Any] | None:
@@ -148,8 +153,9 @@ class CheckpointWriter:
             if self._folder.write(step, packed, success=success) and params is not None:
                 self._on_best(params)
             self.failure = ""
-        except StoreError as error:
-            self.failure = str(error)
+        except Exception as error:  # the top of this thread
+            known = isinstance(error, StoreError)
+            self.failure = str(error) if known else f"checkpoint of update {step} is not whole: {error!r}; report this"
             self._on_failure(self.failure)
 
 

@@ -128,8 +128,9 @@ class FeatureCache:
             try:
                 self._write(*item)
                 self.failure = ""
-            except (StoreError, OSError) as error:
-                self.failure = f"features of {item[0]} are not kept: {error}"
+            except Exception as error:  # the top of this thread: what is not kept is computed again at a restart
+                why = error if isinstance(error, (StoreError, OSError)) else repr(error)
+                self.failure = f"features of {item[0]} are not kept: {why}"
                 log.warning("%s", self.failure)
 
     def _write(self, episode_id: str, features: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import threading
 from collections.abc import Iterator
@@ -162,6 +163,26 @@ def test_writer_survives_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "run").unlink()
     told.save(2)
     assert told.writer.failure == ""
+
+
+def test_old_checkpoint_that_cannot_be_removed_is_said(tmp_path: Path) -> None:
+    told = _Told(tmp_path)
+    (tmp_path / "step_000000000.pt" / "in the way").mkdir(parents=True)
+    for step in range(1, KEEP + 1):
+        told.save(step)
+    assert "what is older than checkpoint step_000000003.pt is not removed" in told.writer.failure
+    assert _n(CheckpointFolder(tmp_path).load_latest()) == 3
+
+
+def test_writer_says_what_nobody_expected_and_goes_on(tmp_path: Path) -> None:
+    told = _Told(tmp_path)
+    told.best = None  # type: ignore[assignment]
+    told.save(1, success=0.5)
+    assert re.match("checkpoint of update 1 is not whole: AttributeError.*; report this", told.writer.failure)
+    assert told.failures == [told.writer.failure]
+    told.best = []
+    told.save(2, success=0.6)
+    assert (told.writer.failure, told.best) == ("", [2])
 
 
 def test_writer_hands_on_the_parameters_of_the_best(tmp_path: Path) -> None:

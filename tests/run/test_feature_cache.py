@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from bench import SPEC, Bench, header_of, steps_of
 
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.feature_cache import FeatureCache
 from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.types.command import Source
@@ -131,6 +133,29 @@ def test_disk_that_refuses_ends_nobody_and_says_so(bench: Bench) -> None:
     bench.cache.stop()
     assert f"features of {NAME} are not kept" in bench.cache.failure
     assert bench.replay.frame_count(NAME) == 3
+
+
+def test_episode_that_cannot_be_written_does_not_keep_later_ones_from_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = bench.store.read
+
+    def failing(episode_id: str, *, images: bool = True) -> StoredEpisode:
+        if episode_id == NAME:
+            raise RuntimeError("nobody expected this")
+        return read(episode_id, images=images)
+
+    monkeypatch.setattr(bench.store, "read", failing)
+    bench.send(NAME, [P] * 2)
+    bench.take()
+    deadline_s = time.monotonic() + 30.0
+    while not bench.cache.failure and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert f"features of {NAME} are not kept: RuntimeError('nobody expected this')" in bench.cache.failure
+    bench.send("000001-online-a", [P] * 2)
+    bench.take()
+    bench.cache.stop()
+    assert bench.cache.holds("000001-online-a")
 
 
 def test_restart_encodes_only_what_is_not_kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
