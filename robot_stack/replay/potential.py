@@ -55,9 +55,9 @@ class PotentialColumn:
         self.version = version
         self._values = np.full(len(self._values), np.nan, np.float32)
 
-    def scored(self, version: str | None) -> int:
-        """Number of episodes with scores of a version."""
-        return len(self._scores.get(version or "", {}))
+    def scored(self, version: str | None) -> list[str]:
+        """Episodes with scores of a version, sorted."""
+        return sorted(self._scores.get(version or "", {}))
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """Φ of rows, float64, NaN where not valid."""

@@ -286,12 +286,13 @@ class Replay:
                         "the checkpoint; restore it or start a new run"
                     )
             version = state["score_version"]
-            for what, found, wanted in (
-                ("labels", self._outcomes.label_count, state["labels"]),
-                (f"episodes scored by {version}", self._potential.scored(version), state["scored_episodes"]),
-            ):
-                if found < wanted:
-                    raise ResumeError(f"number of {what} is {found}, must be {wanted} or more as at the checkpoint")
+            if (found := self._outcomes.label_count) < (wanted := state["labels"]):
+                raise ResumeError(f"number of labels is {found}, must be {wanted} or more as at the checkpoint")
+            if missing := set(state["scored_episodes"]).difference(self._potential.scored(version)):
+                raise ResumeError(
+                    f"episodes without scores by {version} are {sorted(missing)}, must be none that had them at the "
+                    "checkpoint; restore them or start a new run"
+                )
             self.activate_scores(version)
             self._batches = int(state["batches"])
 

@@ -278,14 +278,13 @@ class Training:
         aside, held = self._store.quarantined, state["replay"]["episodes"]
         lost = {name: aside[name] for name in held if name in aside}
         for name in set(held) & set(self._store.unfinished):
-            lost[name] = "it had ended and its manifest is missing: closed as a fault at its newest frame"
-            self._store.close_unfinished(name)
-            self._ledger.recount(self._store.read(name, images=False))
+            lost[name] = "it had ended and its manifest is missing: taken as running, its actor may send the rest"
         for name, reason in sorted(lost.items()):
             log.warning("the checkpoint knows episode %s, which is damaged and left out: %s", name, reason)
             self._metrics.log("lost", episode_id=name, reason=reason)
             del held[name]
-        state["replay"]["scored_episodes"] -= len(lost)
+        scored = state["replay"]["scored_episodes"]
+        state["replay"]["scored_episodes"] = [name for name in scored if name not in lost]
 
     def _reward_trunk(self, trunk: Trunk, demos: Sequence[str], stop: threading.Event) -> Trunk:
         """What the reward model sees through: the frozen encoder, or, where that is trained or gives maps, its own."""

@@ -275,10 +275,15 @@ def test_run_that_was_stopped_in_a_fit_returns(tmp_path: Path) -> None:
         run.close()
 
 
-def test_episode_that_lost_its_manifest_is_closed_as_a_fault(folder: Path) -> None:
+def test_episode_that_lost_its_manifest_is_completed_by_its_actor(folder: Path) -> None:
     (folder / "store" / "episodes" / f"{BAD}.zarr" / "manifest.json").unlink()
     run = _start(folder)
     try:
-        assert run.training._store.read(BAD, images=False).end is EndReason.FAULT
+        assert run.training._store.read(BAD, images=False).end is None
+        run.send(BAD)
+        run.take()
+        assert run.training._store.read(BAD, images=False).end is EndReason.TIMEOUT
+        assert run.training._ledger.episodes[BAD].end is EndReason.TIMEOUT
+        assert run.training._replay.frame_count(BAD) == 13
     finally:
         run.close()
