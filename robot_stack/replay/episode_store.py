@@ -167,6 +167,12 @@ class EpisodeStore:
                 return self._closed[episode_id]
             return self._writers[episode_id].durable if episode_id in self._writers else -1
 
+    def frames(self, episode_id: str) -> int:
+        """Frames held of an episode, on disk or in memory; 0 for an unknown one."""
+        with self._mutex:
+            writer = self._writers.get(episode_id)
+            return self._closed.get(episode_id, -1) + 1 if writer is None else writer.next_index
+
     def close_unfinished(self, episode_id: str) -> None:
         """Close an episode whose actor will not come back, as FAULT at its newest frame; without one, quarantine it."""
         with self._mutex:

@@ -11,7 +11,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run.scoring import Scorer
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
-from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
@@ -129,18 +129,18 @@ class Backend:
 
     def append(self, step: Step) -> bool:
         """Into the store; only new steps go on to the learner, in the order in which the store took them."""
+        name = step.episode_id
         with self._order:
+            held = self._store.frames(name)
             try:
                 fresh = self._store.append(step)
-            except StoreError:  # it is held, though its episode cannot be closed yet: sent again it will not be new
-                self._hand_over(step)
-                raise
-            if fresh:
-                self._hand_over(step)
-            elif step.index > (last := self._store.durable(step.episode_id)) and self._closed(step.episode_id):
+            finally:  # a last step may be held though the disk does not close its episode yet: sent again it is not new
+                if self._store.frames(name) > held:
+                    self._hand_over(step)
+            if not fresh and step.index > (last := self._store.durable(name)) and self._closed(name):
                 raise SpecError(
-                    f"step index of {step.episode_id} is {step.index}, must be at most {last}: the episode was closed "
-                    "there, since its actor was away or a step was refused; the next episode is taken"
+                    f"step index of {name} is {step.index}, must be at most {last}: the episode was closed there, "
+                    "since its actor was away or a step was refused; the next episode is taken"
                 )
             return fresh
 

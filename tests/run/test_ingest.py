@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import resource
 import threading
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from bench import Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
 
+from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.outcome import Outcome
 from robot_stack.run.backend import EpisodeCut, ParamsBoard
 from robot_stack.types.command import Source
@@ -182,11 +184,41 @@ def test_last_step_whose_episode_the_disk_refuses_to_close_is_learned_from_once(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not bench.backend.append(last)  # the actor sends what was not acknowledged again
-    bench.take()
+    arrived = bench.backend.take()
+    assert [step.index for step in arrived if isinstance(step, Step)] == [0, 1, 2, 3, 4]
+    bench.ingest.take(arrived)
     assert bench.store.episodes == (name,)
     assert bench.ledger.episodes[name].end is EndReason.SUCCESS
     assert bench.replay.outcome(name) is Outcome.SUCCESS
     assert bench.replay.frame_count(name) == 5
+
+
+def test_step_after_a_cut_that_the_disk_refused_is_not_learned_from(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "000000-online-a"
+    *steps, last = steps_of(name, [P] * 4, EndReason.SUCCESS)
+    bench.backend.begin(header_of(name))
+    for step in steps:
+        bench.backend.append(step)
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "seal", full)
+        with pytest.raises(StoreError, match="No space left"):
+            bench.backend.cut(name)
+        with pytest.raises(StoreError, match="No space left"):
+            bench.backend.append(last)
+    bench.backend._flush()
+    bench.take()
+    assert bench.store.read(name).end is EndReason.FAULT
+    assert bench.ledger.episodes[name].end is EndReason.FAULT
+    assert bench.replay.outcome(name) is Outcome.OPEN
+    assert bench.replay.frame_count(name) == len(bench.store.read(name).arrays["proprio"]) == 4
+    with pytest.raises(SpecError, match=f"step index of {name} is 4, must be at most 3: the episode was closed"):
+        bench.backend.append(last)
 
 
 def test_params_board_gives_only_what_is_newer() -> None:
