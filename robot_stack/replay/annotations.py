@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_stack.replay.columns import check_name
 from robot_stack.replay.durable import append_line, disk_errors, sync_directory, write_durable
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.names import check_name
 from robot_stack.types.reward import EpisodeScores
 
 
@@ -54,6 +54,7 @@ class LabelLog:
         """Log a label; False if this very label is there already.
 
         Raises:
+            SpecError: If its episode is no legal name.
             StoreError: If it cannot be written.
         """
         check_name(label.episode_id, "episode id")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
 from robot_stack.types.command import Source
-from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, Step
@@ -16,8 +15,6 @@ SCHEMA_VERSION = 1
 IMAGE_PREFIX = "image_"
 NO_SOURCE = 255
 """Fill value of `source`. It is written last in each flush, so a frame counts once its source is there."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +102,3 @@ def _check_finite(part: Observation | ActionRow, *names: str) -> None:
         value = getattr(part, name)
         if not math.isfinite(value):
             raise SpecError(f"{name} is {value}, must be finite")
-
-
-def check_name(name: str, what: str) -> str:
-    """`name` if it is safe as a file name.
-
-    Raises:
-        StoreError: If it is not; ids arrive over the network, and become paths.
-    """
-    if not _NAME.fullmatch(name) or name.endswith("."):
-        raise StoreError(
-            f"{what} is {name!r}, must be 1 to 128 letters, digits, '.', '_' or '-', starting with a letter or digit"
-        )
-    return name

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from robot_stack.replay.annotations import LabelLog, ScoreFiles
-from robot_stack.replay.columns import check_name, check_step
+from robot_stack.replay.columns import check_step
 from robot_stack.replay.durable import PARTIAL, WriterLock, at_once, disk_errors, sync_directory, write_durable
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
@@ -22,6 +22,7 @@ from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
+from robot_stack.types.names import check_name
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
@@ -106,13 +107,13 @@ class EpisodeStore:
         """Announce an episode; False if that was done before, also before a restart: it changes nothing.
 
         Raises:
-            SpecError: If the id is taken by another header.
-            StoreError: If it is no legal name, or the disk refuses.
+            SpecError: If the id is no legal name, or taken by another header, or the task is another.
+            StoreError: If the disk refuses.
         """
         with self._mutex:
             episode_id = check_name(header.episode_id, "episode id")
             if header.task != self._task:
-                raise StoreError(f"task of {episode_id} is {header.task!r}, must be {self._task!r}")
+                raise SpecError(f"task of {episode_id} is {header.task!r}, must be {self._task!r}")
             if episode_id in self._closed or episode_id in self._writers:
                 known = self.header(episode_id)
                 if known != header:

@@ -6,7 +6,6 @@ Arrays of a decoded step are read-only views of the message.
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import asdict, fields
 from enum import StrEnum
 from typing import TypeVar
@@ -20,12 +19,12 @@ from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.names import check_name
 from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 Word = TypeVar("Word", bound=StrEnum)
 
 
@@ -198,7 +197,7 @@ def _decode_action(message: pb.ActionRow) -> ActionRow:
 
 
 def _check_step(step: Step, spec: Spec) -> None:
-    _check_name(step.episode_id)
+    check_name(step.episode_id, "episode id")
     if step.index < 0:
         raise SpecError(f"index is {step.index}, must be 0 or more")
     spec.check_images(dict(step.observation.images))
@@ -213,28 +212,20 @@ def _check_step(step: Step, spec: Spec) -> None:
 
 
 def _check_header(header: EpisodeHeader) -> None:
-    _check_name(header.episode_id)
+    check_name(header.episode_id, "episode id")
     _check_duration(header.started_unix_s, "started_unix_s")
 
 
 def _check_label(label: Label) -> None:
-    _check_name(label.episode_id)
+    check_name(label.episode_id, "episode id")
     _check_duration(label.stamp_unix_s, "stamp_unix_s")
 
 
 def _check_score(score: LiveScore) -> None:
-    _check_name(score.episode_id)
+    check_name(score.episode_id, "episode id")
     for name, value in (("progress", score.progress), ("success", score.success)):
         if not (math.isnan(value) or 0.0 <= value <= 1.0):
             raise SpecError(f"{name} is {value}, must be within [0, 1] or NaN")
-
-
-def _check_name(episode_id: str) -> None:
-    """The learner names a folder after it: no separators, no leading dot."""
-    if not _NAME.fullmatch(episode_id):
-        raise SpecError(
-            f"episode_id is {episode_id!r}, must be 1 to 128 letters, digits, '.', '_' or '-', and not start with '.'"
-        )
 
 
 def _check_duration(value_s: float, name: str) -> None:

@@ -8,7 +8,7 @@ from recorded import TASK, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 
@@ -100,5 +100,5 @@ def test_a_damaged_score_file_is_named_and_may_be_scored_again(tmp_path: Path) -
 
 
 def test_a_version_that_climbs_out_of_the_store_is_refused(tmp_path: Path) -> None:
-    with EpisodeStore(tmp_path, SPEC, TASK) as store, pytest.raises(StoreError, match="score version"):
+    with EpisodeStore(tmp_path, SPEC, TASK) as store, pytest.raises(SpecError, match="score version"):
         store.append_scores(scores([0.5], version="../x"))

@@ -125,8 +125,10 @@ def test_a_taken_id_and_an_id_that_climbs_out_are_refused(tmp_path: Path) -> Non
         store.begin(header_of("a"))
         with pytest.raises(SpecError, match="header of a"):
             store.begin(header_of("a", EpisodeKind.DEMO))
-        with pytest.raises(StoreError, match="must be 1 to 128 letters"):
+        with pytest.raises(SpecError, match="must be 1 to 128 letters"):
             store.begin(header_of("../../a"))
+        with pytest.raises(SpecError, match="task of b is 'other', must be"):
+            store.begin(dataclasses.replace(header_of("b"), task="other"))
 
 
 def test_unfinished_episodes_continue_after_a_restart(tmp_path: Path) -> None:

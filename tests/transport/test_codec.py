@@ -19,7 +19,7 @@ from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
 
 SECONDS = st.floats(0, 1e10)
-NAMES = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,40}", fullmatch=True)
+NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,40}[A-Za-z0-9_-])?", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
@@ -142,7 +142,7 @@ def damage(message: pb.Step, kind: str) -> None:
         ("unknown source", "source is 9, must be one of"),
         ("unknown end", "end is 'bored', must be one of"),
         ("end with an action", "must have an action and no end"),
-        ("path as episode", "episode_id is '../../etc'"),
+        ("path as episode", "episode id is '../../etc'"),
         ("negative age", "age_s is -1.0"),
         ("nan params age", "params_age_s is nan"),
     ],

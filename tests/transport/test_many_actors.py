@@ -287,3 +287,20 @@ def test_number_that_is_not_finite_is_refused_at_the_door(
     assert learner.store.episodes == ("e", "f"), "cut before it, and the connection went on"
     assert learner.store.read("e").length == 1
     assert all(np.isfinite(step.observation.proprio).all() for step in learner.take() if isinstance(step, Step))
+
+
+@pytest.mark.parametrize("name", ["_e", "-e", "e.", "../e"])
+def test_name_that_the_store_would_not_take_is_refused_at_the_door(
+    serve: Serve, learner: RealLearner, name: str
+) -> None:
+    wrong = header(make_header("e"))
+    wrong.header.episode_id = name
+    last = pb.PushRequest(run_id="run-1", step=encode_step(make_step("f", 0, last=True), SPEC))
+    with open_channel(serve(learner.backend).address, None) as channel:
+        who = (("actor", "actor-1"), ("life", "1"))
+        requests = iter([wrong, header(make_header("f")), last])
+        acks = list(LearnerStub(channel).PushSteps(requests, timeout=30, metadata=who))
+    (refused,) = [ack for ack in acks if ack.refusal]
+    assert refused.episode_id == name
+    assert refused.refusal.startswith(f"episode id is {name!r}, must be 1 to 128 letters")
+    assert learner.store.episodes == ("f",), "and the connection went on"
