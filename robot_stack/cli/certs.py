@@ -9,6 +9,8 @@ from pathlib import Path
 
 from robot_stack.transport.certificates import LOOPBACK, make_set
 
+PORT = 50051
+
 
 def run(folder: Path, hosts: Sequence[str] = ()) -> int:
     """Make a set and say where it goes; returns the exit code.
@@ -23,12 +25,17 @@ def run(folder: Path, hosts: Sequence[str] = ()) -> int:
     said = _short(folder)
     print(f"{folder}: learner/ and actor/, valid until {until:%Y-%m-%d} for {', '.join((*named, *LOOPBACK))}")
     print("In the cell's file, on the machine of the learner and on that of the robot:")
-    print(f"    learner_address: {named[0]}:50051")
+    print(f"    learner_address: {_address(named[0])}")
     print(f"    learner_certs: {said}")
     print("The learner's machine keeps learner/. Each robot's machine gets actor/, under the same path:")
     print(f"    ssh ROBOT mkdir -p -m 700 {said}")
     print(f"Next: scp -rp {said}/actor ROBOT:{said}/")
     return 0
+
+
+def _address(host: str) -> str:
+    """host:port as YAML: an IPv6 address goes in brackets, and so in quotes."""
+    return f'"[{host}]:{PORT}"' if ":" in host else f"{host}:{PORT}"
 
 
 def _short(folder: Path) -> str:

@@ -59,7 +59,9 @@ class CellConfig(Section):
     """File in safety/."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
-    learner_address: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+:[0-9]{1,5}$")] = "127.0.0.1:50051"
-    """Where the learner listens, host:port. Beyond loopback it needs certificates."""
+    learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (
+        "127.0.0.1:50051"
+    )
+    """Where the learner listens, host:port, an IPv6 address in brackets. Beyond loopback it needs certificates."""
     learner_certs: Annotated[str, Field(min_length=1)] | None = None
     """Folder of a set made by `robot-stack certs`, at the same path on the learner's and the robot's machine."""

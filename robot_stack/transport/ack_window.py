@@ -20,7 +20,7 @@ class AckWindow:
 
     @property
     def released(self) -> int:
-        """Position below which everything is on the learner's disk."""
+        """Position below which everything is on the learner's disk, or refused."""
         return self._released
 
     def wait_room(self, timeout_s: float) -> bool:
@@ -44,12 +44,12 @@ class AckWindow:
             self._land([p for p, item in self._flying.items() if item == (episode_id, index)])
 
     def confirmed(self, position: int) -> None:
-        """One record is on disk."""
+        """The learner is done with one record: it is on disk, or will never be."""
         with self._changed:
             self._land([position])
 
     def wait_released(self, position: int, timeout_s: float) -> bool:
-        """True once everything below `position` is on disk."""
+        """True once everything below `position` is on disk, or refused."""
         with self._changed:
             return self._changed.wait_for(lambda: self._released >= position, timeout_s)
 

@@ -195,7 +195,10 @@ class LearnerClient:
         return learner_status(self._address, security=self._security, timeout_s=timeout_s)
 
     def wait_acked(self, timeout_s: float) -> bool:
-        """True once all that was handed over is on the learner's disk; False at once after a refusal."""
+        """True once all that was handed over is acked: on the learner's disk, or refused by it and gone for good.
+
+        `counters.refused` tells the two apart. False after `timeout_s`, or at once if the learner refuses this actor.
+        """
 
         def settled() -> bool:
             return self._spool.released >= self._spool.end or bool(self.refusal)

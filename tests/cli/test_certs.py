@@ -8,10 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from cryptography import x509
 
 from robot_stack.cli import main as command
 from robot_stack.config.cell import CellConfig
+from robot_stack.config.resolve import load_run
 from robot_stack.transport.security import security_of
 
 
@@ -80,6 +82,16 @@ def test_what_is_printed_for_the_cell_is_what_a_cell_takes(
     assert keys.keys() <= CellConfig.model_fields.keys()
     assert security_of(keys["learner_certs"], "actor") is not None
     assert printed.splitlines()[-1] == "Next: scp -rp ~/keys/set/actor ROBOT:~/keys/set/"
+
+
+def test_printed_address_of_an_ipv6_host_is_what_a_cell_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["certs", str(tmp_path / "set"), "--host", "fd00::5"]) == 0
+    keys = yaml.safe_load("".join(re.findall(r"^    learner_\w+: .*\n", capsys.readouterr().out, flags=re.MULTILINE)))
+    assert keys["learner_address"] == "[fd00::5]:50051"
+    run = load_run("peg_insert", [f'cell.learner_address="{keys["learner_address"]}"'])
+    assert run.cell.learner_address == keys["learner_address"]
 
 
 def test_help_does_not_load_the_library() -> None:
