@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,10 @@ from robot_stack.replay.rewards import RewardRule
 from robot_stack.run import fitting
 from robot_stack.run.backend import Backend, EpisodeCut, ParamsBoard
 from robot_stack.run.checkpoint import CheckpointFolder, CheckpointWriter
-from robot_stack.run.feature_cache import CachedEpisode, FeatureCache
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog, read_metrics
+from robot_stack.run.recorded import Recorded, let_go_of_damaged
 from robot_stack.run.refit import Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
@@ -66,8 +66,7 @@ class Training:
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
         self._writer = CheckpointWriter(self._checkpoints, on_failure=self._not_saved, on_best=self._keep_best)
-        self._cache: FeatureCache | None = None
-        self._cached: dict[str, CachedEpisode] = {}
+        self._recorded = Recorded(folder / "features", self._store, self._spec, self._ledger)
         self._phase, self._message = "starting", ""
         self._logged = {row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"}
         self._failure: Exception | None = None
@@ -113,8 +112,8 @@ class Training:
             self._server.stop()
         if self._backend is not None:
             self._backend.stop()
-        if self._cache is not None:
-            self._cache.stop()
+        if self._recorded.cache is not None:
+            self._recorded.cache.stop()
         self._store.close()
         self._metrics.close()
 
@@ -158,7 +157,7 @@ class Training:
     def _collect(self, stop: threading.Event) -> bool:
         """Until there are enough successful demonstrations on disk; False if stopped."""
         assert self._backend is not None
-        self._read_episodes()
+        self._recorded.read(fitting.saved_identity(self.folder / TRUNK))
         wanted = self._resolved.run.training.demos
         self._phase = "fitting" if len(self._ledger.demos()) >= wanted else "collecting_demos"
         while len(self._ledger.demos()) < wanted:
@@ -170,22 +169,6 @@ class Training:
                 self._ledger_takes(arrival)
             self._log_episodes()
         return True
-
-    def _read_episodes(self) -> None:
-        """Accounts of what is on disk. No image is decoded, and none later of an episode whose features are cached."""
-        trunk = fitting.saved_identity(self.folder / TRUNK)
-        if trunk is not None:
-            self._cache = self._cache_of(trunk)
-        for episode_id in (*self._store.episodes, *self._store.unfinished):
-            cached = self._cache.read(episode_id) if self._cache is not None else None
-            if cached is not None:
-                self._cached[episode_id] = cached
-            self._ledger.recount(cached.episode if cached else self._store.read(episode_id, images=False))
-        for label in self._store.labels:
-            self._ledger.label(label)
-
-    def _cache_of(self, trunk: str) -> FeatureCache:
-        return FeatureCache(self.folder / "features", self._store, trunk=trunk, spec=self._spec)
 
     def _ledger_takes(self, arrival: Any) -> None:
         if hasattr(arrival, "started_unix_s"):
@@ -203,7 +186,8 @@ class Training:
         spec, settings, seed = self._spec, self._settings, self._seed
         started = time.monotonic()
         state = self._checkpoints.load_latest()
-        self._let_go_of_damaged(state)
+        if state is not None:
+            let_go_of_damaged(state, self._store, self._metrics)
         chosen = [a.header.episode_id for a in self._ledger.demos()[: self._resolved.run.training.demos]]
         fitted = (self.folder / TRUNK).exists()
         demos = [self._store.read(episode_id, images=not fitted) for episode_id in chosen]
@@ -214,12 +198,8 @@ class Training:
             check_identity(state, settings, trunk)
         trained = settings.trained_encoder
         eyes = self._reward_trunk(trunk, chosen, stop)
-        if eyes is not trunk:
-            self._cache, self._cached = None, {}
-        elif self._cache is None or self._cache.trunk != trunk.identity:
-            self._cache, self._cached = self._cache_of(trunk.identity), {}
-        if self._cache is not None:
-            self._cache.start()
+        self._recorded.keep_features(trunk.identity if eyes is trunk else None)
+        cache = self._recorded.cache
         trunk_s = time.monotonic() - started
         config = settings.config
         self._replay = Replay(
@@ -235,10 +215,11 @@ class Training:
             store=self._store,
             scorer=self._scorer,
             ledger=self._ledger,
-            cache=self._cache,
+            cache=cache,
         )
         sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
-        loaded = self._load_episodes(stop, state["features"] if state is not None else {})
+        known = state["features"] if state is not None else {}
+        loaded = self._recorded.load(ingest, self._replay, known, stop=stop, say=self._say)
         refitter = self._refitter = Refitter(
             folder=self.folder, settings=settings.reward, ledger=self._ledger, scorer=self._scorer,
             replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
@@ -267,24 +248,9 @@ class Training:
             demo_ids=chosen,
             trunk=trunk.identity,
             cached_episodes=loaded,
-            damaged_features=0 if self._cache is None else self._cache.damaged,
+            damaged_features=0 if cache is None else cache.damaged,
             pretrain_updates=config.pretrain_updates,
         )
-
-    def _let_go_of_damaged(self, state: dict[str, Any] | None) -> None:
-        """Take out of a checkpoint what the disk has damaged since: it is gone from training, and that is said."""
-        if state is None:
-            return
-        aside, held = self._store.quarantined, state["replay"]["episodes"]
-        lost = {name: aside[name] for name in held if name in aside}
-        for name in set(held) & set(self._store.unfinished):
-            lost[name] = "it had ended and its manifest is missing: taken as running, its actor may send the rest"
-        for name, reason in sorted(lost.items()):
-            log.warning("the checkpoint knows episode %s, which is damaged and left out: %s", name, reason)
-            self._metrics.log("lost", episode_id=name, reason=reason)
-            del held[name]
-        scored = state["replay"]["scored_episodes"]
-        state["replay"]["scored_episodes"] = [name for name in scored if name not in lost]
 
     def _reward_trunk(self, trunk: Trunk, demos: Sequence[str], stop: threading.Event) -> Trunk:
         """What the reward model sees through: the frozen encoder, or, where that is trained or gives maps, its own."""
@@ -298,30 +264,6 @@ class Training:
             seed=self._seed,
             on_step=self._says("reward encoder", stop),
         )
-
-    def _load_episodes(self, stop: threading.Event, features: Mapping[str, torch.Tensor]) -> int:
-        """Every episode into the replay; returns how many came from the cache.
-
-        Args:
-            stop: Ends it.
-            features: What the checkpoint holds of frames that were in no file of the cache.
-        """
-        assert self._ingest is not None
-        self._store.flush()  # what the inbox has handed out already is read from disk here
-        count = len(self._cached)
-        for episode_id in (*self._store.episodes, *self._store.unfinished):
-            if stop.is_set():
-                raise fitting.FitStopped
-            cached = self._cached.pop(episode_id, None)
-            if cached is not None:
-                self._ingest.load_cached(cached)
-            elif self._store.header(episode_id).kind is not EpisodeKind.EVAL:
-                self._message = f"features of {episode_id}"
-                known = features.get(episode_id)
-                self._ingest.load(self._store.read(episode_id), None if known is None else known.numpy())
-        for label in self._store.labels:
-            self._replay.add_label(label)
-        return count
 
     def _await_last_labels(self, timeout_s: float = 3.0) -> None:
         """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
@@ -399,7 +341,8 @@ class Training:
     def _trouble(self) -> str:
         """What a person should know before anything else, or ""."""
         disk = self._backend.failure if self._backend is not None else ""
-        return disk or self._writer.failure or (self._cache.failure if self._cache is not None else "")
+        cache = self._recorded.cache
+        return disk or self._writer.failure or (cache.failure if cache is not None else "")
 
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:
@@ -415,7 +358,7 @@ class Training:
         """What the learner does, for actors and the console."""
         online = self._ledger.ended(EpisodeKind.ONLINE)
         last = online[-20:]
-        loop = self._loop
+        loop, cache = self._loop, self._recorded.cache
         return LearnerStatus(
             phase=self._phase,
             message=self._trouble() or self._message,
@@ -431,6 +374,6 @@ class Training:
                 "updates_per_s": loop.rate_per_s if loop is not None else 0.0,
                 "params_version": float(loop.params_version) if loop is not None else 0.0,
                 "frames": float(len(self._replay.frames)) if loop is not None else 0.0,
-                "damaged_features": float(self._cache.damaged) if self._cache is not None else 0.0,
+                "damaged_features": float(cache.damaged) if cache is not None else 0.0,
             },
         )

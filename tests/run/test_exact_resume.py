@@ -153,8 +153,8 @@ def test_resume_decoded_no_image_of_a_finished_episode(
     try:
         again.start()
         assert [name for name, images in read if images] == []
-        assert again.training._cache is not None
-        assert again.training._cache.damaged == 0
+        assert again.training._recorded.cache is not None
+        assert again.training._recorded.cache.damaged == 0
     finally:
         again.close()
 
