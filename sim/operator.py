@@ -18,6 +18,10 @@ from robot_stack.types.robot import TeleopSample
 
 _IN_THE_HOLE_M = 0.018
 """Height of the tool above its goal below which the tip is in the hole."""
+_FAR_M = 0.02
+"""Sideways distance from the goal beyond which the first aim is a rough one."""
+_NEAR_M = 0.045
+"""Height of the tool above its goal, tip 2 cm over the rim, from which the aim can be made better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,8 @@ class OperatorConfig:
         reaction_s: Delay between what happens and what the person sees.
         position_noise_m: Standard deviation of how the goal is misjudged, drawn once per engagement.
         yaw_noise_rad: The same for its yaw.
+        far_position_noise_m: What is added to it from far away, until the tool is near the aim.
+        far_yaw_noise_rad: The same for its yaw.
         attention: Probability per second of looking at the cell, in (0, 1]; 1 looks always.
         speed: Share of full teleop deflection used, in (0, 1].
         tremor: Standard deviation of the hand's noise, in deflection.
@@ -41,6 +47,8 @@ class OperatorConfig:
     reaction_s: float = 0.3
     position_noise_m: float = 0.0008
     yaw_noise_rad: float = 0.02
+    far_position_noise_m: float = 0.004
+    far_yaw_noise_rad: float = 0.12
     attention: float = 0.9
     speed: float = 0.8
     tremor: float = 0.05
@@ -99,17 +107,21 @@ class ScriptedOperator:
         self._attentive_until_ns = 0
         self._next_look_ns = 0
         self._wiggle = np.zeros(6)
-        self._misjudge()
+        self._misjudge(far=True)
 
-    def _misjudge(self) -> None:
+    def _misjudge(self, *, far: bool = False) -> None:
         config = self._config
-        self._bias = np.array(
-            [*self._rng.normal(0, config.position_noise_m, 2), 0.0, self._rng.normal(0, config.yaw_noise_rad)]
-        )
+        self._far_bias = np.zeros(4)
+        if far:
+            self._far_bias = self._draw_bias(config.far_position_noise_m, config.far_yaw_noise_rad)
+        self._bias = self._draw_bias(config.position_noise_m, config.yaw_noise_rad)
         self._speed = config.speed * self._rng.uniform(0.75, 1.0)
         self._let_go_m = self._rng.uniform(0.004, 0.018)
         self._rim_since_ns: int | None = None
         self._hover_m = self._rng.uniform(0.004, 0.012)
+
+    def _draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+        return np.array([*self._rng.normal(0, position_m, 2), 0.0, self._rng.normal(0, yaw_rad)])
 
     def audit(self, now_ns: int) -> None:
         """The model claims success: look, and say whether it is so, if attentive."""
@@ -187,7 +199,7 @@ class ScriptedOperator:
         if stuck or off_course or impatient or seen.force_n > self._config.force_limit_n:
             self._engaged = True
             self._engaged_since_ns = now_ns
-            self._misjudge()
+            self._misjudge(far=bool(np.linalg.norm((seen.goal - seen.tcp)[:2]) > _FAR_M))
 
     def _looks(self, now_ns: int) -> bool:
         """Looks for a second, then with probability `attention` for the next one."""
@@ -198,8 +210,10 @@ class ScriptedOperator:
 
     def _drive(self, seen: Seen) -> np.ndarray:
         """Align above the socket, go down, wiggle when the peg sits on the rim. Unitless twist, tcp frame."""
-        error = seen.goal + self._bias - seen.tcp
+        error = seen.goal + self._bias + self._far_bias - seen.tcp
         error[3] = (error[3] + np.pi) % (2 * np.pi) - np.pi
+        if np.linalg.norm(error[:2]) < 0.003 and abs(error[3]) < 0.05 and -error[2] < _NEAR_M:
+            self._far_bias = np.zeros(4)  # near enough to look again
         lateral = float(np.linalg.norm(error[:2]))
         above = -error[2] > 0.024  # tip above the rim
         wanted_z = error[2]

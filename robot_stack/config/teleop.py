@@ -27,6 +27,10 @@ class OperatorConfig(Section):
     """Standard deviation of how the goal is misjudged."""
     yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.02
     """The same for yaw."""
+    far_position_noise_m: Annotated[float, Field(ge=0, le=0.05)] = 0.004
+    """What is added to it from far away, until the tool is near the aim."""
+    far_yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.12
+    """The same for yaw."""
     attention: Annotated[float, Field(gt=0, le=1)] = 0.9
     """Probability per second of looking at the cell; 1 looks always."""
     speed: Annotated[float, Field(gt=0, le=1)] = 0.8

@@ -32,7 +32,7 @@ class SimCameraNode(StackNode):
         self._name = name
         self._config = run.cameras[name]
         self._world = build_world(run)
-        self._camera = SimCamera(self._world.model, name, self._config)
+        self._camera = SimCamera(self._world, name, self._config)
         self._rng = np.random.default_rng()
         self._meter = RateMeter(self._config.rate_hz)
         self._due = Due(self._config.rate_hz)
@@ -60,7 +60,7 @@ class SimCameraNode(StackNode):
         if not self._due.now(stamp_ns):
             return
         self._world.show(vector_from_msg(msg))
-        image = self._camera.see(self._world.data, self._rng)
+        image = self._camera.see(self._rng)
         self._images.publish(image_to_msg(image, stamp_ns, f"{self._name}_optical_frame"))
         self._meter.tick(time.monotonic_ns())
         same = self._last is not None and np.array_equal(self._last, image)

@@ -65,7 +65,7 @@ class LocalCell:
         self._space = ActionSpace(spec)
         self._executed = ExecutedAccumulator()
         self._arm = spec.arms[0].name
-        self._cameras = {name: SimCamera(world.model, name, config) for name, config in cameras.items()}
+        self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
         self._events: list[str] = []
         self._ticks = 0
 
@@ -83,7 +83,7 @@ class LocalCell:
     def observe(self) -> Observation | None:
         """Rendered now: age and skew are zero."""
         world = self._world
-        images = {name: camera.see(world.data) for name, camera in self._cameras.items()}
+        images = {name: camera.see() for name, camera in self._cameras.items()}
         snapshot = Snapshot(images=images, states={self._arm: world.state()}, age_s=0.0, skew_s=0.0)
         return self._observer.observe(snapshot, world.time_ns)
 

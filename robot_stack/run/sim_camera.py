@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import mujoco
 import numpy as np
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.sensing.crop import Roi, crop_and_resize
 from sim.cameras import CameraRenderer
 from sim.cell import CAMERA_NAMES
+from sim.world import World
 
 NOISY_ENTRIES = 64
 
@@ -17,20 +17,21 @@ class SimCamera:
     """Belongs to the thread that made it.
 
     Args:
-        model: Of the scene.
+        world: What it looks at.
         name: Name of the camera in the cell.
         config: Size as captured, kept part, size as the policy sees it.
     """
 
-    def __init__(self, model: mujoco.MjModel, name: str, config: CameraConfig) -> None:
+    def __init__(self, world: World, name: str, config: CameraConfig) -> None:
+        self._world = world
         self._config = config
         self._name = CAMERA_NAMES[name]
         self._roi = None if config.roi_px is None else Roi(**config.roi_px.model_dump())
-        self._renderer = CameraRenderer(model, height_px=config.height_px, width_px=config.width_px)
+        self._renderer = CameraRenderer(world.model, height_px=config.height_px, width_px=config.width_px)
 
-    def see(self, data: mujoco.MjData, noise: np.random.Generator | None = None) -> np.ndarray:
+    def see(self, noise: np.random.Generator | None = None) -> np.ndarray:
         """The policy's image, RGB uint8 (H, W, 3), of a sensor with noise if that is given."""
-        captured = self._renderer.render(data, self._name)
+        captured = self._renderer.render(self._world.data, self._name)
         if noise is not None:
             add_sensor_noise(captured, noise)
         return crop_and_resize(captured, self._roi, self._config.policy_height_px, self._config.policy_width_px)
