@@ -118,7 +118,7 @@ def in_turn(first: Callable[[], Any], second: Callable[[], Any], repeats: int) -
 
 def cached(repeats: int, *, bf16: bool) -> tuple[float, float, list[float]]:
     """Cycle on cached features against its products in the same types."""
-    precision.FAST_BF16 = bf16
+    precision.FAST_BF16["cpu"] = bf16
     made, rows = learner(end_to_end=False), batch(BATCH, images=False)
     cycle_updates = made.config.critic_actor_ratio
 
@@ -141,7 +141,7 @@ def cached(repeats: int, *, bf16: bool) -> tuple[float, float, list[float]]:
 def end_to_end(repeats: int, rows: int) -> tuple[float, float, list[float]]:
     """Cycle with a trained ResNet-10 against the bare network's own passes: forward and backward on o, forward on o'
     by the trained weights and by their average."""
-    precision.FAST_BF16 = False
+    precision.FAST_BF16["cpu"] = False
     made, images = learner(end_to_end=True), batch(rows, images=True)
     trunk, average = made.vision.trunk, made.vision.average
     assert trunk is not None
@@ -178,7 +178,7 @@ def measure(quick: bool) -> dict[str, float]:
     }
 
 
-SHIPS_BF16 = precision.FAST_BF16
+SHIPS_BF16 = precision.FAST_BF16["cpu"]
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ Shapes: B batch, C chunk, A action of one tick, G discrete grippers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -52,11 +53,11 @@ class ActionLayout:
 
     def arm(self, action: Tensor) -> Tensor:
         """Part of the Gaussian, (B, arm_size), of whole actions (B, C * A)."""
-        return action[:, self.arm_indices] if self.grippers else action
+        return _columns(action, self.arm_indices) if self.grippers else action
 
     def choices(self, action: Tensor) -> Tensor:
         """What each discrete gripper was told, int64 (B, G): 0 close, 1 stay, 2 open."""
-        entries = action[:, list(self.grippers)]
+        entries = _columns(action, self.grippers)
         return (entries > GRIPPER_DEADBAND).long() - (entries < -GRIPPER_DEADBAND).long() + 1
 
     def join(self, arm: Tensor, choices: Tensor | None) -> Tensor:
@@ -67,3 +68,8 @@ class ActionLayout:
         action[:, self.arm_indices] = arm
         action[:, list(self.grippers)] = torch.tensor(CHOICES, dtype=arm.dtype, device=arm.device)[choices]
         return action
+
+
+def _columns(action: Tensor, positions: Sequence[int]) -> Tensor:
+    """Some columns side by side; an index of them would be sent to a GPU at every call, which waits for it."""
+    return torch.stack([action[:, position] for position in positions], dim=1)

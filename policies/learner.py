@@ -78,12 +78,12 @@ class TensorBatch:
     next_images: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
-    def from_numpy(cls, batch: Batch, device: str = "cpu") -> TensorBatch:
-        """Without a copy on the CPU; float16 features become float32 once, here."""
-        tensors = {name: torch.from_numpy(getattr(batch, name)).to(device) for name in _COLUMNS}
+    def from_numpy(cls, batch: Batch) -> TensorBatch:
+        """Without a copy; float16 features become float32 once, here."""
+        tensors = {name: torch.from_numpy(getattr(batch, name)) for name in _COLUMNS}
         for name in ("features", "next_features"):
             tensors[name] = tensors[name].float()
-        return cls(**tensors, images=_images(batch.images, device), next_images=_images(batch.next_images, device))
+        return cls(**tensors, images=_images(batch.images), next_images=_images(batch.next_images))
 
     @classmethod
     def for_imitation(
@@ -110,15 +110,21 @@ class TensorBatch:
             gripper_label=torch.from_numpy(gripper_label),
             gripper_change=torch.zeros(count, 0, dtype=torch.bool),
             mc_return=torch.full((count,), torch.nan),
-            images=_images(images, "cpu"),
+            images=_images(images),
         )
+
+    def to(self, device: str) -> TensorBatch:
+        """On a device."""
+        moved = {name: getattr(self, name).to(device) for name in _COLUMNS}
+        images, after = ({n: p.to(device) for n, p in seen.items()} for seen in (self.images, self.next_images))
+        return TensorBatch(**moved, images=images, next_images=after)
 
 
 _COLUMNS = tuple(name for name in TensorBatch.__slots__ if "images" not in name)
 
 
-def _images(images: Mapping[str, np.ndarray] | None, device: str) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(pixels).to(device) for name, pixels in (images or {}).items()}
+def _images(images: Mapping[str, np.ndarray] | None) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(pixels) for name, pixels in (images or {}).items()}
 
 
 class ActingNetwork(Protocol):

@@ -5,8 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-FAST_BF16 = any(torch.cpu.get_capabilities().get(name, False) for name in ("avx512_bf16", "amx_bf16"))
-"""Whether this processor multiplies bf16 faster than float32."""
+FAST_BF16 = {
+    "cpu": any(torch.cpu.get_capabilities().get(name, False) for name in ("avx512_bf16", "amx_bf16")),
+    "cuda": True,
+}
+"""Which kinds of device multiply bf16 faster than float32."""
 
 
 def fast(device: torch.device | str) -> torch.autocast:
@@ -17,7 +20,7 @@ def fast(device: torch.device | str) -> torch.autocast:
     block per optimiser step: the cast weights are cached in it.
     """
     kind = torch.device(device).type
-    return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda" or FAST_BF16)
+    return torch.autocast(kind, torch.bfloat16, enabled=FAST_BF16[kind])
 
 
 def exactly(tensor: Tensor) -> torch.autocast:

@@ -16,6 +16,7 @@ from policies.bc.policy import BCPolicy
 from policies.distributed import ALONE
 from policies.imitation import imitation_loss, labelled_entries
 from policies.learner import LearnerSpec, TensorBatch
+from policies.optimiser import load_adam, make_adam
 from policies.vision import Vision
 
 
@@ -52,7 +53,7 @@ class BCLearner:
         self.policy = BCPolicy(spec, head=config.head, hidden=config.hidden).to(device)
         self.vision = Vision(spec.trunk, tau=1.0).to(device)
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
-        self._optimiser = torch.optim.Adam(trained, config.learning_rate, fused=True)
+        self._optimiser = make_adam(trained, config.learning_rate)
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One step on the expert rows of a batch."""
@@ -89,5 +90,5 @@ class BCLearner:
         """Inverse of `state_dict`."""
         self.policy.load_state_dict(state["policy"])
         self.vision.load_state_dict(state["vision"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        load_adam(self._optimiser, state["optimiser"])
         self.updates = state["updates"]

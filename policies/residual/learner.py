@@ -12,6 +12,7 @@ from torch import Tensor
 from policies.distributed import Ranks
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
+from policies.optimiser import load_adam, make_adam
 from policies.residual.config import ResidualConfig
 from policies.residual.policy import ResidualPolicy
 from policies.rlpd.learner import RLPDLearner
@@ -35,7 +36,7 @@ class ResidualLearner:
         self._policy = ResidualPolicy(spec, config).to(device)
         self._rlpd = RLPDLearner(spec, config, seed=seed, device=device, policy=self._policy)
         self._base_updates = 0
-        self._base_optimiser = torch.optim.Adam(self._policy.base.parameters(), config.learning_rate, fused=True)
+        self._base_optimiser = make_adam(self._policy.base.parameters(), config.learning_rate)
 
     @property
     def ranks(self) -> Ranks:
@@ -91,4 +92,4 @@ class ResidualLearner:
         """Inverse of `state_dict`."""
         self._rlpd.load_state_dict(state["rlpd"])
         self._base_updates = state["base_updates"]
-        self._base_optimiser.load_state_dict(state["base_optimiser"])
+        load_adam(self._base_optimiser, state["base_optimiser"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,38 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from policies.device import upload
 from policies.distributed import ALONE
+from policies.graphs import CudaRecorder, Graphs
 from policies.imitation import imitation_loss, labelled_ticks
 from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import Critic, StateEncoder
+from policies.optimiser import load_adam, make_adam
 from policies.precision import fast
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.policy import RLPDPolicy, TrainedPolicy
-from policies.vision import Vision
+from policies.vision import Seen, Vision
 
 Regulariser = Callable[["RLPDLearner", TensorBatch, Tensor, Tensor], Tensor]
 """Adds to the critic's loss: called with (learner, batch, features of o, Q of the batch's actions (E, B))."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """What an update depends on beside its batch and the networks. Drawn on the host: the same for every device.
+
+    Attributes:
+        next_noise: Of the action at o', standard normal, shape (B, arm_size).
+        subset: Critics that the target's minimum runs over, int64.
+        noise: Of the action at o, like `next_noise`; None where the actor is not updated.
+        bc_weight: Of the imitation term, shape ().
+    """
+
+    next_noise: Tensor
+    subset: Tensor
+    noise: Tensor | None
+    bc_weight: Tensor
 
 
 class RLPDLearner:
@@ -33,7 +54,8 @@ class RLPDLearner:
         spec: Sizes.
         config: Hyperparameters.
         seed: Of weights, noise and subsets.
-        device: Where it trains.
+        device: Where it trains. On a GPU, updates on frozen features run as CUDA graphs, but for those with a
+            `regulariser`, which decides and draws on its own.
         policy: What acts, if not `RLPDPolicy`: the neighbours of RLPD bring their own.
         regulariser: Another term of the critic's loss.
     """
@@ -55,7 +77,7 @@ class RLPDLearner:
         self.updates = 0
         self._device = device
         self.ranks = ALONE
-        self._rng = torch.Generator(device).manual_seed(seed)
+        self._rng = torch.Generator().manual_seed(seed)
         self._subset_rng = torch.Generator().manual_seed(seed)
         self._regulariser = regulariser
         self.policy = (policy if policy is not None else RLPDPolicy(spec, config)).to(device)
@@ -79,57 +101,71 @@ class RLPDLearner:
         }
         if self.policy.gripper is not None:
             trained["gripper"] = list(self.policy.gripper.parameters())
-        self._optimisers = {
-            name: torch.optim.Adam(parameters, config.learning_rate, fused=True) for name, parameters in trained.items()
-        }
+        self._optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
+        repeatable = self.log_temperature.is_cuda and spec.trunk is None and regulariser is None
+        self._graphs = Graphs(CudaRecorder()) if repeatable else None
 
     @property
     def temperature(self) -> Tensor:
         """α, detached."""
         return functional.softplus(self.log_temperature).detach()
 
-    @property
-    def bc_weight(self) -> float:
-        """Weight of the imitation term now: linear from `bc_weight` down to its floor."""
+    def bc_weight_at(self, updates: int) -> float:
+        """Weight of the imitation term after so many updates: linear from `bc_weight` down to its floor."""
         config = self.config
-        left = max(0.0, 1.0 - self.updates / config.bc_decay_updates)
+        left = max(0.0, 1.0 - updates / config.bc_decay_updates)
         return config.bc_weight * max(left, config.bc_floor)
 
     def noise(self, rows: int, *, copies: int = 1, draw: Callable[..., Tensor] = torch.randn) -> Tensor:
         """(copies * rows, arm_size): of what all ranks draw together, the part of this rank's rows."""
-        joint = draw(
-            copies, self.ranks.count * rows, self.layout.arm_size, generator=self._rng, device=self._rng.device
-        )
-        return self.ranks.mine(joint, dim=1).flatten(0, 1)
+        joint = draw(copies, self.ranks.count * rows, self.layout.arm_size, generator=self._rng)
+        return upload(self.ranks.mine(joint, dim=1).flatten(0, 1), self._device)
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """One critic update, and an actor update every `critic_actor_ratio` calls. Returns detached metrics."""
+        rows = len(batch.reward)
+        with_actor = (self.updates + 1) % self.config.critic_actor_ratio == 0
+        chance = self.draw_chance(rows, with_actor=with_actor)
+        if self._graphs is None or self.ranks.count > 1:
+            metrics = self._compute(batch, chance)
+        else:
+            metrics = self._graphs.run((rows, with_actor), self._compute, batch, chance)
+        self.updates += 1
+        return metrics
+
+    def draw_chance(self, rows: int, *, with_actor: bool) -> Chance:
+        """For the next update, on `rows` rows."""
+        subset = torch.randperm(self.critic.members, generator=self._subset_rng)[: self.config.critic_subset]
+        return Chance(
+            next_noise=self.noise(rows),
+            subset=upload(subset, self._device),
+            noise=self.noise(rows) if with_actor else None,
+            bc_weight=upload(torch.tensor(self.bc_weight_at(self.updates + 1)), self._device),
+        )
+
+    def _compute(self, batch: TensorBatch, chance: Chance) -> dict[str, Tensor]:
+        """One update as a function of tensors."""
         with fast(self._device):
             seen = self.vision.see(batch)
-        metrics = self._update_critic(batch, seen.now, seen.following, seen.target)
+        metrics = self._update_critic(batch, seen, chance)
         known = seen.now.detach()
         if self.policy.gripper is not None:
             metrics |= self._update_gripper(batch, known, seen.following, seen.target)
-        self.updates += 1
-        if self.updates % self.config.critic_actor_ratio == 0:
-            metrics |= self._update_actor(batch, known)
+        if chance.noise is not None:
+            metrics |= self._update_actor(batch, known, chance.noise, chance.bc_weight)
         return metrics
 
-    def _update_critic(
-        self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
-    ) -> dict[str, Tensor]:
+    def _update_critic(self, batch: TensorBatch, seen: Seen, chance: Chance) -> dict[str, Tensor]:
         """One step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
-            next_action, _, _ = self.policy.sample(following, batch.next_proprio, self.noise(len(following)))
-            next_q = self.target(following_target, batch.next_proprio, next_action)
-            target = losses.td_target(
-                batch.reward, batch.discount, next_q, subset=self.config.critic_subset, rng=self._subset_rng
-            )
+            next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, chance.next_noise)
+            next_q = self.target(seen.target, batch.next_proprio, next_action)
+            target = losses.td_target(batch.reward, batch.discount, next_q, chance.subset)
         with fast(self._device):
-            q = self.critic(features, batch.proprio, self.layout.arm(batch.action))
+            q = self.critic(seen.now, batch.proprio, self.layout.arm(batch.action))
             loss = td_error = losses.critic_loss(q, target)
             if self._regulariser is not None:
-                loss = loss + self._regulariser(self, batch, features, q)
+                loss = loss + self._regulariser(self, batch, seen.now, q)
         self._step("critic", loss)
         self._follow(self.target, self.critic, self.config.target_tau)
         self.vision.follow()
@@ -164,20 +200,21 @@ class RLPDLearner:
         self._follow(target_critic, critic, self.config.target_tau)
         return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
 
-    def _update_actor(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
+    def _update_actor(
+        self, batch: TensorBatch, features: Tensor, noise: Tensor, bc_weight: Tensor
+    ) -> dict[str, Tensor]:
         """One step of the policy up the critics' mean, and of the temperature; the published average follows."""
         with fast(self._device):
-            action, log_prob, mean = self.policy.sample(features, batch.proprio, self.noise(len(features)))
+            action, log_prob, mean = self.policy.sample(features, batch.proprio, noise)
             with torch.no_grad():
                 state = self.critic.encoder(features, batch.proprio)
             self.critic.requires_grad_(False)
             q = self.critic.on_state(state, action)
             self.critic.requires_grad_(True)
         loss = losses.actor_loss(q, log_prob, self.temperature)
-        weight = self.bc_weight
-        if weight > 0:
+        if self.config.bc_weight > 0:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
-            loss = loss + weight * imitation_loss(
+            loss = loss + bc_weight * imitation_loss(
                 mean, self.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert)
             )
         self._step("actor", loss)
@@ -235,7 +272,9 @@ class RLPDLearner:
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
         for name, optimiser in self._optimisers.items():
-            optimiser.load_state_dict(state["optimisers"][name])
+            load_adam(optimiser, state["optimisers"][name])
         self._rng.set_state(state["rng"])
         self._subset_rng.set_state(state["subset_rng"])
         self.updates = state["updates"]
+        if self._graphs is not None:
+            self._graphs.forget()

@@ -13,21 +13,19 @@ from torch.nn import functional
 
 
 @torch.no_grad()
-def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, *, subset: int, rng: torch.Generator) -> Tensor:
-    r"""Bellman target :math:`y = r + d \min_{i \in S} Q'_i(o', a')` with \|S\| = subset.
+def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, subset: Tensor) -> Tensor:
+    r"""Bellman target :math:`y = r + d \min_{i \in S} Q'_i(o', a')`.
 
     Args:
         reward: Shaped reward, summed over n steps, shape (B,).
         discount: γⁿ, or 0 where the task ended, shape (B,).
         next_q: Target critics at (o', a' ~ π), shape (E, B).
-        subset: Critics to take the minimum over, in [1, E].
-        rng: Draws the subset; seeded by the learner.
+        subset: S, the critics to take the minimum over, int64, shape (\|S\|,).
 
     Returns:
         Targets, shape (B,), without gradient.
     """
-    chosen = torch.randperm(next_q.shape[0], generator=rng)[:subset]
-    return reward + discount * next_q[chosen].min(dim=0).values
+    return reward + discount * next_q[subset].min(dim=0).values
 
 
 def critic_loss(q: Tensor, target: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ def share(joint: TensorBatch, ranks: Ranks) -> TensorBatch:
 def main(name: str, out: Path) -> None:
     """Ten updates."""
     torch.set_num_threads(1)
-    precision.FAST_BF16 = False  # whose rounding depends on how many rows there are
+    precision.FAST_BF16["cpu"] = False  # whose rounding depends on how many rows there are
     ranks = ALONE
     if "RANK" in os.environ:
         distributed.init_process_group("gloo")

@@ -15,6 +15,7 @@ from small_task import SPEC, flat, random_batch, through_a_file
 import policies.rlpd.config as config_module
 import policies.rlpd.learner as module
 import policies.rlpd.policy as policy_module
+from policies.learner import TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.run import governor, training, update_loop
@@ -66,6 +67,12 @@ def trained(updates: int, **settings: Any) -> RLPDLearner:
     for number in range(updates):
         made.update(random_batch(number))
     return made
+
+
+def update_actor(made: RLPDLearner, batch: TensorBatch) -> None:
+    chance = made.draw_chance(len(batch.reward), with_actor=True)
+    assert chance.noise is not None
+    made._update_actor(batch, batch.features, chance.noise, chance.bc_weight)
 
 
 def state_of(made: RLPDLearner) -> list[torch.Tensor]:
@@ -129,10 +136,7 @@ def test_critic_update_is_gradient_descent_on_the_td_error() -> None:
 
 def test_imitation_weight_fades_to_its_floor() -> None:
     made = learner(bc_weight=2.0, bc_decay_updates=10, bc_floor=0.25)
-    weights = []
-    for updates in (0, 5, 8, 1000):
-        made.updates = updates
-        weights.append(made.bc_weight)
+    weights = [made.bc_weight_at(updates) for updates in (0, 5, 8, 1000)]
     np.testing.assert_allclose(weights, [2.0, 1.0, 0.5, 0.5])
 
 
@@ -142,7 +146,7 @@ def test_actions_of_non_expert_rows_are_not_imitated() -> None:
         made, batch = learner(critic_actor_ratio=1), random_batch(0, expert_rows=0)
         made.update(batch)  # the critic step, which does read actions, is the same for both
         batch.action.add_(shift)
-        made._update_actor(batch, batch.features)
+        update_actor(made, batch)
         moved.append(flat(made.policy))
     assert torch.equal(*moved)
 
@@ -156,10 +160,10 @@ def test_ticks_of_a_chunk_that_no_person_executed_are_not_imitated() -> None:
         batch = replace(batch, action=action, human=human)
         made.update(batch)  # the critic step, which does read actions, is the same for both
         action[:4, SPEC.actions :] += shift  # the robot's
-        made._update_actor(batch, batch.features)
+        update_actor(made, batch)
         moved.append(flat(made.policy))
         action[4:8, SPEC.actions :] += shift  # a person's
-        made._update_actor(batch, batch.features)
+        update_actor(made, batch)
         moved.append(flat(made.policy))
     assert torch.equal(moved[0], moved[2])
     assert not torch.equal(moved[1], moved[3])

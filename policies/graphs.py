@@ -1,0 +1,102 @@
+"""Updates as CUDA graphs: one call launches all kernels of an update, instead of the hundreds that Python makes.
+
+A graph repeats the kernels that were recorded, on the tensors that they were recorded on, and no line of Python. So
+what is recorded must be a function of the tensors it is given, and may change only tensors that stay where they are:
+weights, averages, the state of optimisers. Whatever Python decides is decided before: it is a tensor that is given,
+or another kind of update with a graph of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import fields, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+WARM_UP = 3
+"""Updates of a kind before one is recorded: optimisers and libraries allocate in the first ones."""
+
+Metrics = dict[str, Tensor]
+Compute = Callable[..., Metrics]
+"""Called with dataclasses of tensors; gives scalars."""
+
+
+class Recorder(Protocol):
+    """What makes a recording."""
+
+    def warm_up(self, compute: Compute, *parts: Any) -> Metrics:
+        """Compute once, as while recording."""
+        ...
+
+    def record(self, compute: Compute, *parts: Any) -> Callable[[], Metrics]:
+        """What repeats `compute` on the very tensors of `parts`; nothing need be computed yet."""
+        ...
+
+
+class CudaRecorder:
+    """Records on a stream of its own, which is what CUDA asks for."""
+
+    def __init__(self) -> None:
+        self._stream = torch.cuda.Stream()
+
+    def warm_up(self, compute: Compute, *parts: Any) -> Metrics:
+        """See `Recorder`."""
+        outside = torch.cuda.current_stream()
+        self._stream.wait_stream(outside)
+        with torch.cuda.stream(self._stream):
+            metrics = compute(*parts)
+        outside.wait_stream(self._stream)
+        return metrics
+
+    def record(self, compute: Compute, *parts: Any) -> Callable[[], Metrics]:
+        """See `Recorder`; other threads, which encode images, may use the GPU meanwhile."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+            metrics = compute(*parts)
+            values = torch.stack(list(metrics.values()))
+
+        def repeat() -> Metrics:
+            graph.replay()
+            return dict(zip(metrics, values.clone().unbind(), strict=True))  # the next replay writes over `values`
+
+        return repeat
+
+
+class Graphs:
+    """Runs updates, the first of each kind as they are, the others from a recording."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._warm: Counter[Hashable] = Counter()
+        self._recorded: dict[Hashable, tuple[tuple[Any, ...], Callable[[], Metrics]]] = {}
+
+    def run(self, kind: Hashable, compute: Compute, *parts: Any) -> Metrics:
+        """One update.
+
+        Args:
+            kind: What Python decided; updates of a kind differ in their tensors alone, not in shapes.
+            compute: The same for all updates.
+            parts: Dataclasses whose fields are tensors; of other fields the first ones stay.
+        """
+        if kind not in self._recorded:
+            if self._warm[kind] < WARM_UP:
+                self._warm[kind] += 1
+                return self._recorder.warm_up(compute, *parts)
+            places = tuple(replace(part, **{n: tensor.clone() for n, tensor in _tensors(part).items()}) for part in parts)
+            self._recorded[kind] = places, self._recorder.record(compute, *places)
+        places, repeat = self._recorded[kind]
+        for place, part in zip(places, parts, strict=True):
+            torch._foreach_copy_(list(_tensors(place).values()), list(_tensors(part).values()))
+        return repeat()
+
+    def forget(self) -> None:
+        """Begin anew: after other state was loaded, optimisers have other tensors than those of the recordings."""
+        self._warm.clear()
+        self._recorded.clear()
+
+
+def _tensors(part: Any) -> dict[str, Tensor]:
+    return {f.name: value for f in fields(part) if isinstance(value := getattr(part, f.name), Tensor)}

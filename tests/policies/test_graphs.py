@@ -1,0 +1,95 @@
+"""Recorded updates do what the update itself does, whatever Python decides in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from recorded_ops import OpRecorder
+from small_task import through_a_file
+from test_all_algorithms import TWO_ARMS, batch, make
+
+from policies.graphs import WARM_UP, Graphs
+
+SETTINGS: dict[str, Any] = {
+    "critics": 4,
+    "critic_subset": 2,
+    "critic_actor_ratio": 3,
+    "bc_decay_updates": 20,
+    "bc_floor": 0.0,
+    "learning_rate": 3e-3,
+}
+
+
+def learner(*, recorded: bool, seed: int = 0, **settings: Any) -> Any:
+    made = make("rlpd", TWO_ARMS, seed, **SETTINGS | settings)
+    if recorded:
+        made._graphs = Graphs(OpRecorder())
+    return made
+
+
+def assert_same(first: Any, other: Any) -> None:
+    assert first.updates == other.updates
+    for name, tensor in first.actor_tensors().items():
+        np.testing.assert_array_equal(other.actor_tensors()[name], tensor)
+    for module in ("policy", "critic", "target", "gripper_target"):
+        for a, b in zip(getattr(first, module).parameters(), getattr(other, module).parameters(), strict=True):
+            assert torch.equal(a, b), module
+
+
+def test_recorded_updates_are_the_updates_to_the_bit() -> None:
+    plain, recorded = learner(recorded=False), learner(recorded=True)
+    for number in range(40):
+        rows = batch(number, TWO_ARMS)
+        expected, got = plain.update(rows), recorded.update(rows)
+        assert expected.keys() == got.keys()
+        assert all(torch.equal(expected[name], got[name]) for name in expected), number
+    assert recorded._graphs._recorder.recordings == 2  # with the actor, and without
+    assert_same(plain, recorded)
+
+
+def test_metrics_stay_as_they_are_when_the_next_update_runs() -> None:
+    made = learner(recorded=True, critic_actor_ratio=1)
+    for number in range(WARM_UP + 1):
+        made.update(batch(number, TWO_ARMS))
+    metrics = made.update(batch(7, TWO_ARMS))
+    before = {name: float(value) for name, value in metrics.items()}
+    made.update(batch(8, TWO_ARMS))
+    assert {name: float(value) for name, value in metrics.items()} == before
+
+
+def test_batches_of_another_size_get_a_recording_of_their_own() -> None:
+    plain, recorded = (learner(recorded=flag, critic_actor_ratio=20) for flag in (False, True))
+    for number in range(16):
+        rows = batch(number, TWO_ARMS)
+        if number % 2:
+            columns = {name: getattr(rows, name)[:10] for name in rows.__slots__ if "images" not in name}
+            rows = replace(rows, **columns)
+        for made in (plain, recorded):
+            made.update(rows)
+    assert recorded._graphs._recorder.recordings == 2
+    assert_same(plain, recorded)
+
+
+def test_loaded_state_is_what_recorded_updates_go_on_from() -> None:
+    plain, recorded = learner(recorded=False), learner(recorded=True, seed=5)
+    for number in range(12):
+        plain.update(batch(number, TWO_ARMS))
+        recorded.update(batch(number + 50, TWO_ARMS))
+    recorded.load_state_dict(through_a_file(plain.state_dict()))
+    for number in range(12, 30):
+        expected, got = plain.update(batch(number, TWO_ARMS)), recorded.update(batch(number, TWO_ARMS))
+        assert all(torch.equal(expected[name], got[name]) for name in expected), number
+    assert_same(plain, recorded)
+
+
+def test_weight_that_python_reads_while_recording_would_be_noticed() -> None:
+    made = learner(recorded=True, critic_actor_ratio=1)
+    compute = made._compute
+    made._compute = lambda rows, chance: compute(rows, chance) | {"weight": torch.tensor(float(chance.bc_weight))}
+    with pytest.raises(AssertionError, match="cannot be part of a graph"):
+        for number in range(WARM_UP + 1):
+            made.update(batch(number, TWO_ARMS))
