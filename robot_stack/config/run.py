@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -63,3 +63,5 @@ class RunConfig(Section):
     """Reward model."""
     training: TrainingConfig
     """Budget."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the learner computes; `auto` is a GPU where torch finds one, else the CPU."""

@@ -38,9 +38,10 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     if not fits:
         raise StoreError(f"run {folder} has no fitted encoder, must have one; finish its demonstrations first")
     spec, seed = resolved.spec(), resolved.run.seed
-    trained = learning_settings(resolved).trained_encoder
+    settings = learning_settings(resolved)
+    trained = settings.trained_encoder
     demos = [read_episode(folder / "store" / "episodes" / f"{name}.zarr") for name in fits[0]["demo_ids"]]
-    trunk = fitting.load_trunk(folder / "trunk.safetensors", spec)
+    trunk = fitting.load_trunk(folder / "trunk.safetensors", spec, settings.device)
     images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
     actions, source, pressed = (
@@ -48,12 +49,14 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     )
     labels = gripper_labels(source, pressed)
     features = np.zeros((len(actions), 0), np.float16) if trained else trunk.encode(images)
-    learner = BCLearner(fitting.learner_spec(trunk, demos, spec, trained=trained), config, seed=seed)
+    sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
+    learner = BCLearner(sizes, config, seed=seed, device=settings.device)
     rng = np.random.default_rng(seed)
     for _ in range(config.pretrain_updates):
         rows = rng.integers(len(actions), size=config.batch_size)
         seen = {name: pixels[rows] for name, pixels in images.items()} if trained else None
-        learner.update(TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows], labels[rows], seen))
+        batch = TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows], labels[rows], seen)
+        learner.update(batch.to(settings.device))
     metadata = actor_metadata(trunk, algorithm="bc", config=config, trained=trained)
     tensors = pack_tensors(trunk, learner.actor_tensors(), learner.trunk_tensors())
     fitting.write_tensors(

@@ -162,8 +162,15 @@ class CheckpointWriter:
 def pack(state: dict[str, Any], *, success: float) -> memoryview:
     """Bytes of a checkpoint; later changes of the tensors do not show in them."""
     buffer = io.BytesIO()
-    torch.save({**state, "success": success}, buffer)
+    torch.save({**_on_host(state), "success": success}, buffer)
     return buffer.getbuffer()
+
+
+def _on_host(value: Any) -> Any:
+    """The same with every tensor on the CPU, where any machine can read it."""
+    if isinstance(value, dict):
+        return {key: _on_host(inner) for key, inner in value.items()}
+    return value.cpu() if isinstance(value, torch.Tensor) else value
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -71,8 +71,8 @@ def saved_identity(path: Path) -> str | None:
         return None
 
 
-def load_trunk(path: Path, spec: Spec) -> Trunk:
-    """The encoder of a run, at its first weights if it is trained.
+def load_trunk(path: Path, spec: Spec, device: str) -> Trunk:
+    """The encoder of a run on a device, at its first weights if it is trained.
 
     Raises:
         ResumeError: If what the file names does not fit the cell's cameras, or has changed since.
@@ -81,9 +81,10 @@ def load_trunk(path: Path, spec: Spec) -> Trunk:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     try:
-        return encoders.load_trunk(json.loads(metadata["reference"]), image_shapes(spec), tensors)
+        trunk = encoders.load_trunk(json.loads(metadata["reference"]), image_shapes(spec), tensors)
     except (ConfigError, SpecError) as error:
         raise ResumeError(f"encoder {path} of this run cannot be had again: {error}") from error
+    return _moved(trunk, device)
 
 
 def fit_or_load_trunk(
@@ -91,7 +92,7 @@ def fit_or_load_trunk(
 ) -> Trunk:
     """The encoder of this run: the embedded one trained on its demonstrations, another as configured."""
     if path.exists():
-        return load_trunk(path, spec)
+        return load_trunk(path, spec, settings.device)
     trunk = encoders.make_trunk(
         settings.encoder,
         image_shapes(spec),
@@ -106,6 +107,11 @@ def fit_or_load_trunk(
         trunk.state_dict() if travels else {},
         {"identity": trunk.identity, "reference": json.dumps(trunk.reference)},
     )
+    return _moved(trunk, settings.device)
+
+
+def _moved(trunk: Trunk, device: str) -> Trunk:
+    cast(nn.Module, trunk).to(device)
     return trunk
 
 

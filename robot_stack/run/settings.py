@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from policies.device import find_device
 from policies.encoders.registry import find_encoder
 from policies.registry import find_algorithm
 from reward_models.progress.config import ProgressConfig
@@ -24,6 +25,7 @@ class LearningSettings:
         encoder: Name in the registry.
         encoder_config: Its settings, a model of its own.
         reward: Settings of the progress model.
+        device: Where the learner computes on this machine, "cpu" or "cuda".
     """
 
     algorithm: str
@@ -31,6 +33,7 @@ class LearningSettings:
     encoder: str
     encoder_config: Any
     reward: ProgressConfig
+    device: str
 
     @property
     def trained_encoder(self) -> bool:
@@ -42,7 +45,7 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     """Check the free sections of a run against the parts they name.
 
     Raises:
-        ConfigError: If a name is unknown or a setting does not fit.
+        ConfigError: If a name is unknown, a setting does not fit, or the device is not there.
     """
     name = resolved.run.algorithm.name
     config: BaseModel = resolved.section("run.algorithm.settings", find_algorithm(name).config)
@@ -55,4 +58,5 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         encoder=encoder,
         encoder_config=resolved.section("run.encoder.settings", find_encoder(encoder).config),
         reward=resolved.section("run.reward.settings", ProgressConfig),
+        device=find_device(resolved.run.device),
     )

@@ -15,10 +15,11 @@ import torch
 
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.trunk import Trunk
-from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
+from policies.learner import LearnerSpec, WatchesEpisodes
 from policies.registry import find_algorithm
 from robot_stack.replay.replay import Replay
 from robot_stack.run.backend import ParamsBoard
+from robot_stack.run.batches import make_batches
 from robot_stack.run.checkpoint import CheckpointWriter
 from robot_stack.run.governor import Governor
 from robot_stack.run.ledger import Ledger
@@ -79,7 +80,10 @@ class UpdateLoop:
         self._checkpoints = checkpoints
         self._beside = beside
         config = settings.config
-        self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed)
+        self._learner = find_algorithm(settings.algorithm).learner(
+            sizes, config, seed=seed, device=settings.device
+        )
+        self._batches = make_batches(replay, settings.device)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
         self._told: list[str] = []
@@ -213,7 +217,7 @@ class UpdateLoop:
 
     def _update(self) -> dict[str, torch.Tensor]:
         sampling = self._settings.config.sampling
-        batch = self._replay.sample(
+        batch = self._batches.sample(
             self._rng,
             self._settings.config.batch_size,
             gamma=sampling.gamma,
@@ -222,7 +226,7 @@ class UpdateLoop:
             chunk=sampling.chunk,
             shift=SHIFT_PX if self._settings.trained_encoder else 0,
         )
-        metrics: dict[str, torch.Tensor] = self._learner.update(TensorBatch.from_numpy(batch))
+        metrics: dict[str, torch.Tensor] = self._learner.update(batch)
         return metrics
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench import Bench
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path += [str(Path(__file__).parents[2] / "benchmarks"), str(Path(__file__).parents[1] / "replay")]
 
 
 @pytest.fixture
