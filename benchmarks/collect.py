@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-BENCHMARKS = ("cycle", "replay_sample", "replay_memory", "link", "resume", "kills")
+BENCHMARKS = ("cycle", "gpu", "replay_sample", "replay_memory", "link", "resume", "kills")
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
 CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
 
@@ -50,6 +50,12 @@ FIGURES = (
     _figure("cycle_cached_ms", "full cycle on cached features, fp32, ms"),
     _figure("cycle_cached_bf16_ms", "the same as shipped on this processor, products in bf16, ms"),
     _figure("cycle_end_to_end_over_network", "cycle with a trained ResNet-10 / the bare network's passes", 1.25),
+    _figure("gpu_cached_updates_per_s", "updates on cached features with their batches, on a GPU, 1/s"),
+    _figure("gpu_cached_eager_updates_per_s", "the same without graphs, fp32"),
+    _figure("gpu_cached_peak_share", "its products / what the GPU could multiply in bf16 meanwhile"),
+    _figure("gpu_end_to_end_updates_per_s", "updates with a trained ResNet-10 and their batches, on a GPU, 1/s"),
+    _figure("gpu_end_to_end_eager_updates_per_s", "the same in fp32"),
+    _figure("gpu_end_to_end_peak_share", "its products / what the GPU could multiply in bf16 meanwhile"),
     _figure("sample_cached_share", "sampling 256 rows with features / one update", 0.05),
     _figure("sample_images_over_memcpy", "sampling 256 rows of shifted images / a copy of the bytes", 2.0),
     _figure("rss_bytes_per_transition", "memory per transition, two 128x128 cameras, bytes", 105_000),

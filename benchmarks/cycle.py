@@ -84,7 +84,7 @@ def batch(rows: int, *, images: bool) -> TensorBatch:
     )
 
 
-def learner(*, end_to_end: bool) -> RLPDLearner:
+def learner(*, end_to_end: bool, device: str = "cpu") -> RLPDLearner:
     """RLPD as the recipe has it."""
     trunk: Any = None
     parts = tuple(FeaturePart(slice=slice(i * POOLED, (i + 1) * POOLED), maps=None) for i, _ in enumerate(SHAPES))
@@ -98,7 +98,7 @@ def learner(*, end_to_end: bool) -> RLPDLearner:
         actions=ACTIONS,
         trunk=trunk,
     )
-    return RLPDLearner(spec, RLPDConfig(batch_size=BATCH), seed=0)
+    return RLPDLearner(spec, RLPDConfig(batch_size=BATCH), seed=0, device=device)
 
 
 def in_turn(first: Callable[[], Any], second: Callable[[], Any], repeats: int) -> tuple[float, float, list[float]]:

@@ -85,7 +85,7 @@ class Graphs:
             if self._warm[kind] < WARM_UP:
                 self._warm[kind] += 1
                 return self._recorder.warm_up(compute, *parts)
-            places = tuple(replace(part, **{n: tensor.clone() for n, tensor in _tensors(part).items()}) for part in parts)
+            places = tuple(_copied(part) for part in parts)
             self._recorded[kind] = places, self._recorder.record(compute, *places)
         places, repeat = self._recorded[kind]
         for place, part in zip(places, parts, strict=True):
@@ -96,6 +96,10 @@ class Graphs:
         """Begin anew: after other state was loaded, optimisers have other tensors than those of the recordings."""
         self._warm.clear()
         self._recorded.clear()
+
+
+def _copied(part: Any) -> Any:
+    return replace(part, **{name: tensor.clone() for name, tensor in _tensors(part).items()})
 
 
 def _tensors(part: Any) -> dict[str, Tensor]:

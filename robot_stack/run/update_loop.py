@@ -80,9 +80,7 @@ class UpdateLoop:
         self._checkpoints = checkpoints
         self._beside = beside
         config = settings.config
-        self._learner = find_algorithm(settings.algorithm).learner(
-            sizes, config, seed=seed, device=settings.device
-        )
+        self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed, device=settings.device)
         self._batches = make_batches(replay, settings.device)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -28,11 +27,10 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 
 
 @pytest.fixture(autouse=True)
-def small_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns grow often, and few images fit."""
     monkeypatch.setattr(device_rows, "FIRST_ROWS", 4)
     monkeypatch.setattr(device_images, "_free_bytes", lambda device: 10**9)
-    yield
 
 
 def assert_same(found: TensorBatch, wanted: TensorBatch) -> None:
@@ -86,9 +84,7 @@ def recorded_images(replay: Replay, names: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("fitting", [1, 15, 40, 1000])
-def test_images_that_do_not_fit_come_from_the_host(
-    device: str, fitting: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_images_that_do_not_fit_come_from_the_host(device: str, fitting: int, monkeypatch: pytest.MonkeyPatch) -> None:
     replay = Replay(small_spec())
     free = int(fitting * replay.frames.images.row_bytes / device_images.MEMORY_SHARE)
     monkeypatch.setattr(device_images, "_free_bytes", lambda device: free)
