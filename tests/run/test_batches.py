@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from driven import Driven
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_up_episodes import FEATURES, arrivals, begin_all, recordings, take, two_handed_spec
 from recorded import header_of, small_spec, steps_of
+from tiny_run import write_run
 
 from policies.learner import TensorBatch
 from robot_stack.replay.replay import Replay
-from robot_stack.run import device_images, device_rows
+from robot_stack.run import device_images, device_rows, update_loop
 from robot_stack.run.batches import DeviceBatches, HostBatches, make_batches
 from robot_stack.run.device_rows import DeviceRows
 from robot_stack.types.command import Source
@@ -133,3 +136,25 @@ def test_what_is_past_the_end_of_an_episode_is_no_action_and_no_persons() -> Non
     batch = batches.sample(np.random.default_rng(0), 32, gamma=0.9, expert_fraction=1.0, n_step=5, chunk=5)
     assert not batch.human[:, 3:].any()
     assert not batch.action.unflatten(1, (5, -1))[:, 3:].signbit().any()
+
+
+def test_a_run_that_keeps_its_rows_on_a_device_learns_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def practice(run: Driven) -> None:
+        run.begin("000002-online-a")
+        run.send("000002-online-a", end="success")
+
+    losses = []
+    for made in (HostBatches, DeviceBatches):
+        arguments = () if made is HostBatches else ("cpu",)
+        monkeypatch.setattr(
+            update_loop, "make_batches", lambda replay, _, made=made, more=arguments: made(replay, *more)
+        )
+        folder = tmp_path / made.__name__
+        run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0"))
+        run.demonstrate()
+        run.start()
+        run.run(60, {20: practice})
+        losses.append(run.told.losses)
+        run.close()
+    assert len(losses[0]) == 40
+    assert losses[0] == losses[1]
