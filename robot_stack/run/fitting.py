@@ -111,6 +111,8 @@ def fit_or_load_trunk(
 
 
 def _moved(trunk: Trunk, device: str) -> Trunk:
+    """On a device; there its convolutions are in float32, as on an actor's CPU, and not in TF32, cuDNN's default."""
+    torch.backends.cudnn.allow_tf32 = False  # of the process: what may be less exact is in bf16 anyway
     cast(nn.Module, trunk).to(device)
     return trunk
 

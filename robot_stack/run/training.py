@@ -52,7 +52,6 @@ class Training:
 
     def __init__(self, resolved: ResolvedRun, folder: Path, *, wandb_mode: str = "disabled") -> None:
         torch.set_num_threads(1)
-        torch.backends.cudnn.allow_tf32 = False  # a GPU's features are to be the actor's, to the last digits
         self.folder = folder
         self._resolved = resolved
         self._spec = resolved.spec()
