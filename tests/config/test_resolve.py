@@ -152,10 +152,10 @@ def test_a_cells_crop_replaces_the_cameras_and_must_lie_in_its_image(root: Path,
     roi = load_run("peg_insert", root=root).cameras["wrist"].roi_px
     assert roi is not None
     assert (roi.top, roi.left, roi.height, roi.width) == (8, 4, 40, 60)
-    edit("cells/sim.yaml", "width: 60", "width: 61")
+    edit("cells/sim.yaml", "width: 60", "width: 189")
     (line,) = refusal(root)
     assert line.startswith("mine/cells/sim.yaml:5:")
-    assert "roi_px ends at row 48 and column 65, must be within 64 rows and 64 columns" in line
+    assert "roi_px ends at row 48 and column 193, must be within 192 rows and 192 columns" in line
 
 
 def test_the_spec_has_the_shapes_of_the_files(root: Path) -> None:
