@@ -52,8 +52,8 @@ class OperatorConfig:
     attention: float = 0.9
     speed: float = 0.8
     tremor: float = 0.05
-    stuck_s: float = 1.2
-    patience_s: float = 3.5
+    stuck_s: float = 1.8
+    patience_s: float = 5.0
     off_course_m: float = 0.025
     force_limit_n: float = 18.0
     verdict_s: float = 0.6
@@ -116,7 +116,7 @@ class ScriptedOperator:
             self._far_bias = self._draw_bias(config.far_position_noise_m, config.far_yaw_noise_rad)
         self._bias = self._draw_bias(config.position_noise_m, config.yaw_noise_rad)
         self._speed = config.speed * self._rng.uniform(0.75, 1.0)
-        self._let_go_m = self._rng.uniform(0.004, 0.018)
+        self._let_go_m = self._rng.uniform(0.002, 0.008)
         self._rim_since_ns: int | None = None
         self._hover_m = self._rng.uniform(0.004, 0.012)
 

@@ -13,7 +13,7 @@ class RLPDConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     batch_size: int = Field(128, ge=2, le=4096)
-    utd: float = Field(5.0, gt=0.0, le=100.0, description="updates per online environment step")
+    utd: float = Field(8.0, gt=0.0, le=100.0, description="updates per online environment step")
     expert_fraction: float = Field(0.5, ge=0.0, le=1.0, description="share of demo and human rows in a batch")
     discount: float = Field(0.97, gt=0.0, lt=1.0, description="per control tick")
     n_step: int = Field(1, ge=1, le=10)
@@ -21,8 +21,8 @@ class RLPDConfig(BaseModel):
     critics: int = Field(2, ge=2, le=10)
     critic_subset: int = Field(2, ge=1, le=10, description="critics in the target's minimum")
     critic_actor_ratio: int = Field(2, ge=1, le=20, description="critic updates per actor update")
-    learning_rate: float = Field(1e-3, gt=0.0, le=1e-1)
-    target_tau: float = Field(0.01, gt=0.0, le=1.0)
+    learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
+    target_tau: float = Field(0.005, gt=0.0, le=1.0)
     actor_tau: float = Field(
         0.005, gt=0.0, le=1.0, description="share by which the published actor follows the trained one; 1 publishes it"
     )
@@ -34,9 +34,7 @@ class RLPDConfig(BaseModel):
     head: int = Field(64, ge=8, le=512, description="width of each trained head")
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
     bc_weight: float = Field(10.0, ge=0.0, description="weight of imitation of expert rows; ours, HIL-SERL has 0")
-    bc_decay_updates: int = Field(14_000, ge=1, description="updates until the imitation term has faded to its floor")
-    bc_floor: float = Field(0.1, ge=0.0, description="what remains of `bc_weight` after that, as a share")
-    pretrain_updates: int = Field(1000, ge=0, description="updates on the demos before the first online step; ours")
+    pretrain_updates: int = Field(300, ge=0, description="updates on the demos before the first online step; ours")
     gripper_penalty: float = Field(
         0.02, ge=0.0, le=1.0, description="taken off the reward for each effective change of a discrete gripper"
     )

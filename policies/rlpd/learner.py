@@ -38,13 +38,11 @@ class Chance:
         next_noise: Of the action at o', standard normal, shape (B, arm_size).
         subset: Critics that the target's minimum runs over, int64.
         noise: Of the action at o, like `next_noise`; None where the actor is not updated.
-        bc_weight: Of the imitation term, shape ().
     """
 
     next_noise: Tensor
     subset: Tensor
     noise: Tensor | None
-    bc_weight: Tensor
 
 
 class RLPDLearner:
@@ -110,12 +108,6 @@ class RLPDLearner:
         """α, detached."""
         return functional.softplus(self.log_temperature).detach()
 
-    def bc_weight_at(self, updates: int) -> float:
-        """Weight of the imitation term after so many updates: linear from `bc_weight` down to its floor."""
-        config = self.config
-        left = max(0.0, 1.0 - updates / config.bc_decay_updates)
-        return config.bc_weight * max(left, config.bc_floor)
-
     def noise(self, rows: int, *, copies: int = 1, draw: Callable[..., Tensor] = torch.randn) -> Tensor:
         """(copies * rows, arm_size): of what all ranks draw together, the part of this rank's rows."""
         joint = draw(copies, self.ranks.count * rows, self.layout.arm_size, generator=self._rng)
@@ -140,7 +132,6 @@ class RLPDLearner:
             next_noise=self.noise(rows),
             subset=upload(subset, self._device),
             noise=self.noise(rows) if with_actor else None,
-            bc_weight=upload(torch.tensor(self.bc_weight_at(self.updates + 1)), self._device),
         )
 
     def _compute(self, batch: TensorBatch, chance: Chance) -> dict[str, Tensor]:
@@ -152,7 +143,7 @@ class RLPDLearner:
         if self.policy.gripper is not None:
             metrics |= self._update_gripper(batch, known, seen.following, seen.target)
         if chance.noise is not None:
-            metrics |= self._update_actor(batch, known, chance.noise, chance.bc_weight)
+            metrics |= self._update_actor(batch, known, chance.noise)
         return metrics
 
     def _update_critic(self, batch: TensorBatch, seen: Seen, chance: Chance) -> dict[str, Tensor]:
@@ -200,9 +191,7 @@ class RLPDLearner:
         self._follow(target_critic, critic, self.config.target_tau)
         return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
 
-    def _update_actor(
-        self, batch: TensorBatch, features: Tensor, noise: Tensor, bc_weight: Tensor
-    ) -> dict[str, Tensor]:
+    def _update_actor(self, batch: TensorBatch, features: Tensor, noise: Tensor) -> dict[str, Tensor]:
         """One step of the policy up the critics' mean, and of the temperature; the published average follows."""
         with fast(self._device):
             action, log_prob, mean = self.policy.sample(features, batch.proprio, noise)
@@ -214,7 +203,7 @@ class RLPDLearner:
         loss = losses.actor_loss(q, log_prob, self.temperature)
         if self.config.bc_weight > 0:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
-            loss = loss + bc_weight * imitation_loss(
+            loss = loss + self.config.bc_weight * imitation_loss(
                 mean, self.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert)
             )
         self._step("actor", loss)

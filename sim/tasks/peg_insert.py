@@ -64,7 +64,7 @@ class PegInsert:
             name="front",
             pos=[config.centre_m[0] + 0.225, config.centre_m[1] + 0.39, 0.30],
             xyaxes=[-0.866, 0.5, 0, -0.2425, -0.42, 0.874],
-            fovy=26,
+            fovy=24,
         )
 
     def _add_walls(self, socket: mujoco.MjsBody) -> None:

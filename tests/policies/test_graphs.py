@@ -18,8 +18,6 @@ SETTINGS: dict[str, Any] = {
     "critics": 4,
     "critic_subset": 2,
     "critic_actor_ratio": 3,
-    "bc_decay_updates": 20,
-    "bc_floor": 0.0,
     "learning_rate": 3e-3,
 }
 
@@ -86,10 +84,10 @@ def test_loaded_state_is_what_recorded_updates_go_on_from() -> None:
     assert_same(plain, recorded)
 
 
-def test_weight_that_python_reads_while_recording_would_be_noticed() -> None:
+def test_noise_that_python_reads_while_recording_would_be_noticed() -> None:
     made = learner(recorded=True, critic_actor_ratio=1)
     compute = made._compute
-    made._compute = lambda rows, chance: compute(rows, chance) | {"weight": torch.tensor(float(chance.bc_weight))}
+    made._compute = lambda rows, chance: compute(rows, chance) | {"noise": torch.tensor(float(chance.next_noise[0, 0]))}
     for number in range(WARM_UP):
         made.update(batch(number, TWO_ARMS))
     with pytest.raises(AssertionError, match="cannot be part of a graph"):

@@ -32,8 +32,6 @@ BASE: dict[str, Any] = {
     "hidden": (16, 16),
     "head": 8,
     "bc_weight": 1.0,
-    "bc_decay_updates": 4,
-    "bc_floor": 0.1,
 }
 IN_THE_LEARNER: dict[str, Any] = {
     "critics": 4,
@@ -49,8 +47,6 @@ IN_THE_LEARNER: dict[str, Any] = {
     "hidden": (16,),
     "head": 16,
     "bc_weight": 2.0,
-    "bc_decay_updates": 50,
-    "bc_floor": 0.9,
 }
 """Settings that change an update, each with another value than `BASE`."""
 WITH_THEIR_OWN_TESTS = {"gripper_penalty", "chunk"}
@@ -72,7 +68,7 @@ def trained(updates: int, **settings: Any) -> RLPDLearner:
 def update_actor(made: RLPDLearner, batch: TensorBatch) -> None:
     chance = made.draw_chance(len(batch.reward), with_actor=True)
     assert chance.noise is not None
-    made._update_actor(batch, batch.features, chance.noise, chance.bc_weight)
+    made._update_actor(batch, batch.features, chance.noise)
 
 
 def state_of(made: RLPDLearner) -> list[torch.Tensor]:
@@ -132,12 +128,6 @@ def test_critic_update_is_gradient_descent_on_the_td_error() -> None:
     batch.discount.zero_()  # a fixed target: the reward
     errors = [float(made.update(batch)["critic_loss"]) for _ in range(200)]
     assert errors[-1] < 0.1 * errors[0]
-
-
-def test_imitation_weight_fades_to_its_floor() -> None:
-    made = learner(bc_weight=2.0, bc_decay_updates=10, bc_floor=0.25)
-    weights = [made.bc_weight_at(updates) for updates in (0, 5, 8, 1000)]
-    np.testing.assert_allclose(weights, [2.0, 1.0, 0.5, 0.5])
 
 
 def test_actions_of_non_expert_rows_are_not_imitated() -> None:
