@@ -1,6 +1,7 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
 # make test   style, types, imports and pytest, each also a target of its own
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
+# make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +14,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim test style types imports pytest bench clean
+.PHONY: help install gl sim test style types imports pytest bench bench-algorithms clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -80,6 +81,9 @@ pytest: gl $(INSTALLED)
 
 bench: gl $(INSTALLED)
 	$(BIN)/python benchmarks/collect.py
+
+bench-algorithms: gl $(INSTALLED)
+	$(BIN)/python benchmarks/algorithms.py
 
 clean:
 	rm -rf $(VENV) build dist install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

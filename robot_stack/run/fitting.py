@@ -27,6 +27,9 @@ from robot_stack.run.training_data import demo_frames
 from robot_stack.types.errors import ConfigError, ResumeError, SpecError
 from robot_stack.types.spec import Spec
 
+TRUNK = "trunk.safetensors"
+"""File of a run's encoder, in its folder."""
+
 OnStep = Callable[[int, int, float], None]
 """Told (step, steps, loss) after each step of a fit; may raise `FitStopped`."""
 
@@ -120,10 +123,18 @@ def _moved(trunk: Trunk, device: str) -> Trunk:
 def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec, *, trained: bool) -> LearnerSpec:
     """Sizes, and the scale of proprio in the demonstrations."""
     proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
+    mean, std = (torch.from_numpy(statistic(axis=0)) for statistic in (proprio.mean, proprio.std))
+    return sizes_of(trunk, spec, proprio_mean=mean, proprio_std=std, trained=trained)
+
+
+def sizes_of(
+    trunk: Trunk, spec: Spec, *, proprio_mean: torch.Tensor, proprio_std: torch.Tensor, trained: bool
+) -> LearnerSpec:
+    """Of a learner on that encoder and cell; statistics float32, shape (P,), SI units."""
     return LearnerSpec(
         parts=trunk.parts,
-        proprio_mean=torch.from_numpy(proprio.mean(axis=0)),
-        proprio_std=torch.from_numpy(proprio.std(axis=0)),
+        proprio_mean=proprio_mean,
+        proprio_std=proprio_std,
         actions=spec.action_size,
         grippers=spec.discrete_gripper_indices,
         trunk=cast(nn.Module, trunk) if trained else None,

@@ -1,6 +1,7 @@
 """The learner process: collects demonstrations, fits encoder and reward, then trains until it is enough.
 
     python -m robot_stack.run.learner --run runs/NAME/run.yaml
+    torchrun --nproc-per-node 2 -m -- robot_stack.run.learner --run runs/NAME/run.yaml
 
 SIGKILL at any instant costs at most a second of steps; a restart goes on from the last checkpoint and all episodes.
 """
@@ -8,6 +9,7 @@ SIGKILL at any instant costs at most a second of steps; a restart goes on from t
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import threading
@@ -16,6 +18,7 @@ import traceback
 from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
+from robot_stack.run.team import follow, join
 from robot_stack.run.training import Training
 from robot_stack.types.errors import StackError
 
@@ -28,11 +31,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--wandb", default="offline", choices=("offline", "online", "disabled"))
     options = parser.parse_args(arguments)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM):  # only the first of several processes decides when it ends
         signal.signal(number, lambda *_: stop.set())
     try:
         resolved = load_resolved(options.run)
-        training = Training(resolved, options.run.parent, wandb_mode=options.wandb)
+        ranks = join()
+        if ranks.index > 0:
+            follow(resolved, options.run.parent, ranks)
+            return 0
+        training = Training(resolved, options.run.parent, wandb_mode=options.wandb, ranks=ranks)
         training.serve(options.address or resolved.cell.learner_address or "127.0.0.1:0")
         try:
             training.run(stop)
@@ -51,4 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if "WORLD_SIZE" in os.environ:  # gloo's threads may abort an interpreter that takes its time to end
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

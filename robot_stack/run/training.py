@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from policies.distributed import ALONE, Ranks
 from policies.encoders.embedded import EmbeddedConfig
 from policies.encoders.trunk import Trunk
 from robot_stack.config.resolved import ResolvedRun
@@ -34,6 +35,7 @@ from robot_stack.run.refit import Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.success import SuccessRule
+from robot_stack.run.team import Team
 from robot_stack.run.update_loop import UpdateLoop, check_identity
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.security import security_of
@@ -42,20 +44,21 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeKind
 
-TRUNK = "trunk.safetensors"
-
 log = logging.getLogger(__name__)
 
 
 class Training:
     """One run in its folder; everything it needs to go on after a kill is there."""
 
-    def __init__(self, resolved: ResolvedRun, folder: Path, *, wandb_mode: str = "disabled") -> None:
+    def __init__(
+        self, resolved: ResolvedRun, folder: Path, *, wandb_mode: str = "disabled", ranks: Ranks = ALONE
+    ) -> None:
         torch.set_num_threads(1)
         self.folder = folder
         self._resolved = resolved
         self._spec = resolved.spec()
         self._settings = learning_settings(resolved)
+        self._team = Team(ranks, self._settings.config.batch_size)
         self._seed = resolved.run.seed
         self._metrics = MetricsLog(
             folder / "metrics.jsonl", wandb_mode=wandb_mode, run_name=folder.name, config={"run": resolved.to_yaml()}
@@ -108,6 +111,7 @@ class Training:
     def close(self) -> None:
         """Stop serving; what arrived is on disk."""
         self._quit.set()
+        self._team.end()
         if self._server is not None:
             self._server.stop()
         if self._backend is not None:
@@ -157,7 +161,7 @@ class Training:
     def _collect(self, stop: threading.Event) -> bool:
         """Until there are enough successful demonstrations on disk; False if stopped."""
         assert self._backend is not None
-        self._recorded.read(fitting.saved_identity(self.folder / TRUNK))
+        self._recorded.read(fitting.saved_identity(self.folder / fitting.TRUNK))
         wanted = self._resolved.run.training.demos
         self._phase = "fitting" if len(self._ledger.demos()) >= wanted else "collecting_demos"
         while len(self._ledger.demos()) < wanted:
@@ -189,10 +193,10 @@ class Training:
         if state is not None:
             let_go_of_damaged(state, self._store, self._metrics)
         chosen = [a.header.episode_id for a in self._ledger.demos()[: self._resolved.run.training.demos]]
-        fitted = (self.folder / TRUNK).exists()
+        fitted = (self.folder / fitting.TRUNK).exists()
         demos = [self._store.read(episode_id, images=not fitted) for episode_id in chosen]
         trunk = fitting.fit_or_load_trunk(
-            self.folder / TRUNK, demos, spec, settings, seed=seed, on_step=self._says("encoder", stop)
+            self.folder / fitting.TRUNK, demos, spec, settings, seed=seed, on_step=self._says("encoder", stop)
         )
         if state is not None:
             check_identity(state, settings, trunk)
@@ -226,7 +230,7 @@ class Training:
         )  # fmt: skip
         self._loop = UpdateLoop(
             spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._ledger,
-            metrics=self._metrics, board=self._board, checkpoints=self._writer, seed=seed,
+            metrics=self._metrics, board=self._board, checkpoints=self._writer, team=self._team, seed=seed,
             beside=lambda: {
                 "refitted_at": refitter.completed_at,
                 "features": {name: torch.from_numpy(f) for name, f in ingest.uncached().items()},
@@ -237,6 +241,7 @@ class Training:
         else:
             refitter.load(state["reward_version"], state["refitted_at"])
             self._loop.restore(state)
+        self._team.begin(sizes, resumed=state is not None)
         self._loop.learn_from_demos(stop, self._say)
         self._loop.publish()
         self._loop.save(wait=True)

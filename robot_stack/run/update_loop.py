@@ -25,6 +25,7 @@ from robot_stack.run.governor import Governor
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.settings import LearningSettings
+from robot_stack.run.team import Team
 from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.params import Params
@@ -67,6 +68,7 @@ class UpdateLoop:
         metrics: MetricsLog,
         board: ParamsBoard,
         checkpoints: CheckpointWriter,
+        team: Team,
         beside: Callable[[], Mapping[str, Any]],
         seed: int,
     ) -> None:
@@ -81,6 +83,8 @@ class UpdateLoop:
         self._beside = beside
         config = settings.config
         self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed, device=settings.device)
+        self._learner.ranks = team.ranks
+        self._team = team
         self._batches = make_batches(replay, settings.device)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
@@ -224,7 +228,7 @@ class UpdateLoop:
             chunk=sampling.chunk,
             shift=SHIFT_PX if self._settings.trained_encoder else 0,
         )
-        metrics: dict[str, torch.Tensor] = self._learner.update(batch)
+        metrics: dict[str, torch.Tensor] = self._learner.update(self._team.deal(batch))
         return metrics
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:

@@ -98,13 +98,13 @@ class Process:
 
 
 class Learner(Process):
-    """`python -m robot_stack.run.learner` on a run folder."""
+    """`python -m robot_stack.run.learner` on a run folder, or what a launcher makes of it."""
 
-    def __init__(self, folder: Path, address: str = "127.0.0.1:0") -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1:0", launcher: Sequence[str] = ("-m",)) -> None:
         bound = folder / "learner.address"
         bound.unlink(missing_ok=True)
         super().__init__(
-            folder / "learner.log", "-m", "robot_stack.run.learner",
+            folder / "learner.log", *launcher, "robot_stack.run.learner",
             "--run", str(folder / "run.yaml"), "--address", address, "--wandb", "disabled",
         )  # fmt: skip
         try:
