@@ -34,7 +34,7 @@ class RLPDConfig(BaseModel):
     head: int = Field(64, ge=8, le=512, description="width of each trained head")
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
     bc_weight: float = Field(30.0, ge=0.0, description="weight of imitation of expert rows; ours, HIL-SERL has 0")
-    pretrain_updates: int = Field(100, ge=0, description="updates on the demos before the first online step; ours")
+    pretrain_updates: int = Field(0, ge=0, description="updates on the demos before the first online step")
     gripper_penalty: float = Field(
         0.02, ge=0.0, le=1.0, description="taken off the reward for each effective change of a discrete gripper"
     )
