@@ -52,8 +52,8 @@ class OperatorConfig:
     attention: float = 0.9
     speed: float = 0.8
     tremor: float = 0.05
-    stuck_s: float = 1.8
-    patience_s: float = 5.0
+    stuck_s: float = 1.6
+    patience_s: float = 4.5
     off_course_m: float = 0.025
     force_limit_n: float = 18.0
     verdict_s: float = 0.6
