@@ -138,7 +138,7 @@ def test_settings_have_what_the_update_loop_reads(name: str) -> None:
     assert 0 <= sampling.expert_fraction <= 1
     assert config.shaping_weight >= 0
     assert config.batch_size > 0
-    assert Governor(utd=config.utd, pretrain=config.pretrain_updates).may_update(0, 0)
+    assert Governor(utd=config.utd, pretrain=config.pretrain_updates).may_update(0, 1)
 
 
 def test_unknown_settings_are_refused(name: str) -> None:
