@@ -23,6 +23,8 @@ from robot_stack.types.spec import Spec
 
 TRUNK = "trunk."
 ACTOR = "actor."
+_DESCRIPTION = {"algorithm", "settings", "trunk", "trunk_reference", "trunk_trained"}
+"""What parameters say of themselves, see `actor_metadata`."""
 
 
 def pack_tensors(
@@ -66,12 +68,15 @@ class ActingPolicy:
     Parameters are swapped between two ticks by `load`, never during one.
 
     Raises:
-        ConfigError, SpecError: If the encoder that the parameters name is not found here, or is another one.
+        ConfigError, SpecError: If the parameters do not say how to build their networks, or the encoder that
+            they name is not found here, or is another one.
     """
 
     def __init__(self, spec: Spec, params: Params, *, seed: int) -> None:
         self._rng = torch.Generator().manual_seed(seed)
         metadata = params.metadata
+        if missing := sorted(_DESCRIPTION - metadata.keys()):
+            raise SpecError(f"params {params.version} do not say {missing}, must say how to build their networks")
         self.trunk_id = metadata["trunk"]
         self._trained = bool(json.loads(metadata["trunk_trained"]))
         shapes = {camera.name: camera.shape for camera in spec.cameras}
@@ -84,7 +89,15 @@ class ActingPolicy:
             actions=spec.action_size,
             grippers=spec.discrete_gripper_indices,
         )
-        self._network = algorithm.policy(sizes, algorithm.config.model_validate_json(metadata["settings"]))
+        try:
+            settings = algorithm.config.model_validate_json(metadata["settings"])
+        except ValueError as error:  # pydantic's is one
+            why = " ".join(str(error).split())
+            raise SpecError(
+                f"settings of params {params.version} are not of {metadata['algorithm']} as known here ({why}); "
+                "install the same robot-stack on both sides"
+            ) from error
+        self._network = algorithm.policy(sizes, settings)
         self._network.requires_grad_(False).eval()
         self._actions = spec.action_size
         self._tick = 0
@@ -99,17 +112,16 @@ class ActingPolicy:
         Raises:
             SpecError: If they belong to another trunk, are not newer, or do not fit.
         """
-        if params.metadata["trunk"] != self.trunk_id:
-            raise SpecError(f"trunk of params {params.version} is {params.metadata['trunk']}, must be {self.trunk_id}")
+        trunk = params.metadata.get("trunk", "unnamed")
+        if trunk != self.trunk_id:
+            raise SpecError(f"trunk of params {params.version} is {trunk}, must be {self.trunk_id}")
         if params.version <= self.version:
             raise SpecError(f"params version is {params.version}, must be above {self.version}")
         modules = [(self._network, _tensors(params, ACTOR))]
         if self._trained:
             modules.append((self._trunk, _tensors(params, TRUNK)))
-        for (
-            module,
-            tensors,
-        ) in modules:  # all is looked at before anything is taken: torch copies what fits, then raises
+        # all is looked at before anything is taken: torch copies what fits, then raises
+        for module, tensors in modules:
             _check_fit(params.version, module.state_dict(), tensors)
         for module, tensors in modules:
             module.load_state_dict(tensors)

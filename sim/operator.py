@@ -44,19 +44,19 @@ class OperatorConfig:
         verdict_s: Time the task must look finished before the person says so.
     """
 
-    reaction_s: float = 0.3
-    position_noise_m: float = 0.0008
-    yaw_noise_rad: float = 0.02
-    far_position_noise_m: float = 0.004
-    far_yaw_noise_rad: float = 0.12
-    attention: float = 0.9
-    speed: float = 0.8
-    tremor: float = 0.05
-    stuck_s: float = 1.6
-    patience_s: float = 4.5
-    off_course_m: float = 0.025
-    force_limit_n: float = 18.0
-    verdict_s: float = 0.6
+    reaction_s: float
+    position_noise_m: float
+    yaw_noise_rad: float
+    far_position_noise_m: float
+    far_yaw_noise_rad: float
+    attention: float
+    speed: float
+    tremor: float
+    stuck_s: float
+    patience_s: float
+    off_course_m: float
+    force_limit_n: float
+    verdict_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +180,7 @@ class ScriptedOperator:
     def _decide(self, seen: Seen, now_ns: int, mode: Mode) -> None:
         """Take over when stuck, off course or pushing too hard; let go once the arm is back on course."""
         if self._engaged:
-            on_course = seen.tcp[2] - seen.goal[2] < self._let_go_m  # tip in the hole: gravity and policy do the rest
+            on_course = seen.tcp[2] - seen.goal[2] < self._let_go_m  # almost in: gravity and policy do the rest
             held_s = (now_ns - self._engaged_since_ns) / 1e9
             if seen.done or on_course or held_s > 5.0:
                 self._engaged = False

@@ -41,7 +41,7 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     settings = learning_settings(resolved)
     trained = settings.trained_encoder
     demos = [read_episode(folder / "store" / "episodes" / f"{name}.zarr") for name in fits[0]["demo_ids"]]
-    trunk = fitting.load_trunk(folder / "trunk.safetensors", spec, settings.device)
+    trunk = fitting.load_trunk(folder / fitting.TRUNK, spec, settings.device)
     images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
     actions, source, pressed = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from robot_stack.config import teleop
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.run.build_safety import build_safety
@@ -27,8 +28,8 @@ def build_world(resolved: ResolvedRun) -> World:
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     """The scripted person of a cell whose teleop device is `scripted`."""
     scale = ActionSpace(resolved.spec()).full_scale(resolved.robot.name)
-    operator = resolved.teleop.operator
-    config = OperatorConfig() if operator is None else OperatorConfig(**operator.model_dump())
+    person = resolved.teleop.operator or teleop.OperatorConfig()
+    config = OperatorConfig(**person.model_dump())
     return ScriptedOperator(
         config, np.random.default_rng(seed), linear_m_s=float(scale[0]), angular_rad_s=float(scale[5])
     )

@@ -117,15 +117,15 @@ class ControlLoop:
             stopping: Asked at every tick; True ends the episode at once, cut short by the operator.
 
         Raises:
-            RobotError: If the reset fails; nothing has been recorded then.
+            RobotError: If the reset or the start fails; no frame has been recorded then, and the cell holds.
         """
         self._cell.reset(header.seed)
         if policy is not None:
             policy.begin_episode()
         sink.begin(header)
-        self._cell.start(header.episode_id, header.kind)
         episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
         try:
+            self._cell.start(header.episode_id, header.kind)  # may fail after it has handed over
             end = self._tick_until_end(episode, stopping)
         finally:
             self._cell.finish()

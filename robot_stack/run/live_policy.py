@@ -76,7 +76,7 @@ class LivePolicy:
         params = self._source.latest()
         if params is None:
             return
-        if self._policy is None or params.metadata["trunk"] != self._policy.trunk_id:
+        if self._policy is None or params.metadata.get("trunk") != self._policy.trunk_id:
             self._unbuilt = params
             self.refusal = f"trunk of params {params.version} is another; they are taken once the episode has ended"
             return

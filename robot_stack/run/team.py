@@ -89,9 +89,9 @@ class Team:
         """Send the others their rows of a joint batch; returns the leader's."""
         if self.ranks.count == 1:
             return batch
-        shares = [_share(batch, Ranks(index=index, count=self.ranks.count)) for index in range(self.ranks.count)]
+        shares = [share_of(batch, Ranks(index=index, count=self.ranks.count)) for index in range(self.ranks.count)]
         self._tell(Message.ROWS, shares)
-        return _batch(shares[0])
+        return batch_of(shares[0])
 
     def end(self) -> None:
         """The others end; harmless to repeat."""
@@ -137,7 +137,7 @@ def follow(resolved: ResolvedRun, folder: Path, ranks: Ranks) -> None:
         message, contents = _receive()
         if message is Message.END:
             return
-        learner.update(_batch({name: tensor.to(settings.device) for name, tensor in contents.items()}))
+        learner.update(batch_of({name: tensor.to(settings.device) for name, tensor in contents.items()}))
 
 
 def _receive() -> tuple[Message, dict[str, Tensor]]:
@@ -148,7 +148,7 @@ def _receive() -> tuple[Message, dict[str, Tensor]]:
     return Message(int(header[0])), load(payload.numpy().tobytes())
 
 
-def _share(batch: TensorBatch, ranks: Ranks) -> dict[str, Tensor]:
+def share_of(batch: TensorBatch, ranks: Ranks) -> dict[str, Tensor]:
     """A rank's rows by name, images by camera, in the host's memory for all but the leader."""
     columns: dict[str, Tensor] = {}
     for field in fields(batch):
@@ -161,8 +161,8 @@ def _share(batch: TensorBatch, ranks: Ranks) -> dict[str, Tensor]:
     return rows if ranks.index == 0 else {name: column.cpu() for name, column in rows.items()}
 
 
-def _batch(columns: Mapping[str, Tensor]) -> TensorBatch:
-    """Inverse of `_share`."""
+def batch_of(columns: Mapping[str, Tensor]) -> TensorBatch:
+    """Inverse of `share_of`."""
     found: dict[str, Any] = {name: {} for name in IMAGES}
     for name, column in columns.items():
         field, dot, camera = name.partition(".")

@@ -166,10 +166,8 @@ class UpdateLoop:
         if not isinstance(self._learner, WatchesEpisodes):
             return
         ended = {account.header.episode_id: account for account in self._ledger.ended(EpisodeKind.ONLINE)}
-        seen, told = (
-            dict.fromkeys((*self._untold, *ended)),
-            set(self._told),
-        )  # the ledger's order is that of their start
+        seen = dict.fromkeys((*self._untold, *ended))  # the ledger's order is that of their start
+        told = set(self._told)
         untold = [name for name in seen if name in ended and name not in told]
         due = max(0, len(untold) - held_back)
         for name in untold[:due]:

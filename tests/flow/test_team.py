@@ -14,7 +14,7 @@ from flow_rig import PRETRAIN, Finished, Learner, write_run
 from policies.distributed import Ranks
 from policies.learner import TensorBatch
 from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.run.team import _batch, _share
+from robot_stack.run.team import batch_of, share_of
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
 
@@ -46,7 +46,7 @@ def test_rows_that_are_dealt_out_are_the_joint_batch() -> None:
     columns = [field.name for field in fields(TensorBatch) if "images" not in field.name]
     made: dict[str, Any] = {name: torch.from_numpy(rng.random((6, 3)).astype(np.float32)) for name in columns}
     joint = TensorBatch(**made, images={"wrist": torch.arange(6)[:, None]})
-    shares = [_batch(_share(joint, Ranks(index=index, count=3))) for index in range(3)]
+    shares = [batch_of(share_of(joint, Ranks(index=index, count=3))) for index in range(3)]
     for name in columns:
         assert torch.equal(torch.cat([getattr(share, name) for share in shares]), getattr(joint, name))
     assert torch.equal(torch.cat([share.images["wrist"] for share in shares]), joint.images["wrist"])

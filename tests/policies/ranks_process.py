@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,7 @@ from torch import distributed
 
 from policies import precision
 from policies.distributed import ALONE, Ranks
-from policies.learner import TensorBatch
-
-
-def share(joint: TensorBatch, ranks: Ranks) -> TensorBatch:
-    """This rank's rows."""
-    columns = {f.name: getattr(joint, f.name) for f in fields(joint)}
-    return replace(joint, **{name: ranks.mine(c) for name, c in columns.items() if isinstance(c, torch.Tensor)})
+from robot_stack.run.team import batch_of, share_of
 
 
 def main(name: str, out: Path) -> None:
@@ -41,7 +34,7 @@ def main(name: str, out: Path) -> None:
         if number % 4 == 1:  # and some have none at all
             joint.gripper_label[4:] = False
             joint.expert[1:] = False
-        metrics = learner.update(share(joint, ranks))
+        metrics = learner.update(batch_of(share_of(joint, ranks)))
         for value in metrics.values():
             if ranks.count > 1:
                 distributed.all_reduce(value)

@@ -109,6 +109,21 @@ def test_unknown_algorithm_is_answered_with_the_known_ones() -> None:
     assert all(name in str(refused.value) for name in ALGORITHMS)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"trunk": None}, r"params 3 do not say \['trunk'\]"),
+        ({"settings": '{"batch_sise": 3}'}, "settings of params 3 are not of rlpd as known here .*batch_sise"),
+        ({"settings": "{"}, "settings of params 3 are not of rlpd"),
+    ],
+)
+def test_parameters_that_do_not_say_how_to_build_them_are_refused(change: dict[str, str | None], message: str) -> None:
+    _, _, params = learned()
+    said = {key: value for key, value in (dict(params.metadata) | change).items() if value is not None}
+    with pytest.raises(SpecError, match=message):
+        ActingPolicy(SPEC, replace(params, version=3, metadata=said), seed=0)
+
+
 def test_parameters_of_another_size_are_refused() -> None:
     _, _, params = learned()
     name = "actor.actor.mean.weight"

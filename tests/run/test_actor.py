@@ -40,7 +40,13 @@ def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) 
         version=1,
         tensors={},
         sha256="",
-        metadata={"trunk": "t", "trunk_trained": "false", "trunk_reference": json.dumps(reference)},
+        metadata={
+            "trunk": "t",
+            "trunk_trained": "false",
+            "trunk_reference": json.dumps(reference),
+            "algorithm": "rlpd",
+            "settings": "{}",
+        },
     )
     actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, FakeClient(params)), "a")
 

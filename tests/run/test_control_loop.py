@@ -132,6 +132,19 @@ def test_policy_that_cannot_act_on_what_it_sees_ends_the_episode_with_its_last_f
     assert cell.calls[-1] == "finish"
 
 
+def test_start_that_fails_after_it_handed_over_is_taken_back() -> None:
+    class HalfStarted(FakeCell):
+        def start(self, episode_id: str, kind: EpisodeKind) -> None:
+            super().start(episode_id, kind)
+            raise RobotError("no answer from safety")
+
+    cell = HalfStarted()
+    with pytest.raises(RobotError, match="no answer"):
+        _run(cell, FakePolicy())
+    assert cell.calls[-1] == "finish"
+    assert cell.sent == []
+
+
 def test_failed_reset_records_nothing() -> None:
     class Stuck(FakeCell):
         def reset(self, seed: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from robot_stack.config import teleop
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.run.build import build_operator
 from robot_stack.run.local_cell import see
@@ -19,7 +20,8 @@ GOAL = np.array([0.5, 0.0, 0.053, 0.0])
 
 def _operator(seed: int = 0, **config: float) -> ScriptedOperator:
     rng = np.random.default_rng(seed)
-    return ScriptedOperator(OperatorConfig(**config), rng, linear_m_s=0.1, angular_rad_s=0.6)
+    person = teleop.OperatorConfig().model_dump() | config
+    return ScriptedOperator(OperatorConfig(**person), rng, linear_m_s=0.1, angular_rad_s=0.6)
 
 
 def _seen(tick: int, above_m: float = 0.08, *, force_n: float = 0.0, done: bool = False, x_m: float = 0.0) -> Seen:
@@ -36,16 +38,15 @@ def _watch(operator: ScriptedOperator, scene: list[Seen], mode: Mode = Mode.POLI
 
 
 def test_nothing_is_seen_before_the_reaction_time() -> None:
-    config = OperatorConfig(reaction_s=0.3)
     calm = [_seen(t) for t in range(60)]
     hit = [_seen(t, force_n=30.0 if t >= 30 else 0.0) for t in range(60)]
     samples = []
     for scene in (calm, hit):
-        operator = _operator(5, reaction_s=config.reaction_s, attention=1.0, stuck_s=10.0)
+        operator = _operator(5, reaction_s=0.3, attention=1.0, stuck_s=10.0)
         operator.begin(Role.ASSIST)
         samples.append([s.deadman for s in _watch(operator, scene)])
     first = next(t for t in range(60) if samples[0][t] != samples[1][t])
-    assert first == 30 + round(config.reaction_s * 1e9) // TICK_NS
+    assert first == 30 + round(0.3 * 1e9) // TICK_NS
 
 
 def test_same_generator_same_hand() -> None:
