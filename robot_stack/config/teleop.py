@@ -37,9 +37,9 @@ class OperatorConfig(Section):
     """Share of full deflection that is used."""
     tremor: Annotated[float, Field(ge=0, le=0.5)] = 0.05
     """Standard deviation of the hand's noise, in deflection."""
-    stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.6
+    stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.5
     """Without progress for this long, the person steps in."""
-    patience_s: Annotated[float, Field(gt=0, le=600)] = 4.5
+    patience_s: Annotated[float, Field(gt=0, le=600)] = 4.2
     """This late in an episode the person steps in, unless the tip is going in."""
     off_course_m: Annotated[float, Field(gt=0, le=1)] = 0.025
     """Further than this from its best distance to the goal, the person steps in."""
