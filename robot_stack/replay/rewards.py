@@ -37,6 +37,26 @@ class RewardRule:
                 raise ConfigError(f"reward {name} is {value}, must be finite" + ("" if low is None else " and >= 0"))
 
 
+def shaping(discount: np.ndarray, *, phi: np.ndarray, next_phi: np.ndarray, terminal: np.ndarray) -> np.ndarray:
+    r"""Potential-based shaping :math:`\gamma^m \Phi(s') - \Phi(s)` with Φ = 0 where the task ended.
+
+    Summed along an episode, each term with the discount of its step, it telescopes: to -Φ of the first frame where the
+    task ended, to :math:`\gamma^T \Phi_T - \Phi_0` where time ran out, whatever the model says in between. So no
+    way through the episode is worth more than another, and nothing is paid for staying where Φ is high.
+
+    Args:
+        discount: γ to the power of the steps from s to s', float64, shape (B,).
+        phi: Φ(s), float64, shape (B,), NaN where not valid.
+        next_phi: Φ(s'), same, of the same model version; not looked at where the task ended.
+        terminal: Whether the task ended at s', bool, shape (B,); False where it was cut short.
+
+    Returns:
+        float64, shape (B,); 0 where a Φ that counts is not valid.
+    """
+    term = np.where(terminal, 0.0, discount * next_phi) - phi
+    return np.where(np.isnan(term), 0.0, term)
+
+
 def returns(
     rule: RewardRule,
     gamma: float,
@@ -65,8 +85,7 @@ def returns(
     penalties = rule.step_penalty * np.concatenate([[0.0], np.cumsum(powers[:-1])])
     discount = powers[steps]
     sparse = powers[steps - 1] * worth[outcome] - penalties[steps]
-    shaping = np.where(terminal, 0.0, discount * next_phi) - phi
-    reward = sparse + rule.shaping * np.where(np.isnan(shaping), 0.0, shaping)
+    reward = sparse + rule.shaping * shaping(discount, phi=phi, next_phi=next_phi, terminal=terminal)
     return reward.astype(np.float32), np.where(terminal, 0.0, discount).astype(np.float32)
 
 
