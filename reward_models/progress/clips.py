@@ -1,8 +1,8 @@
-"""Training clips with their labels: forward, rewound, stalled; and prefixes for scoring.
+"""Training clips with their labels: forward, rewound, stalled, out of order, or of another task; and prefixes.
 
-ReWiND's rewind (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like VLAC's
-(arXiv:2509.15937), but counted in frames instead of shares of the episode: a person says "success" only once the task
-has looked finished for a moment, so the last frames before the word all show a finished task, however long the
+ReWiND's rewind and mismatch (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
+VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: a person says "success" only once the
+task has looked finished for a moment, so the last frames before the word all show a finished task, however long the
 episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the person does.
 """
 
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.text import other_task, text_features
+from reward_models.stages import stage_labels, stage_shares, staged_progress
 
 UNKNOWN = -1.0
 
@@ -27,19 +29,30 @@ class ScoredEpisode:
         success: True if it ended in success by a person's word; False for a failure.
         done_frames: Frames at the end of a success that show the finished task.
         refused: True if a model had declared success and a person refused it.
+        stage_starts: First frame of each stage of the task, if a person has marked them in this success.
     """
 
     frames: np.ndarray
     success: bool
     done_frames: int = 2
     refused: bool = False
+    stage_starts: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clips:
-    """A batch of clips: frames (B, K, D), progress and done labels (B, K) with `UNKNOWN` masked, weight (B,)."""
+    """A batch of clips, all float32.
+
+    Attributes:
+        frames: Shape (B, K, D).
+        text: Features of the words they are shown under, shape (B, TEXT_SIZE).
+        progress: Labels in [0, 1], shape (B, K), `UNKNOWN` where not known.
+        done: Labels 0 or 1, same.
+        weight: Of the done labels, shape (B,).
+    """
 
     frames: np.ndarray
+    text: np.ndarray
     progress: np.ndarray
     done: np.ndarray
     weight: np.ndarray
@@ -56,42 +69,86 @@ def done_labels(indices: np.ndarray, length: int, done_frames: int) -> np.ndarra
     return np.where(from_end < done_frames, 1.0, np.where(from_end < 2 * done_frames, UNKNOWN, 0.0))
 
 
-def draw_clips(
-    episodes: Sequence[ScoredEpisode], config: ProgressConfig, rng: np.random.Generator, batch: int
-) -> Clips:
-    """Sample a batch; successes and failures about evenly where there are failures."""
-    successes = [e for e in episodes if e.success]
-    failures = [e for e in episodes if not e.success]
-    rows = []
-    for _ in range(batch):
-        pool = failures if failures and rng.random() < 0.35 else successes
-        rows.append(_clip(pool[rng.integers(len(pool))], config, rng))
-    frames, progress, done, weight = zip(*rows, strict=True)
-    return Clips(
-        frames=np.stack(frames).astype(np.float32),
-        progress=np.stack(progress).astype(np.float32),
-        done=np.stack(done).astype(np.float32),
-        weight=np.array(weight, dtype=np.float32),
-    )
+def progress_labels(episodes: Sequence[ScoredEpisode]) -> list[np.ndarray]:
+    """True progress per frame of each episode, shape (T+1,): its share of a success, `UNKNOWN` in a failure.
+
+    Where all successes have their stages marked, each stage counts by its mean share of them (SARM).
+    """
+    staged = [e.stage_starts for e in episodes if e.success]
+    if not staged or not all(staged) or len({len(starts) for starts in staged}) > 1:
+        return [
+            np.linspace(0.0, 1.0, len(e.frames)) if e.success else np.full(len(e.frames), UNKNOWN) for e in episodes
+        ]
+    shares = stage_shares(np.array([np.diff([*e.stage_starts, len(e.frames)]) for e in episodes if e.success]))
+    return [
+        staged_progress(*stage_labels(e.stage_starts, len(e.frames)), shares)
+        if e.success
+        else np.full(len(e.frames), UNKNOWN)
+        for e in episodes
+    ]
 
 
-def _clip(
-    episode: ScoredEpisode, config: ProgressConfig, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    length = len(episode.frames)
-    last = int(rng.integers(1, length))
-    indices = np.linspace(0, last, config.window)
-    if rng.random() < config.rewind:  # forward to `last`, then back some of the way
-        back = rng.uniform(0.2, 1.0) * last
-        path = np.concatenate([np.arange(last + 1), last - np.arange(1, max(2, int(back) + 1))])
-        indices = path[np.round(np.linspace(0, len(path) - 1, config.window)).astype(np.int64)]
-    elif rng.random() < config.stall:
-        indices[rng.integers(1, config.window) :] = last
-    indices = np.round(indices).astype(np.int64)
-    if episode.success:
-        progress = indices / (length - 1)
-        done = done_labels(indices, length, episode.done_frames)
-    else:
-        progress = np.full(config.window, UNKNOWN)
-        done = np.zeros(config.window)
-    return episode.frames[indices], progress, done, config.negative_weight if episode.refused else 1.0
+class ClipSource:
+    """Draws clips of given episodes.
+
+    Args:
+        episodes: At least one success.
+        text: What the robot was told.
+        config: Shares of the kinds of clips.
+        rng: Draws them.
+    """
+
+    def __init__(
+        self, episodes: Sequence[ScoredEpisode], text: str, config: ProgressConfig, rng: np.random.Generator
+    ) -> None:
+        self._text, self._config, self._rng = text, config, rng
+        self._words = text_features(text)
+        labelled = list(zip(episodes, progress_labels(episodes), strict=True))
+        self._successes = [pair for pair in labelled if pair[0].success]
+        self._failures = [pair for pair in labelled if not pair[0].success]
+
+    def draw(self, batch: int) -> Clips:
+        """Sample a batch; about one in three from failures where there are some."""
+        rows = []
+        for _ in range(batch):
+            pool = self._failures if self._failures and self._rng.random() < 0.35 else self._successes
+            rows.append(self._clip(*pool[self._rng.integers(len(pool))]))
+        frames, text, progress, done, weight = zip(*rows, strict=True)
+        return Clips(
+            frames=np.stack(frames).astype(np.float32),
+            text=np.stack(text),
+            progress=np.stack(progress).astype(np.float32),
+            done=np.stack(done).astype(np.float32),
+            weight=np.array(weight, dtype=np.float32),
+        )
+
+    def _clip(
+        self, episode: ScoredEpisode, truth: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+        rng, config = self._rng, self._config
+        indices = self._path(len(truth))
+        progress = truth[indices]
+        done = (
+            done_labels(indices, len(truth), episode.done_frames) if episode.success else np.zeros(config.window)
+        )
+        words = self._words
+        if rng.random() < config.shuffle:
+            indices = rng.permutation(indices)
+            progress, done = np.zeros(config.window), np.zeros(config.window)
+        elif rng.random() < config.mismatch:
+            words = text_features(other_task(self._text, rng))
+            progress, done = np.zeros(config.window), np.zeros(config.window)
+        return episode.frames[indices], words, progress, done, config.negative_weight if episode.refused else 1.0
+
+    def _path(self, length: int) -> np.ndarray:
+        """Frames of a clip in the order in which they are shown, shape (window,)."""
+        rng, window = self._rng, self._config.window
+        last = int(rng.integers(1, length))
+        indices = np.linspace(0, last, window)
+        if rng.random() < self._config.rewind:  # forward to `last`, then back some of the way
+            back = rng.uniform(0.2, 1.0) * last
+            path = np.concatenate([np.arange(last + 1), last - np.arange(1, max(2, int(back) + 1))])
+            indices = path[np.round(np.linspace(0, len(path) - 1, window)).astype(np.int64)]
+        elif rng.random() < self._config.stall:
+            indices[rng.integers(1, window) :] = last
+        return np.round(indices).astype(np.int64)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from reward_models.alarms import AlarmConfig
+
 
 class ProgressConfig(BaseModel):
-    """Budget, augmentation and the rule by which success is declared."""
+    """Size, budget, augmentation and trust."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    members: int = Field(3, ge=1, le=10, description="networks of the ensemble, each with its own draw of episodes")
     window: int = Field(12, ge=2, le=32, description="frames of a prefix, evenly spread over it")
     width: int = Field(96, ge=16, le=512)
     layers: int = Field(2, ge=1, le=8)
-    steps: int = Field(700, ge=1, le=20_000)
+    steps: int = Field(400, ge=1, le=20_000, description="of each member")
     batch: int = Field(48, ge=1, le=1024)
-    learning_rate: float = Field(5e-4, gt=0.0, le=1e-1)
+    learning_rate: float = Field(7e-4, gt=0.0, le=1e-1)
     rewind: float = Field(0.6, ge=0.0, le=1.0, description="share of clips that run forward, then back")
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
+    mismatch: float = Field(0.15, ge=0.0, le=1.0, description="share of clips under the words of another task")
+    shuffle: float = Field(0.05, ge=0.0, le=1.0, description="share of clips out of order")
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")
-    held_out: int = Field(2, ge=0, le=20, description="demos kept back for calibration and VOC")
+    held_out: int = Field(2, ge=0, le=20, description="successes kept back for calibration and VOC, and as many failures")
     done_frames: int = Field(
         6, ge=1, le=100, description="frames before a person's word that show the finished task; fewer than he waits"
     )
     threshold: float = Field(0.85, gt=0.0, lt=1.0, description="probability of success that counts as done")
+    alarms: AlarmConfig = Field(default=AlarmConfig(), description="when the model is no longer trusted")

@@ -1,8 +1,8 @@
-"""A small causal transformer over the frames of an episode so far.
+"""A small causal transformer over the words of the task and the frames of an episode so far.
 
 After ReWiND (arXiv:2505.10911): a position embedding on the first frame only, because with one on every frame the
-model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, proprio as a second
-input, a done head beside the progress head, no text.
+model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, hashed words instead of
+a sentence encoder, proprio as a second input, and beside the progress head one for done and one for pairs of frames.
 """
 
 from __future__ import annotations
@@ -10,24 +10,36 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from reward_models.progress.text import TEXT_SIZE
+
 
 class ProgressNetwork(nn.Module):
-    """Frames (B, K, D) of a prefix -> progress logit (B, K) and done logit (B, K)."""
+    """One member of the ensemble. Shapes: B clips, K frames, D inputs, W width."""
 
     def __init__(self, inputs: int, *, width: int, layers: int) -> None:
         super().__init__()
-        self.embed = nn.Sequential(nn.Linear(inputs, width), nn.LayerNorm(width), nn.Tanh(), nn.Dropout(0.1))
+        self.words = nn.Linear(TEXT_SIZE, width)
+        self.see = nn.Sequential(nn.Linear(inputs, width), nn.LayerNorm(width), nn.Tanh(), nn.Dropout(0.1))
         self.first = nn.Parameter(torch.zeros(width))
         layer = nn.TransformerEncoderLayer(
             width, nhead=4, dim_feedforward=2 * width, dropout=0.1, batch_first=True, norm_first=True
         )
         self.body = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.heads = nn.Linear(width, 2)
+        self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1), nn.Tanh())
 
-    def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of progress and done for each frame given the ones before it."""
-        tokens = self.embed(frames)
-        tokens = torch.cat([tokens[:, :1] + self.first, tokens[:, 1:]], dim=1)
+    def embed(self, frames: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
+        """Frames (B, K, D) and text (B, TEXT_SIZE) as tokens, (B, K, W) and (B, W)."""
+        return self.see(frames), self.words(text)
+
+    def judge(self, seen: Tensor, said: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of progress and of done for each frame given the words and the frames before it, each (B, K)."""
+        tokens = torch.cat([said[:, None], seen[:, :1] + self.first, seen[:, 1:]], dim=1)
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
-        out = self.heads(self.body(tokens, mask=mask, is_causal=True))
+        out = self.heads(self.body(tokens, mask=mask, is_causal=True))[:, 1:]
         return out[..., 0], out[..., 1]
+
+    def compare(self, before: Tensor, after: Tensor, said: Tensor) -> Tensor:
+        """Hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each."""
+        hop: Tensor = self.pair(torch.cat([before, after, said], dim=1))
+        return hop[:, 0]

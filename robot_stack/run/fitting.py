@@ -19,7 +19,8 @@ from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.model import FitReport, ProgressModel
+from reward_models.progress.fit import FitReport, fit
+from reward_models.progress.model import ProgressModel
 from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.settings import LearningSettings
@@ -144,22 +145,29 @@ def sizes_of(
 def save_progress(path: Path, model: ProgressModel) -> None:
     """Weights of a reward model with its version."""
     state = model.state_dict()
-    tensors = {f"network.{name}": tensor for name, tensor in state["network"].items()}
-    write_tensors(path, tensors | {"mean": state["mean"], "scale": state["scale"]}, {"version": state["version"]})
+    tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
+    named = {name: state[name] for name in ("mean", "scale", "calibration")}
+    write_tensors(path, tensors | named, {"version": state["version"], "text": state["text"]})
 
 
 def load_progress(path: Path, version: str, config: ProgressConfig) -> ProgressModel:
-    """Inverse of `save_progress`; refuses weights of another version."""
-    tensors = load_file(path)
-    mean, scale = tensors.pop("mean"), tensors.pop("scale")
-    model = ProgressModel(len(mean), config)
-    network = {name.removeprefix("network."): tensor for name, tensor in tensors.items()}
-    model.load_state_dict({"network": network, "mean": mean, "scale": scale, "version": version})
+    """Inverse of `save_progress`.
+
+    Raises:
+        RewardError: If its weights are of another version or of other settings.
+    """
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    state = {name: tensors.pop(name) for name in ("mean", "scale", "calibration")}
+    model = ProgressModel(len(state["mean"]), config, text=metadata["text"])
+    members = {name.removeprefix("members."): tensor for name, tensor in tensors.items()}
+    model.load_state_dict(state | {"members": members, "text": metadata["text"], "version": version})
     return model
 
 
 def fit_progress(
-    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, seed: int, on_step: OnStep
+    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
 ) -> tuple[ProgressModel, FitReport]:
     """A progress model from demonstrations and what has been judged since."""
-    return ProgressModel.fit(episodes, config, seed=seed, on_step=on_step)
+    return fit(episodes, config, text=text, seed=seed, on_step=on_step)

@@ -8,18 +8,20 @@ from pathlib import Path
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
-from robot_stack.replay.replay import Replay
 from robot_stack.run import fitting
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.scoring import Scorer
+from robot_stack.run.trust import Trust
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 REFIT_AT = (12, 30, 70, 130, 200)
 """Online episodes after which the model is fitted again with the failures and verdicts so far."""
+RETRY_AFTER = 5
+"""Online episodes from one fit to the next while the model is not trusted."""
 
 
 class Refitter:
@@ -30,24 +32,27 @@ class Refitter:
         *,
         folder: Path,
         settings: ProgressConfig,
+        text: str,
         ledger: Ledger,
         scorer: Scorer,
-        replay: Replay,
+        trust: Trust,
         ingest: Ingest,
         metrics: MetricsLog,
         seed: int,
     ) -> None:
         self._folder = folder
         self._settings = settings
+        self._text = text
         self._ledger = ledger
         self._scorer = scorer
-        self._replay = replay
+        self._trust = trust
         self._ingest = ingest
         self._metrics = metrics
         self._seed = seed
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._fitted_at = 0
+        self._retry_at = 0
         self._failure: Exception | None = None
         self.completed_at = 0
         """Online episodes of the newest refit that is in use, for the checkpoint."""
@@ -60,12 +65,16 @@ class Refitter:
         """
         if self._failure is not None:
             raise self._failure
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._trust.consider()
         online = len(self._ledger.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
-        if not due or (self._thread is not None and self._thread.is_alive()):
+        if not due and not (self._trust.lost and online >= self._retry_at):
             return
-        self._fitted_at = due[-1]
-        self._thread = threading.Thread(target=self._refit, args=(due[-1],), name="refit", daemon=True)
+        self._fitted_at = due[-1] if due else self._fitted_at
+        self._retry_at = online + RETRY_AFTER
+        self._thread = threading.Thread(target=self._refit, args=(self._fitted_at,), name="refit", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -86,10 +95,7 @@ class Refitter:
 
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on what is known now, score everything, switch over."""
-        accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
-        # demonstrations first: the held-out episodes are taken from the front; then by name, since after a restart
-        # the accounts are in another order, and the model must not depend on it
-        accounts.sort(key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
+        accounts = self._accounts()
         episodes = [
             ScoredEpisode(
                 frames=self._scorer.inputs(a.header.episode_id),
@@ -99,19 +105,30 @@ class Refitter:
             )
             for a in accounts
         ]
-        model, report = fitting.fit_progress(episodes, self._settings, seed=self._seed, on_step=on_step)
+        model, report = fitting.fit_progress(
+            episodes, self._settings, text=self._text, seed=self._seed, on_step=on_step
+        )
         fitting.save_progress(self._folder / f"progress_{model.version}.safetensors", model)
-        self._switch_to(model, set())
+        self._switch_to(model, set(), [a.header.episode_id for a in accounts])
         self._metrics.log(
             "reward_fit",
             version=report.version,
             voc_heldout=report.voc_heldout,
             voc_clock=report.voc_clock,
             false_done=report.false_done,
+            calibration_error=report.calibration_error,
             episodes=len(episodes),
             failures=sum(not e.success for e in episodes),
             online_episodes=len(self._ledger.ended(EpisodeKind.ONLINE)),
         )
+
+    def _accounts(self) -> list[EpisodeAccount]:
+        """What is known now. Demonstrations first: the held-out episodes are taken from the front.
+
+        Then by name: after a restart the accounts are in another order, and the model must not depend on it.
+        """
+        accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
+        return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
 
     def _known(self, account: EpisodeAccount) -> bool:
         """Training needs an outcome that a person stands behind, or a demonstration, or a plain failure."""
@@ -123,20 +140,20 @@ class Refitter:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def _switch_to(self, model: ProgressModel, scored: set[str]) -> None:
+    def _switch_to(self, model: ProgressModel, scored: set[str], known: list[str]) -> None:
         """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
             ended = [a.header.episode_id for a in self._ledger.accounts if a.end is not None]
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
-        self._replay.activate_scores(model.version)
+        self._trust.renew(model, known)
 
     def _done_frames(self, account: EpisodeAccount) -> int:
         """A person waits before he says so; the model does not, and its word must not creep forward in time."""
         return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
-    def load(self, version: str, completed_at: int) -> None:
+    def load(self, version: str, completed_at: int, *, trusted: bool) -> None:
         """The model that was active at the checkpoint, and the scores of all episodes by it, most of them from disk.
 
         Raises:
@@ -146,5 +163,9 @@ class Refitter:
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         model = fitting.load_progress(path, version, self._settings)
-        self._switch_to(model, self._ingest.restore_scores(version))
+        self._switch_to(
+            model, self._ingest.restore_scores(version), [a.header.episode_id for a in self._accounts()]
+        )
+        if not trusted:
+            self._trust.lose()
         self._fitted_at = self.completed_at = completed_at

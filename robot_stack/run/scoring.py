@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reward_models.progress.model import ProgressModel
+from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.run.success import SuccessRule
 from robot_stack.types.reward import EpisodeScores, LiveScore
 
@@ -17,6 +17,10 @@ class Scorer:
 
     Args:
         make_rule: Builds the success rule of an episode.
+
+    Attributes:
+        trusted: Whether the model may declare success.
+        declared_at: Episode -> frame at which it did.
     """
 
     def __init__(self, make_rule: Callable[[], SuccessRule]) -> None:
@@ -29,6 +33,8 @@ class Scorer:
         self._live: list[LiveScore] = []
         self._dropped = 0
         self._news = threading.Condition()
+        self.trusted = True
+        self.declared_at: dict[str, int] = {}
 
     @property
     def version(self) -> str:
@@ -46,17 +52,29 @@ class Scorer:
         """Model inputs of an episode so far, (T, D)."""
         return self._inputs[episode_id]
 
+    def standardised(self, episode_id: str) -> np.ndarray:
+        """The same as the active model takes them, (T, D)."""
+        assert self._model is not None
+        return self._model.standardised(self._inputs[episode_id])
+
+    def whole(self, episode_id: str) -> FrameScores:
+        """Scores of an episode so far by the active model, with the disagreement of its members."""
+        assert self._model is not None
+        return self._model.score(self._inputs[episode_id])
+
     def score_live(self, episode_id: str) -> None:
         """Score the frames that came since the last call and tell the readers."""
         model = self._model
         if model is None or episode_id not in self._inputs:
             return
         start = self._scored.get(episode_id, 0)
-        progress, success = model.score(self._inputs[episode_id], start)
+        progress, success, _ = model.score(self._inputs[episode_id], start)
         rule = self._rules.setdefault(episode_id, self._make_rule())
         fresh = []
         for i, (phi, p) in enumerate(zip(progress, success, strict=True)):
-            declared = rule.update(float(p), self._proprio[episode_id][start + i])
+            declared = rule.update(float(p) if self.trusted else np.nan, self._proprio[episode_id][start + i])
+            if declared:
+                self.declared_at.setdefault(episode_id, start + i)
             fresh.append(
                 LiveScore(
                     episode_id=episode_id,
@@ -93,5 +111,5 @@ class Scorer:
         return scores
 
     def _score(self, model: ProgressModel, episode_id: str) -> EpisodeScores:
-        progress, success = model.score(self._inputs[episode_id])
+        progress, success, _ = model.score(self._inputs[episode_id])
         return EpisodeScores(episode_id=episode_id, version=model.version, progress=progress, success=success)

@@ -20,6 +20,7 @@ import torch
 from policies.distributed import ALONE, Ranks
 from policies.encoders.embedded import EmbeddedConfig
 from policies.encoders.trunk import Trunk
+from reward_models.alarms import Alarm
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -36,6 +37,7 @@ from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.success import SuccessRule
 from robot_stack.run.team import Team
+from robot_stack.run.trust import Trust
 from robot_stack.run.update_loop import UpdateLoop, check_identity
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.security import security_of
@@ -224,22 +226,29 @@ class Training:
         sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
         known = state["features"] if state is not None else {}
         loaded = self._recorded.load(ingest, self._replay, known, stop=stop, say=self._say)
+        trust = Trust(
+            settings.reward.alarms, threshold=self._resolved.task.success.threshold, ledger=self._ledger,
+            scorer=self._scorer, shape=self._shape, log=self._alarm,
+        )  # fmt: skip
         refitter = self._refitter = Refitter(
-            folder=self.folder, settings=settings.reward, ledger=self._ledger, scorer=self._scorer,
-            replay=self._replay, ingest=self._ingest, metrics=self._metrics, seed=seed,
+            folder=self.folder, settings=settings.reward, text=self._resolved.task.text, ledger=self._ledger,
+            scorer=self._scorer, trust=trust, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._loop = UpdateLoop(
             spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._ledger,
             metrics=self._metrics, board=self._board, checkpoints=self._writer, team=self._team, seed=seed,
             beside=lambda: {
                 "refitted_at": refitter.completed_at,
+                "distrusted": self._scorer.version if trust.lost else "",
                 "features": {name: torch.from_numpy(f) for name, f in ingest.uncached().items()},
             },
         )  # fmt: skip
         if state is None:
             refitter.fit(on_step=self._says("reward model", stop))
         else:
-            refitter.load(state["reward_version"], state["refitted_at"])
+            refitter.load(
+                state["distrusted"] or state["reward_version"], state["refitted_at"], trusted=not state["distrusted"]
+            )
             self._loop.restore(state)
         self._team.begin(sizes, resumed=state is not None)
         self._loop.learn_from_demos(stop, self._say)
@@ -328,6 +337,14 @@ class Training:
             self._message = f"{what}: step {step} of {steps}, loss {loss:.4f}"
 
         return fitting.unless(stop, say)
+
+    def _shape(self, by_scores: bool) -> None:
+        """Scores of the active version shape the reward from here on, or none do."""
+        self._replay.activate_scores(self._scorer.version if by_scores else None)
+
+    def _alarm(self, version: str, alarm: Alarm) -> None:
+        log.warning("reward model %s is no longer trusted: %s", version, alarm.words)
+        self._metrics.log("alarm", version=version, alarm=alarm.kind, words=alarm.words, episodes=list(alarm.episodes))
 
     def _not_saved(self, why: str) -> None:
         log.warning("%s", why)

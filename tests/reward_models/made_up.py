@@ -8,7 +8,8 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 
 INPUTS = 16
-QUICK = ProgressConfig(window=8, width=32, layers=1, steps=250, batch=32, learning_rate=2e-3, held_out=2)
+TEXT = "insert the orange peg into the blue socket"
+QUICK = ProgressConfig(members=2, window=8, width=32, layers=1, steps=250, batch=32, learning_rate=2e-3, held_out=2)
 
 
 def episode(seed: int, *, success: bool = True) -> ScoredEpisode:

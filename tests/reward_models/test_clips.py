@@ -5,16 +5,30 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reward_models.progress.clips import UNKNOWN, ScoredEpisode, done_labels, draw_clips, prefix_indices
+from reward_models.progress.clips import (
+    UNKNOWN,
+    Clips,
+    ClipSource,
+    ScoredEpisode,
+    done_labels,
+    prefix_indices,
+    progress_labels,
+)
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.text import other_task, text_features
 
 LENGTH = 41
-PLAIN = ProgressConfig(window=8, rewind=0.0, stall=0.0)
+TEXT = "put the red cube into the bowl"
+PLAIN = ProgressConfig(window=8, rewind=0.0, stall=0.0, mismatch=0.0, shuffle=0.0)
 
 
 def numbered(*, success: bool = True, refused: bool = False) -> ScoredEpisode:
     """An episode whose only feature is the number of the frame."""
     return ScoredEpisode(frames=np.arange(LENGTH, dtype=np.float32)[:, None], success=success, refused=refused)
+
+
+def draw(episodes: list[ScoredEpisode], config: ProgressConfig, count: int) -> Clips:
+    return ClipSource(episodes, TEXT, config, np.random.default_rng(0)).draw(count)
 
 
 def test_done_is_asked_of_the_end_and_the_start_but_not_between() -> None:
@@ -31,33 +45,33 @@ def test_prefix_has_its_first_and_last_frame_and_an_even_spread() -> None:
 @pytest.mark.parametrize("settings", [{}, {"rewind": 1.0}, {"stall": 1.0}])
 def test_progress_of_each_frame_is_its_share_of_the_episode(settings: dict[str, float]) -> None:
     config = PLAIN.model_copy(update=settings)
-    clips = draw_clips([numbered()], config, np.random.default_rng(0), 64)
+    clips = draw([numbered()], config, 64)
     np.testing.assert_allclose(clips.progress, clips.frames[..., 0] / (LENGTH - 1), atol=1e-6)
     assert np.array_equal(clips.done, done_labels(clips.frames[..., 0], LENGTH, 2))
 
 
 def test_plain_clips_only_run_forward() -> None:
-    clips = draw_clips([numbered()], PLAIN, np.random.default_rng(0), 64)
+    clips = draw([numbered()], PLAIN, 64)
     assert (np.diff(clips.progress, axis=1) >= 0).all()
 
 
 def test_rewound_clips_end_before_their_furthest_point() -> None:
     config = PLAIN.model_copy(update={"rewind": 1.0})
-    clips = draw_clips([numbered()], config, np.random.default_rng(0), 64)
+    clips = draw([numbered()], config, 64)
     furthest = clips.progress.max(axis=1)
     assert (clips.progress[furthest > 0.2, -1] < furthest[furthest > 0.2]).all()
 
 
 def test_stalled_clips_hold_their_last_frame() -> None:
     config = PLAIN.model_copy(update={"stall": 1.0})
-    clips = draw_clips([numbered()], config, np.random.default_rng(0), 64)
+    clips = draw([numbered()], config, 64)
     held = (clips.frames[:, -2] == clips.frames[:, -1]).mean()
-    plain = draw_clips([numbered()], PLAIN, np.random.default_rng(0), 64)
+    plain = draw([numbered()], PLAIN, 64)
     assert held > (plain.frames[:, -2] == plain.frames[:, -1]).mean() + 0.5
 
 
 def test_failure_is_never_done_and_its_progress_is_not_known() -> None:
-    clips = draw_clips([numbered(), numbered(success=False)], PLAIN, np.random.default_rng(0), 200)
+    clips = draw([numbered(), numbered(success=False)], PLAIN, 200)
     failed = (clips.progress == UNKNOWN).all(axis=1)
     assert 0.25 < failed.mean() < 0.45
     assert (clips.done[failed] == 0).all()
@@ -66,6 +80,46 @@ def test_failure_is_never_done_and_its_progress_is_not_known() -> None:
 
 def test_refused_success_weighs_more() -> None:
     config = PLAIN.model_copy(update={"negative_weight": 7.0})
-    clips = draw_clips([numbered(), numbered(success=False, refused=True)], config, np.random.default_rng(0), 64)
+    clips = draw([numbered(), numbered(success=False, refused=True)], config, 64)
     assert set(clips.weight.tolist()) == {1.0, 7.0}
     assert (clips.done[clips.weight == 7.0] == 0).all()
+
+
+def test_a_clip_of_another_task_has_no_progress_and_other_words() -> None:
+    clips = draw([numbered()], PLAIN.model_copy(update={"mismatch": 1.0}), 32)
+    assert (clips.progress == 0).all()
+    assert (clips.done == 0).all()
+    assert (np.abs(clips.text - text_features(TEXT)).max(axis=1) > 0).all()
+    assert np.array_equal(draw([numbered()], PLAIN, 1).text[0], text_features(TEXT))
+
+
+def test_a_clip_out_of_order_has_no_progress() -> None:
+    clips = draw([numbered()], PLAIN.model_copy(update={"shuffle": 1.0}), 32)
+    assert (clips.progress == 0).all()
+    assert (np.diff(clips.frames[..., 0], axis=1) < 0).any(axis=1).mean() > 0.8
+
+
+def test_marked_stages_count_by_their_share_of_all_demonstrations() -> None:
+    slow = ScoredEpisode(frames=np.zeros((40, 1), np.float32), success=True, stage_starts=(0, 30))
+    fast = ScoredEpisode(frames=np.zeros((20, 1), np.float32), success=True, stage_starts=(0, 5))
+    failed = ScoredEpisode(frames=np.zeros((7, 1), np.float32), success=False)
+    first, second, third = progress_labels([slow, fast, failed])
+    assert first[30] == second[5] == pytest.approx((30 / 40 + 5 / 20) / 2)
+    assert (third == UNKNOWN).all()
+    plain, _, _ = progress_labels([slow, ScoredEpisode(frames=fast.frames, success=True), failed])
+    assert plain[30] == pytest.approx(30 / 39)
+
+
+def test_another_task_is_never_this_one() -> None:
+    rng = np.random.default_rng(0)
+    others = {other_task(TEXT, rng) for _ in range(300)}
+    assert TEXT not in others
+    assert len(others) > 50
+    assert any("cube into the bowl" in other for other in others)
+
+
+def test_words_make_the_text_not_its_case_or_stops() -> None:
+    assert np.array_equal(text_features("Open the drawer."), text_features("open the drawer"))
+    assert np.linalg.norm(text_features("open the drawer")) == pytest.approx(1.0)
+    assert text_features("open the drawer") @ text_features("open the cupboard") < 0.9
+    assert np.isfinite(text_features("?")).all()

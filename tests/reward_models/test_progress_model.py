@@ -7,11 +7,15 @@ import copy
 import numpy as np
 import pytest
 import torch
-from made_up import INPUTS, QUICK, episode, episodes
+from made_up import INPUTS, QUICK, TEXT, episode, episodes
 
 from reward_models.metrics import mean_voc
-from reward_models.progress.model import FitReport, ProgressModel
+from reward_models.decode import hop_between
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.fit import FitReport, fit
+from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
+from reward_models.progress.text import TEXT_SIZE
 from robot_stack.types.errors import RewardError
 
 Fitted = tuple[ProgressModel, FitReport]
@@ -20,7 +24,7 @@ Fitted = tuple[ProgressModel, FitReport]
 @pytest.fixture(scope="module")
 def fitted() -> Fitted:
     torch.set_num_threads(1)
-    return ProgressModel.fit(episodes(10, 4), QUICK, seed=0)
+    return fit(episodes(10, 4), QUICK, text=TEXT, seed=0)
 
 
 def test_held_out_episodes_are_put_in_order(fitted: Fitted) -> None:
@@ -63,23 +67,24 @@ def test_scoring_from_a_frame_on_gives_the_end_of_scoring_all(fitted: Fitted) ->
     frames = episode(50).frames
     for whole, tail in zip(model.score(frames), model.score(frames, start=20), strict=True):
         np.testing.assert_allclose(tail, whole[20:], atol=1e-5)
-    assert [len(scores) for scores in model.score(frames, start=len(frames))] == [0, 0]
+    assert [len(scores) for scores in model.score(frames, start=len(frames))] == [0, 0, 0]
 
 
 def test_network_looks_back_only() -> None:
     torch.manual_seed(0)
     network = ProgressNetwork(INPUTS, width=32, layers=2).eval()
-    frames = torch.randn(3, 8, INPUTS)
+    frames, text = torch.randn(3, 8, INPUTS), torch.randn(3, TEXT_SIZE)
     changed = frames.clone()
     changed[:, 5:] += 1
-    for before, after in zip(network(frames), network(changed), strict=True):
+    judged = [network.judge(*network.embed(shown, text)) for shown in (frames, changed)]
+    for before, after in zip(*judged, strict=True):
         torch.testing.assert_close(before[:, :5], after[:, :5])
         assert not torch.allclose(before[:, 5:], after[:, 5:])
 
 
 def test_restored_model_scores_the_same_under_the_same_version(fitted: Fitted) -> None:
     model, report = fitted
-    other = ProgressModel(INPUTS, QUICK)
+    other = ProgressModel(INPUTS, QUICK, text="")
     other.load_state_dict(copy.deepcopy(model.state_dict()))
     assert other.version == model.version == report.version
     frames = episode(50).frames
@@ -90,37 +95,105 @@ def test_restored_model_scores_the_same_under_the_same_version(fitted: Fitted) -
 def test_weights_of_another_version_are_refused(fitted: Fitted) -> None:
     model, _ = fitted
     with pytest.raises(RewardError, match=f"progress model is {model.version}, must be 0123; the file is damaged"):
-        ProgressModel(INPUTS, QUICK).load_state_dict(model.state_dict() | {"version": "0123"})
+        ProgressModel(INPUTS, QUICK, text="").load_state_dict(model.state_dict() | {"version": "0123"})
 
 
 def test_fit_is_decided_by_its_seed() -> None:
     short = QUICK.model_copy(update={"steps": 3})
-    first, again, other = (ProgressModel.fit(episodes(3), short, seed=seed)[0].version for seed in (0, 0, 1))
+    first, again, other = (fit(episodes(3), short, text=TEXT, seed=seed)[0].version for seed in (0, 0, 1))
     assert first == again != other
 
 
 def test_fit_tells_its_steps_and_lowers_its_loss() -> None:
     told: list[tuple[int, int, float]] = []
     short = QUICK.model_copy(update={"steps": 60})
-    ProgressModel.fit(episodes(5, 2), short, seed=0, on_step=lambda *step: told.append(step))
-    assert [step for step, _, _ in told] == list(range(1, 61))
+    fit(episodes(5, 2), short, text=TEXT, seed=0, on_step=lambda *step: told.append(step))
+    assert [step for step, _, _ in told] == list(range(1, 2 * 60 + 1))
     losses = [loss for _, _, loss in told]
-    assert np.mean(losses[-10:]) < 0.8 * np.mean(losses[:10])
+    assert np.mean(losses[50:60]) < 0.8 * np.mean(losses[:10])
 
 
 def test_held_out_successes_are_not_trained_on() -> None:
     short = QUICK.model_copy(update={"steps": 2, "held_out": 1})
     first, *others = episodes(4)
-    versions = {ProgressModel.fit([kept, *others], short, seed=0)[0].version for kept in (first, episode(77))}
+    versions = {fit([kept, *others], short, text=TEXT, seed=0)[0].version for kept in (first, episode(77))}
     assert len(versions) == 1
 
 
 def test_only_success_is_kept_for_training() -> None:
     short = QUICK.model_copy(update={"steps": 2})
-    _, report = ProgressModel.fit(episodes(1), short, seed=0)
+    _, report = fit(episodes(1), short, text=TEXT, seed=0)
     assert np.isfinite(report.loss)
 
 
 def test_failures_alone_teach_nothing() -> None:
     with pytest.raises(RewardError, match="successful episodes are 0, must be at least 1"):
-        ProgressModel.fit(episodes(0, 3), QUICK, seed=0)
+        fit(episodes(0, 3), QUICK, text=TEXT, seed=0)
+
+
+def test_the_words_of_another_task_are_no_progress(fitted: Fitted) -> None:
+    model, _ = fitted
+    for other in ("open the drawer", "insert the orange peg into the red socket"):
+        progress, success, _ = model.score(episode(50).frames, text=other)
+        assert progress[-1] < 0.2
+        assert success.max() < 0.2
+
+
+def test_hops_point_the_way_and_are_as_long_as_it_is(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(50).frames
+    true = np.linspace(0, 1, len(frames))
+    before, after = np.array([2, 5, 20, 15]), np.array([20, 15, 2, 5])
+    hops = model.compare(frames[before], frames[after])
+    wanted = [hop_between(true[a], true[b]) for a, b in zip(before, after, strict=True)]
+    assert (np.sign(hops) == np.sign(wanted)).all()
+    assert np.abs(hops - wanted).mean() < 0.35
+    assert ((hops >= -1) & (hops <= 1)).all()
+
+
+def test_members_differ_and_the_score_is_the_careful_side_of_them(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(50).frames
+    scores = model.score(frames)
+    assert scores.spread.max() > 0.001
+    prefixes = frames[[[0] * model.config.window]]
+    progress, _ = model.logits(prefixes)
+    members = torch.sigmoid(progress[:, 0]).numpy()
+    assert scores.progress[0] == pytest.approx(max(0.0, members.mean() - members.std()), abs=1e-5)
+
+
+def test_success_is_said_by_the_least_sure_member(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(51).frames
+    _, done = model.logits(np.stack([frames[-model.config.window :]]))
+    scale, offset = model.calibration
+    wanted = 1 / (1 + np.exp(-(scale * float(done.min()) + offset)))
+    assert model.score_prefixes(np.stack([frames[-model.config.window :]])).success[0] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_one_demonstration_adapts_a_model_to_another_world(fitted: Fitted) -> None:
+    model, _ = fitted
+
+    def elsewhere(seed: int) -> np.ndarray:
+        return episode(seed).frames[:, ::-1].copy() * 1.3
+
+    one = [ScoredEpisode(frames=elsewhere(60), success=True)]
+    adapted, _ = fit(one, QUICK, text="plug the cable into the slot", seed=0, start=model)
+    fresh = [adapted.score(elsewhere(seed)).progress for seed in range(70, 74)]
+    lost = [model.score(elsewhere(seed)).progress for seed in range(70, 74)]
+    assert mean_voc(fresh) > 0.85
+    assert mean_voc(fresh) > mean_voc(lost)
+
+
+def test_a_model_of_other_inputs_is_no_start(fitted: Fitted) -> None:
+    model, _ = fitted
+    narrow = ScoredEpisode(frames=np.zeros((9, 3), np.float32), success=True)
+    with pytest.raises(RewardError, match="takes 16 inputs, must take 3"):
+        fit([narrow], QUICK, text=TEXT, seed=0, start=model)
+
+
+def test_weights_of_other_settings_are_refused_in_words(fitted: Fitted) -> None:
+    model, _ = fitted
+    wider = QUICK.model_copy(update={"width": 64})
+    with pytest.raises(RewardError, match="of other settings"):
+        ProgressModel(INPUTS, wider, text=TEXT).load_state_dict(model.state_dict())

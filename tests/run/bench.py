@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from policies.encoders.embedded import EmbeddedTrunk
+from reward_models.alarms import Alarm, AlarmConfig
+from reward_models.progress.model import FrameScores
 from robot_stack.config.task import NOfM, SuccessConfig
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -18,6 +20,7 @@ from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.success import SuccessRule
+from robot_stack.run.trust import Trust
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -84,14 +87,31 @@ class FakeModel:
         self.success = success
         self.asked: list[tuple[int, int]] = []
 
-    def score(self, frames: np.ndarray, start: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         self.asked.append((len(frames), start))
         k = np.arange(start, len(frames), dtype=np.float32)
-        return k / 100, np.full(len(k), self.success, np.float32)
+        return FrameScores(k / 100, np.full(len(k), self.success, np.float32), np.zeros(len(k), np.float32))
 
 
 def make_scorer(rule: SuccessConfig = RULE) -> Scorer:
     return Scorer(lambda: SuccessRule(rule, SPEC))
+
+
+def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None) -> Trust:
+    """Trust in the models of a bench, with unlike episodes and disagreement left out: its frames are noise."""
+    heard: list[tuple[str, Alarm]] = [] if alarms is None else alarms
+
+    def shape(by_scores: bool) -> None:
+        bench.replay.activate_scores(bench.scorer.version if by_scores else None)
+
+    return Trust(
+        AlarmConfig(strange_episodes=100),
+        threshold=RULE.threshold,
+        ledger=bench.ledger,
+        scorer=bench.scorer,
+        shape=shape,
+        log=lambda version, alarm: heard.append((version, alarm)),
+    )
 
 
 class Bench:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import RULE, SPEC, Bench, header_of, steps_of
+from bench import RULE, SPEC, Bench, header_of, steps_of, trust_of
 from driven import Driven
 from tiny_run import write_run
 
@@ -14,7 +14,7 @@ from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
 from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.run.metrics import read_metrics
-from robot_stack.run.refit import REFIT_AT, Refitter
+from robot_stack.run.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.success import SuccessRule
 from robot_stack.types.command import Source
@@ -23,14 +23,14 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
 
-TINY = ProgressConfig(window=4, width=16, layers=1, steps=2, batch=4, held_out=1)
+TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=2, batch=4, held_out=1)
 P = Source.POLICY
 
 
 def _refitter(bench: Bench) -> Refitter:
     return Refitter(
-        folder=bench.folder, settings=TINY, ledger=bench.ledger, scorer=bench.scorer, replay=bench.replay,
-        ingest=bench.ingest, metrics=bench.metrics, seed=0,
+        folder=bench.folder, settings=TINY, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
+        trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_restart_goes_on_with_the_same_model(bench: Bench, tmp_path: Path) -> No
     try:
         for name in again.store.episodes:
             again.ingest.load(again.store.read(name))
-        _refitter(again).load(version, 0)
+        _refitter(again).load(version, 0, trusted=True)
         again.replay.load_state_dict(before)
         assert again.scorer.version == version
         assert {s.episode_id for s in again.store.scores(version)} == set(scores)
@@ -139,7 +139,7 @@ def test_restart_goes_on_with_the_same_model(bench: Bench, tmp_path: Path) -> No
 
 def test_model_that_is_gone_is_refused_by_name(bench: Bench) -> None:
     with pytest.raises(ResumeError, match=r"progress_abc\.safetensors is missing"):
-        _refitter(bench).load("abc", 0)
+        _refitter(bench).load("abc", 0, trusted=True)
 
 
 def test_discarded_and_broken_off_episodes_teach_the_reward_nothing(bench: Bench) -> None:
@@ -178,3 +178,44 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
         assert (state["reward_version"], state["refitted_at"]) == (before, 0)
     finally:
         run.close()
+
+
+def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
+    trust = trust_of(bench)
+    refitter = Refitter(
+        folder=bench.folder, settings=TINY, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
+        trust=trust, ingest=bench.ingest, metrics=bench.metrics, seed=0,
+    )  # fmt: skip
+    _demos(bench)
+    refitter.fit()
+    refitter.maybe_start()
+    assert refitter._thread is None
+    trust.lose()
+    refitter.maybe_start()
+    _finish(refitter)
+    thread = refitter._thread
+    trust.lose()
+    refitter.maybe_start()
+    assert refitter._thread is thread
+    _practise(bench, RETRY_AFTER)
+    refitter.maybe_start()
+    assert refitter._thread is not thread
+    _finish(refitter)
+
+
+def test_restart_without_trust_goes_on_without_it(bench: Bench, tmp_path: Path) -> None:
+    _demos(bench)
+    _refitter(bench).fit()
+    version = bench.scorer.version
+    bench.close()
+    again = Bench(tmp_path)
+    again.trunk.load_state_dict(bench.trunk.state_dict())
+    try:
+        for name in again.store.episodes:
+            again.ingest.load(again.store.read(name))
+        _refitter(again).load(version, 0, trusted=False)
+        assert again.scorer.version == version
+        assert not again.scorer.trusted
+        assert again.replay.state_dict()["score_version"] is None
+    finally:
+        again.close()

@@ -1,0 +1,184 @@
+"""Says when a reward model is no longer to be trusted, from what it said and what people said. Pure numpy.
+
+A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what can
+be is the success that it declares. So its word is compared with a person's, and its inputs and scores with those of the
+demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new version
+with the offenders as negatives, and trusts that one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from reward_models.metrics import wilson_interval
+
+
+class AlarmConfig(BaseModel):
+    """When trust ends. Windows count episodes of practice, newest first, since the version became active."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    window: int = Field(20, ge=2, le=1000, description="newest episodes that are looked at")
+    false_claims: int = Field(3, ge=1, le=100, description="claims that people refused, at least this many")
+    false_rate: float = Field(0.05, gt=0.0, lt=1.0, description="and certainly above this share of all claims")
+    strange_episodes: int = Field(3, ge=1, le=100, description="episodes with strange frames, of the newest five")
+    strange_share: float = Field(0.5, gt=0.0, le=1.0, description="share of its frames that makes an episode strange")
+    cycling: float = Field(5.0, gt=1.0, le=100.0, description="way that Φ goes up and down, over its highest value")
+    haste: float = Field(0.5, gt=0.0, lt=1.0, description="share of the fastest demonstration that is too fast a claim")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeEvidence:
+    """What an episode of practice says about the model that scored it.
+
+    Attributes:
+        name: Of the episode.
+        progress: Φ per frame, shape (T+1,), NaN where not valid.
+        spread: Disagreement of the ensemble per frame, same.
+        distance: How far each frame's inputs are from all that was trained on, same.
+        claimed_at: Frame at which the model declared success, None if it did not.
+        refused: A person refused that claim.
+    """
+
+    name: str
+    progress: np.ndarray
+    spread: np.ndarray
+    distance: np.ndarray
+    claimed_at: int | None
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normal:
+    """What is usual, from the demonstrations: 99th percentiles per frame, and the fastest way to success.
+
+    Attributes:
+        spread: Of the ensemble's disagreement.
+        distance: Of the distance to what was trained on.
+        fastest: Frames of the shortest demonstration.
+    """
+
+    spread: float
+    distance: float
+    fastest: int
+
+    @classmethod
+    def of(cls, demos: Sequence[EpisodeEvidence]) -> Normal:
+        """Measured on demonstrations, at least one."""
+        return cls(
+            spread=float(np.nanpercentile(np.concatenate([d.spread for d in demos]), 99)),
+            distance=float(np.nanpercentile(np.concatenate([d.distance for d in demos]), 99)),
+            fastest=min(len(d.progress) for d in demos),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """Why a version is not to be trusted.
+
+    Attributes:
+        kind: "false_claims", "disagreement", "unfamiliar", "cycling" or "haste".
+        words: What was seen and what is usual.
+        episodes: Those that gave cause.
+    """
+
+    kind: str
+    words: str
+    episodes: tuple[str, ...]
+
+
+class Watch:
+    """Looks at the newest episodes of one version. A new version starts a new watch.
+
+    Args:
+        config: When trust ends.
+        normal: What is usual.
+    """
+
+    def __init__(self, config: AlarmConfig, normal: Normal) -> None:
+        self._config, self._normal = config, normal
+        self._newest: deque[EpisodeEvidence] = deque(maxlen=config.window)
+
+    def add(self, episode: EpisodeEvidence) -> tuple[Alarm, ...]:
+        """Take an episode once people have had time to judge it; returns what it gives cause for."""
+        self._newest.append(episode)
+        found = (self._false_claims(), self._strange("disagreement"), self._strange("unfamiliar"), *self._farming())
+        return tuple(alarm for alarm in found if alarm is not None)
+
+    def _false_claims(self) -> Alarm | None:
+        claimed = [e for e in self._newest if e.claimed_at is not None]
+        refused = [e for e in claimed if e.refused]
+        low, _ = wilson_interval(len(refused), len(claimed))
+        if len(refused) < self._config.false_claims or low <= self._config.false_rate:
+            return None
+        return Alarm(
+            kind="false_claims",
+            words=f"people refused {len(refused)} of its {len(claimed)} newest claims of success, certainly more than "
+            f"{100 * self._config.false_rate:.0f} %",
+            episodes=tuple(e.name for e in refused),
+        )
+
+    def _strange(self, kind: str) -> Alarm | None:
+        """Members that disagree, or frames unlike all that was trained on, in several of the newest episodes."""
+        limit = self._normal.spread if kind == "disagreement" else self._normal.distance
+        strange = [
+            e
+            for e in list(self._newest)[-5:]
+            if (np.nan_to_num(e.spread if kind == "disagreement" else e.distance) > 2 * limit).mean()
+            >= self._config.strange_share
+        ]
+        if len(strange) < self._config.strange_episodes:
+            return None
+        what = "its members disagree" if kind == "disagreement" else "frames are unlike all that it was trained on"
+        return Alarm(
+            kind=kind,
+            words=f"{what} in {len(strange)} of the newest 5 episodes: twice the demonstrations' 99th percentile "
+            f"({limit:.3g}) in at least {100 * self._config.strange_share:.0f} % of the frames",
+            episodes=tuple(e.name for e in strange),
+        )
+
+    def _farming(self) -> tuple[Alarm | None, Alarm | None]:
+        cycling, hasty = [], []
+        for episode in list(self._newest)[-5:]:
+            phi = episode.progress[np.isfinite(episode.progress)]
+            if len(phi) > 1 and np.abs(np.diff(phi)).sum() > self._config.cycling * max(phi.max(), 0.2):
+                cycling.append(episode)
+            if episode.claimed_at is not None and episode.claimed_at < self._config.haste * self._normal.fastest:
+                hasty.append(episode)
+        return (
+            _repeated("cycling", cycling, f"Φ goes up and down, {self._config.cycling:g} times its highest value"),
+            _repeated(
+                "haste",
+                hasty,
+                f"success declared within {self._config.haste:g} of the fastest demonstration's "
+                f"{self._normal.fastest} frames",
+            ),
+        )
+
+
+def _repeated(kind: str, episodes: Sequence[EpisodeEvidence], words: str) -> Alarm | None:
+    """One such episode may be an accident; two of the newest five are not."""
+    if len(episodes) < 2:
+        return None
+    return Alarm(
+        kind=kind, words=f"{words}, in {len(episodes)} of the newest 5 episodes", episodes=tuple(e.name for e in episodes)
+    )
+
+
+def nearest_distance(frames: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Distance of each frame to the nearest known one, per dimension; float64, shape (N,).
+
+    Args:
+        frames: Standardised inputs, shape (N, D).
+        known: Those that the model was trained on, shape (M, D).
+
+    >>> nearest_distance(np.array([[3.0, 4.0]]), np.zeros((2, 2))).round(6).tolist()
+    [3.535534]
+    """
+    squared = (frames**2).sum(1)[:, None] - 2 * frames @ known.T + (known**2).sum(1)[None]
+    return np.asarray(np.sqrt(np.maximum(squared.min(axis=1), 0.0) / frames.shape[1]))

@@ -1,0 +1,199 @@
+"""Fits the progress model: members one by one, then the probability of done on episodes kept back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from reward_models.metrics import clock_scores, mean_voc
+from reward_models.progress.calibrate import calibration_error, platt
+from reward_models.progress.clips import UNKNOWN, ClipSource, Clips, ScoredEpisode, done_labels, prefix_indices
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.model import ProgressModel
+from reward_models.progress.network import ProgressNetwork
+from robot_stack.types.errors import RewardError
+
+OnStep = Callable[[int, int, float], None]
+"""Told (step, steps, loss) after each step, over all members."""
+
+NOISE = 0.1
+"""Standard deviation of what is added to standardised inputs while training."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitReport:
+    """What a fit achieved on the episodes it did not train on.
+
+    Attributes:
+        version: Of the fitted model.
+        voc_heldout: Mean VOC on held-out successes, or on the training ones if none were held out.
+        voc_clock: The same for the clock, which reads no image.
+        false_done: Frames of these successes, well before the end, that pass the threshold, as a share.
+        calibration_error: Of the probability of success over all held-out frames; NaN if none were held out.
+        loss: Last training loss, mean of the members.
+    """
+
+    version: str
+    voc_heldout: float
+    voc_clock: float
+    false_done: float
+    calibration_error: float
+    loss: float
+
+
+def fit(
+    episodes: Sequence[ScoredEpisode],
+    config: ProgressConfig,
+    *,
+    text: str,
+    seed: int,
+    start: ProgressModel | None = None,
+    on_step: OnStep = lambda step, steps, loss: None,
+) -> tuple[ProgressModel, FitReport]:
+    """Train a model.
+
+    Args:
+        episodes: At least one success; failures and refused successes sharpen the done head.
+        config: Size and budget.
+        text: What the robot was told.
+        seed: Seeds weights, draws and clips.
+        start: Go on from these weights instead of random ones: adapts a model to another task, cell or person by as
+            little as one demonstration.
+        on_step: Told of each step.
+
+    Raises:
+        RewardError: If there is no success to learn from, or `start` has other inputs.
+    """
+    held_out, training = _split(episodes, config.held_out)
+    torch.manual_seed(seed)
+    inputs = episodes[0].frames.shape[1]
+    model = ProgressModel(inputs, config, text=text)
+    if start is None:
+        stacked = np.concatenate([e.frames for e in training])
+        model.mean, model.scale = stacked.mean(axis=0), 1 / np.maximum(stacked.std(axis=0), 1e-3)
+    elif start.inputs != inputs:
+        raise RewardError(f"model to start from takes {start.inputs} inputs, must take {inputs}; fit it on this trunk")
+    else:
+        model.members.load_state_dict(start.members.state_dict())
+        model.mean, model.scale = start.mean, start.scale
+    losses = []
+    for number, member in enumerate(model.networks):
+        rng = np.random.default_rng((seed, number))
+
+        def tell(step: int, loss: float, done: int = number * config.steps) -> None:
+            on_step(done + step, config.members * config.steps, loss)
+
+        losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
+    model.members.eval()
+    error = _calibrate(model, held_out)
+    model.seal()
+    successes = [e for e in held_out if e.success] or [e for e in training if e.success]
+    return model, _report(model, successes, error, float(np.mean(losses)))
+
+
+def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[ScoredEpisode], list[ScoredEpisode]]:
+    """Held out and training: the first successes, and as many of the first failures, but never more than half."""
+    successes = [e for e in episodes if e.success]
+    failures = [e for e in episodes if not e.success]
+    if not successes:
+        raise RewardError("successful episodes are 0, must be at least 1; record a demonstration first")
+    kept = successes[: min(held_out, len(successes) - 1)]
+    kept_failures = failures[: min(held_out, len(failures) // 2)]
+    held = {id(e) for e in (*kept, *kept_failures)}
+    return [*kept, *kept_failures], [e for e in episodes if id(e) not in held]
+
+
+def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> list[ScoredEpisode]:
+    """As many successes and failures as there are, drawn with replacement."""
+    drawn: list[ScoredEpisode] = []
+    for outcome in (True, False):
+        pool = [e for e in episodes if e.success is outcome]
+        drawn += [pool[i] for i in rng.integers(len(pool), size=len(pool))] if pool else []
+    return drawn
+
+
+def _train(
+    model: ProgressModel, member: ProgressNetwork, source: ClipSource, tell: Callable[[int, float], None]
+) -> float:
+    config = model.config
+    optimiser = torch.optim.AdamW(member.parameters(), config.learning_rate, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, config.steps)
+    value = float("nan")
+    member.train()
+    for step in range(config.steps):
+        clips = source.draw(config.batch)
+        frames = torch.from_numpy(model.standardised(clips.frames))
+        loss = _loss(member, frames + NOISE * torch.randn_like(frames), clips)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(member.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+        value = float(loss.detach())
+        tell(step + 1, value)
+    return value
+
+
+def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.Tensor:
+    """MSE of progress, half the BCE of done, half the MSE of hops, over labels that are known.
+
+    The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn, so
+    that both directions and all distances occur.
+    """
+    seen, said = member.embed(frames, torch.from_numpy(clips.text))
+    progress, done = member.judge(seen, said)
+    label, done_label = torch.from_numpy(clips.progress), torch.from_numpy(clips.done)
+    known = (label >= 0).float()
+    known[:, 0] = 0
+    squared = (torch.sigmoid(progress) - label).square()
+    progress_loss = (squared * known).sum() / known.sum().clamp_min(1)
+    sure = (done_label >= 0).float() * torch.from_numpy(clips.weight)[:, None]
+    sure[:, 0] = 0
+    entropy = functional.binary_cross_entropy_with_logits(done, done_label.clamp_min(0), reduction="none")
+    done_loss = (entropy * sure).sum() / sure.sum().clamp_min(1)
+
+    rows = torch.arange(len(frames))
+    before = torch.randint(frames.shape[1], (len(frames),))
+    after = torch.randint(frames.shape[1], (len(frames),))
+    p, q = label[rows, before], label[rows, after]
+    hop = torch.where(q >= p, (q - p) / (1 - p).clamp_min(1e-6), (q - p) / p.clamp_min(1e-6))
+    both = ((p >= 0) & (q >= 0)).float()
+    missed = (member.compare(seen[rows, before], seen[rows, after], said) - hop).square()
+    return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
+
+
+def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float:
+    """Set the model's calibration; returns what error is left."""
+    if not held_out:
+        return float("nan")
+    logits, labels = [], []
+    for episode in held_out:
+        frames = np.arange(len(episode.frames))
+        prefixes = np.stack([episode.frames[prefix_indices(last, model.config.window)] for last in frames])
+        _, done = model.logits(prefixes)
+        label = done_labels(frames, len(frames), episode.done_frames) if episode.success else np.zeros(len(frames))
+        logits.append(done.amin(dim=0).numpy()[label != UNKNOWN])
+        labels.append(label[label != UNKNOWN])
+    z, y = np.concatenate(logits), np.concatenate(labels)
+    model.calibration = scale, offset = platt(z, y)
+    return calibration_error(1 / (1 + np.exp(-(scale * z + offset))), y)
+
+
+def _report(model: ProgressModel, successes: Sequence[ScoredEpisode], error: float, loss: float) -> FitReport:
+    scored = [model.score(e.frames) for e in successes]
+    early = np.concatenate(
+        [s.success[: max(0, len(s.success) - 2 * e.done_frames)] for e, s in zip(successes, scored, strict=True)]
+    )
+    return FitReport(
+        version=model.version,
+        voc_heldout=mean_voc([s.progress for s in scored]),
+        voc_clock=mean_voc([clock_scores(len(s.progress)) for s in scored]),
+        false_done=float((early >= model.config.threshold).mean()) if len(early) else 0.0,
+        calibration_error=error,
+        loss=loss,
+    )

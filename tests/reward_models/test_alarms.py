@@ -1,0 +1,119 @@
+"""A model that is fooled or lost is found out by what it says; a good one is left in peace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reward_models.alarms import AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
+
+FRAMES = 40
+NORMAL = Normal(spread=0.05, distance=0.3, fastest=30)
+CONFIG = AlarmConfig()
+
+
+def evidence(
+    number: int = 0,
+    *,
+    progress: np.ndarray | None = None,
+    spread: float = 0.02,
+    distance: float = 0.1,
+    claimed_at: int | None = 38,
+    refused: bool = False,
+) -> EpisodeEvidence:
+    return EpisodeEvidence(
+        name=f"{number:06d}",
+        progress=np.linspace(0, 0.9, FRAMES) if progress is None else progress,
+        spread=np.full(FRAMES, spread),
+        distance=np.full(FRAMES, distance),
+        claimed_at=claimed_at,
+        refused=refused,
+    )
+
+
+def kinds(episodes: list[EpisodeEvidence], config: AlarmConfig = CONFIG) -> list[str]:
+    """Alarms of the last episode, all before it fed first."""
+    watch = Watch(config, NORMAL)
+    alarms = [watch.add(episode) for episode in episodes]
+    return [alarm.kind for alarm in alarms[-1]]
+
+
+def test_what_the_demonstrations_are_is_normal() -> None:
+    rng = np.random.default_rng(0)
+    demos = [
+        EpisodeEvidence(
+            name=str(i), progress=np.linspace(0, 1, 30 + i), spread=rng.random(30 + i), distance=rng.random(30 + i) * 2,
+            claimed_at=None, refused=False,
+        )
+        for i in range(10)
+    ]  # fmt: skip
+    normal = Normal.of(demos)
+    assert normal.fastest == 30
+    assert normal.spread == pytest.approx(0.99, abs=0.02)
+    assert normal.distance == pytest.approx(1.98, abs=0.04)
+
+
+@given(st.integers(1, 60))
+def test_a_good_model_is_left_in_peace(episodes: int) -> None:
+    assert kinds([evidence(i) for i in range(episodes)]) == []
+
+
+def test_claims_that_people_refuse_end_trust_at_the_third() -> None:
+    watch = Watch(CONFIG, NORMAL)
+    said = [watch.add(evidence(i, refused=i % 2 == 0)) for i in range(5)]
+    assert [bool(alarms) for alarms in said] == [False, False, False, False, True]
+    (alarm,) = said[-1]
+    assert alarm.kind == "false_claims"
+    assert alarm.episodes == ("000000", "000002", "000004")
+    assert "3 of its 5 newest claims" in alarm.words
+
+
+def test_few_false_claims_among_very_many_are_no_proof() -> None:
+    config = CONFIG.model_copy(update={"window": 200})
+    assert kinds([evidence(i, refused=i in (0, 50, 119)) for i in range(120)], config) == []
+
+
+def test_false_claims_of_long_ago_are_forgotten() -> None:
+    assert kinds([*(evidence(i, refused=True) for i in range(2)), *(evidence(i) for i in range(2, 40))]) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "strange"), [("disagreement", evidence(spread=0.11)), ("unfamiliar", evidence(distance=0.61))]
+)
+def test_three_strange_episodes_of_five_end_trust(kind: str, strange: EpisodeEvidence) -> None:
+    usual = evidence()
+    assert kinds([strange, usual, strange, usual, usual]) == []
+    assert kinds([strange, usual, strange, usual, strange]) == [kind]
+    assert kinds([strange, strange, usual, usual, usual, strange]) == []
+
+
+def test_going_up_and_down_for_the_sake_of_it_ends_trust() -> None:
+    farm = evidence(progress=np.tile([0.1, 0.8], FRAMES // 2), claimed_at=None)
+    assert kinds([farm]) == []
+    assert kinds([farm, evidence(), farm]) == ["cycling"]
+
+
+def test_flicker_around_nothing_is_no_farm() -> None:
+    flicker = evidence(progress=np.tile([0.0, 0.02], FRAMES // 2), claimed_at=None)
+    assert kinds([flicker] * 5) == []
+
+
+def test_success_faster_than_anyone_ends_trust() -> None:
+    assert kinds([evidence(claimed_at=14), evidence(), evidence(claimed_at=10)]) == ["haste"]
+    assert kinds([evidence(claimed_at=15)] * 5) == []
+
+
+def test_frames_without_a_score_are_no_evidence() -> None:
+    nan = float("nan")
+    blind = evidence(progress=np.full(FRAMES, nan), spread=nan, distance=nan, claimed_at=None)
+    assert kinds([blind] * 5) == []
+
+
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(1, 5))
+def test_distance_is_that_to_the_nearest(count: int, known: int, size: int) -> None:
+    rng = np.random.default_rng(count * 100 + known)
+    frames, trained = rng.normal(size=(count, size)), rng.normal(size=(known, size))
+    slow = [min(np.linalg.norm(f - k) for k in trained) / np.sqrt(size) for f in frames]
+    assert nearest_distance(frames, trained) == pytest.approx(slow, abs=1e-6)
