@@ -1,0 +1,103 @@
+"""The embedded model answers like any other reward model, from images, and each frame is seen through the trunk once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+import torch
+
+from policies.encoders.embedded import EmbeddedTrunk
+from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.fit import fit
+from robot_stack.run.embedded import EmbeddedModel
+from robot_stack.run.training_data import reward_inputs
+from robot_stack.types.errors import RewardError
+
+TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=20, batch=8, held_out=1)
+TASK = Instruction(text="insert the orange peg")
+OTHER = Instruction(text="open the drawer")
+
+
+class CountingTrunk(EmbeddedTrunk):
+    seen = 0
+
+    def encode(self, images: Mapping[str, np.ndarray], *, chunk: int = 128) -> np.ndarray:
+        self.seen += len(next(iter(images.values())))
+        return super().encode(images, chunk=chunk)
+
+
+def frames_of(seed: int, count: int = 12) -> tuple[Frame, ...]:
+    rng = np.random.default_rng(seed)
+    return tuple(
+        Frame(
+            images={"front": rng.integers(0, 256, (8, 8, 3), np.uint8)},
+            proprio=np.full(3, k / count, np.float32),
+        )
+        for k in range(count)
+    )
+
+
+def stacked(trunk: EmbeddedTrunk, frames: tuple[Frame, ...]) -> np.ndarray:
+    images = {"front": np.stack([frame.images["front"] for frame in frames])}
+    return reward_inputs(trunk.encode(images), np.stack([frame.proprio for frame in frames if frame.proprio is not None]))
+
+
+@pytest.fixture(scope="module")
+def model() -> EmbeddedModel:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    trunk = CountingTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
+    episodes = [ScoredEpisode(frames=stacked(trunk, frames_of(i)), success=True) for i in range(3)]
+    return EmbeddedModel(trunk, fit(episodes, TINY, text=TASK.text, seed=0)[0])
+
+
+def test_an_episode_asked_frame_by_frame_is_scored_as_a_whole(model: EmbeddedModel) -> None:
+    frames = frames_of(9)
+    asked = [ClipQuery(instruction=TASK, frames=frames[: t + 1]) for t in range(len(frames))]
+    whole = model._model.score(stacked(model._trunk, frames))  # type: ignore[arg-type]
+    assert [s.value for s in model.score_progress(asked)] == pytest.approx(whole.progress.tolist(), abs=1e-5)
+    assert [s.value for s in model.score_done(asked)] == pytest.approx(whole.success.tolist(), abs=1e-5)
+
+
+def test_each_frame_goes_through_the_trunk_once(model: EmbeddedModel) -> None:
+    trunk, frames = model._trunk, frames_of(10)
+    assert isinstance(trunk, CountingTrunk)
+    before = trunk.seen
+    for t in range(len(frames)):
+        model.score_progress([ClipQuery(instruction=TASK, frames=frames[: t + 1])])
+    assert trunk.seen - before == len(frames)
+
+
+def test_questions_under_other_words_keep_their_places(model: EmbeddedModel) -> None:
+    frames = frames_of(11)
+    asked = [ClipQuery(instruction=i, frames=frames) for i in (TASK, OTHER, TASK)]
+    mixed = [s.value for s in model.score_progress(asked)]
+    assert mixed[0] == pytest.approx(mixed[2])
+    assert mixed[1] == pytest.approx(model.score_progress(asked[1:2])[0].value, abs=1e-6)
+    assert mixed[0] != pytest.approx(mixed[1], abs=1e-4)
+
+
+def test_pairs_are_scored_in_their_range(model: EmbeddedModel) -> None:
+    frames = frames_of(12)
+    asked = [PairQuery(instruction=TASK, start=frames[0], before=frames[0], after=frame) for frame in frames]
+    scores = model.score_pairs(asked)
+    assert all(s.valid and -1 <= s.value <= 1 for s in scores)
+    assert model.score_pairs([]) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (Frame(images={"wrist": np.zeros((8, 8, 3), np.uint8)}, proprio=np.zeros(3, np.float32)), "view front is missing"),
+        (Frame(images={"front": np.zeros((9, 8, 3), np.uint8)}, proprio=np.zeros(3, np.float32)), "resize it"),
+        (Frame(images={"front": np.zeros((8, 8, 3), np.uint8)}), "proprio of a frame is missing"),
+        (Frame(images={"front": np.zeros((8, 8, 3), np.uint8)}, proprio=np.zeros(5, np.float32)), "of another task"),
+    ],
+)
+def test_a_frame_that_it_cannot_read_is_refused_in_words(model: EmbeddedModel, frame: Frame, message: str) -> None:
+    with pytest.raises(RewardError, match=message):
+        model.score_progress([ClipQuery(instruction=TASK, frames=(frame,))])
