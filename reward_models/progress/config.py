@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from reward_models.alarms import AlarmConfig
+from reward_models.classifier.config import ClassifierConfig
 
 
 class ProgressConfig(BaseModel):
@@ -30,3 +31,6 @@ class ProgressConfig(BaseModel):
     )
     threshold: float = Field(0.85, gt=0.0, lt=1.0, description="probability of success that counts as done")
     alarms: AlarmConfig = Field(default=AlarmConfig(), description="when the model is no longer trusted")
+    confirm: ClassifierConfig | None = Field(
+        None, description="a success classifier that must see success too before it is declared"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -17,6 +18,8 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
+from reward_models.classifier.model import SuccessClassifier
+from reward_models.confirmed import ConfirmedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import FitReport, fit
@@ -25,7 +28,7 @@ from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.settings import LearningSettings
 from robot_stack.run.training_data import demo_frames
-from robot_stack.types.errors import ConfigError, ResumeError, SpecError
+from robot_stack.types.errors import ConfigError, ResumeError, RewardError, SpecError
 from robot_stack.types.spec import Spec
 
 TRUNK = "trunk.safetensors"
@@ -142,16 +145,23 @@ def sizes_of(
     )
 
 
-def save_progress(path: Path, model: ProgressModel) -> None:
+RewardNetwork = ProgressModel | ConfirmedModel
+"""What the scorer scores with."""
+
+
+def save_reward(path: Path, model: RewardNetwork) -> None:
     """Weights of a reward model with its version."""
-    state = model.state_dict()
+    progress = model.model if isinstance(model, ConfirmedModel) else model
+    state = progress.state_dict()
     tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
-    named = {name: state[name] for name in ("mean", "scale", "calibration")}
-    write_tensors(path, tensors | named, {"version": state["version"], "text": state["text"]})
+    tensors |= {name: state[name] for name in ("mean", "scale", "calibration")}
+    if isinstance(model, ConfirmedModel):
+        tensors |= {f"confirm.{name}": tensor for name, tensor in model.classifier.state_dict().items()}
+    write_tensors(path, tensors, {"version": state["version"], "text": state["text"]})
 
 
-def load_progress(path: Path, version: str, config: ProgressConfig) -> ProgressModel:
-    """Inverse of `save_progress`.
+def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwork:
+    """Inverse of `save_reward`.
 
     Raises:
         RewardError: If its weights are of another version or of other settings.
@@ -159,15 +169,31 @@ def load_progress(path: Path, version: str, config: ProgressConfig) -> ProgressM
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    state = {name: tensors.pop(name) for name in ("mean", "scale", "calibration")}
-    model = ProgressModel(len(state["mean"]), config, text=metadata["text"])
-    members = {name.removeprefix("members."): tensor for name, tensor in tensors.items()}
-    model.load_state_dict(state | {"members": members, "text": metadata["text"], "version": version})
+    state = {name: tensors[name] for name in ("mean", "scale", "calibration")}
+    inputs = len(state["mean"])
+    progress = ProgressModel(inputs, config, text=metadata["text"])
+    progress.load_state_dict(state | metadata | {"members": _under("members.", tensors)})
+    model: RewardNetwork = progress
+    if config.confirm is not None:
+        classifier = SuccessClassifier(inputs, config.confirm)
+        classifier.load_state_dict(_under("confirm.", tensors))
+        model = ConfirmedModel(progress, classifier)
+    if model.version != version:
+        raise RewardError(f"reward model in {path.name} is {model.version}, must be {version}; restore its settings")
     return model
 
 
-def fit_progress(
+def _under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def fit_reward(
     episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[ProgressModel, FitReport]:
-    """A progress model from demonstrations and what has been judged since."""
-    return fit(episodes, config, text=text, seed=seed, on_step=on_step)
+) -> tuple[RewardNetwork, FitReport]:
+    """A reward model from demonstrations and what has been judged since."""
+    model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
+    if config.confirm is None:
+        return model, report
+    classifier, _ = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
+    confirmed = ConfirmedModel(model, classifier)
+    return confirmed, replace(report, version=confirmed.version)

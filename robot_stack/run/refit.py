@@ -7,8 +7,8 @@ from pathlib import Path
 
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.model import ProgressModel
 from robot_stack.run import fitting
+from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.run.metrics import MetricsLog
@@ -105,10 +105,10 @@ class Refitter:
             )
             for a in accounts
         ]
-        model, report = fitting.fit_progress(
+        model, report = fitting.fit_reward(
             episodes, self._settings, text=self._text, seed=self._seed, on_step=on_step
         )
-        fitting.save_progress(self._folder / f"progress_{model.version}.safetensors", model)
+        fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
         self._switch_to(model, set(), [a.header.episode_id for a in accounts])
         self._metrics.log(
             "reward_fit",
@@ -140,7 +140,7 @@ class Refitter:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def _switch_to(self, model: ProgressModel, scored: set[str], known: list[str]) -> None:
+    def _switch_to(self, model: RewardNetwork, scored: set[str], known: list[str]) -> None:
         """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
             ended = [a.header.episode_id for a in self._ledger.accounts if a.end is not None]
@@ -162,7 +162,7 @@ class Refitter:
         path = self._folder / f"progress_{version}.safetensors"
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
-        model = fitting.load_progress(path, version, self._settings)
+        model = fitting.load_reward(path, version, self._settings)
         self._switch_to(
             model, self._ingest.restore_scores(version), [a.header.episode_id for a in self._accounts()]
         )

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reward_models.progress.model import FrameScores, ProgressModel
+from reward_models.progress.model import FrameScores
+from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.success import SuccessRule
 from robot_stack.types.reward import EpisodeScores, LiveScore
 
@@ -25,7 +26,7 @@ class Scorer:
 
     def __init__(self, make_rule: Callable[[], SuccessRule]) -> None:
         self._make_rule = make_rule
-        self._model: ProgressModel | None = None
+        self._model: RewardNetwork | None = None
         self._inputs: dict[str, np.ndarray] = {}
         self._proprio: dict[str, np.ndarray] = {}
         self._scored: dict[str, int] = {}
@@ -104,12 +105,12 @@ class Scorer:
         """Scores of a whole episode by the active model."""
         return None if self._model is None else self._score(self._model, episode_id)
 
-    def adopt(self, model: ProgressModel, episode_ids: list[str]) -> list[EpisodeScores]:
+    def adopt(self, model: RewardNetwork, episode_ids: list[str]) -> list[EpisodeScores]:
         """Score whole episodes with a new model, then make it the active one."""
         scores = [self._score(model, episode_id) for episode_id in episode_ids if episode_id in self._inputs]
         self._model = model
         return scores
 
-    def _score(self, model: ProgressModel, episode_id: str) -> EpisodeScores:
+    def _score(self, model: RewardNetwork, episode_id: str) -> EpisodeScores:
         progress, success, _ = model.score(self._inputs[episode_id])
         return EpisodeScores(episode_id=episode_id, version=model.version, progress=progress, success=success)

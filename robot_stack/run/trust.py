@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from reward_models.alarms import Alarm, AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
-from reward_models.progress.model import ProgressModel
 from reward_models.progress.text import other_task
+from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.run.scoring import Scorer
 from robot_stack.types.event import LabelSource
@@ -59,7 +59,7 @@ class Trust:
         self._seen: set[str] = set()
         self.lost = False
 
-    def renew(self, model: ProgressModel, known: Sequence[str]) -> None:
+    def renew(self, model: RewardNetwork, known: Sequence[str]) -> None:
         """A version that was fitted on the `known` episodes has become active: watch it from here on.
 
         It is trusted unless it fails its canaries.
@@ -115,7 +115,7 @@ class Trust:
             refused=account.refused,
         )
 
-    def _canary(self, model: ProgressModel, demos: Sequence[str]) -> Alarm | None:
+    def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
         """Frames whose answer is known: none of these shows the finished task that the words ask for."""
         rng = np.random.default_rng(0)
         texts = [other_task(model.text, rng) for _ in range(CANARY_TEXTS)]

@@ -11,7 +11,7 @@ from driven import Driven
 from tiny_run import write_run
 
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.model import ProgressModel
+from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.run.metrics import read_metrics
 from robot_stack.run.refit import REFIT_AT, RETRY_AFTER, Refitter
@@ -70,7 +70,7 @@ def test_episode_that_ends_while_the_new_model_scores_is_scored_by_it_too(tmp_pa
     class Late(Scorer):
         """One more episode ends just before the switch."""
 
-        def adopt(self, model: ProgressModel, episode_ids: list[str]) -> list[EpisodeScores]:
+        def adopt(self, model: RewardNetwork, episode_ids: list[str]) -> list[EpisodeScores]:
             if "000099-online-a" not in bench.ledger.episodes:
                 _practise(bench, 1, first=99)
             return super().adopt(model, episode_ids)

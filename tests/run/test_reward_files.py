@@ -1,0 +1,49 @@
+"""A reward model comes back from its file as it was, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reward_models.classifier.config import ClassifierConfig
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from robot_stack.run.fitting import fit_reward, load_reward, save_reward
+from robot_stack.types.errors import RewardError
+
+TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=3, batch=8, held_out=1)
+BOTH = TINY.model_copy(update={"confirm": ClassifierConfig(width=8, steps=3, batch=8)})
+
+
+def episodes() -> list[ScoredEpisode]:
+    rng = np.random.default_rng(0)
+    return [
+        ScoredEpisode(frames=rng.normal(size=(12, 5)).astype(np.float32), success=i < 4, done_frames=3)
+        for i in range(6)
+    ]
+
+
+@pytest.mark.parametrize("config", [TINY, BOTH], ids=["alone", "confirmed"])
+def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, config: ProgressConfig) -> None:
+    model, report = fit_reward(episodes(), config, text="open the drawer", seed=0, on_step=lambda *_: None)
+    assert report.version == model.version
+    save_reward(tmp_path / "reward.safetensors", model)
+    again = load_reward(tmp_path / "reward.safetensors", model.version, config)
+    assert (again.version, again.text) == (model.version, "open the drawer")
+    frames = episodes()[0].frames
+    for expected, got in zip(model.score(frames), again.score(frames), strict=True):
+        assert np.array_equal(expected, got)
+
+
+def test_another_version_or_other_settings_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "reward.safetensors"
+    model, _ = fit_reward(episodes(), TINY, text="open the drawer", seed=0, on_step=lambda *_: None)
+    save_reward(path, model)
+    with pytest.raises(RewardError, match="must be 0123"):
+        load_reward(path, "0123", TINY)
+    with pytest.raises(RewardError, match="of other settings"):
+        load_reward(path, model.version, TINY.model_copy(update={"width": 32}))
+    with pytest.raises(RewardError, match="of other settings"):
+        load_reward(path, model.version, BOTH)
