@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from robot_stack.config.protocol import ProtocolConfig
 from robot_stack.config.section import FreeSection, Name, Section
 
 
@@ -40,6 +41,8 @@ class TrainingConfig(Section):
     """Episodes of an evaluation."""
     enough: EnoughConfig = EnoughConfig()
     """Practice ends early once the policy succeeds by itself."""
+    protocol: ProtocolConfig = ProtocolConfig()
+    """How much help a person gives, by need."""
     max_params_age_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
     """The actor stops practising on parameters older than this."""
 

@@ -18,7 +18,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,16 @@ def episode_attributes(header: EpisodeHeader, spec: Spec) -> dict[str, Any]:
     }
 
 
+def header_from(raw: Mapping[str, Any]) -> EpisodeHeader:
+    """A header from its JSON form; episodes of before the help protocol started as usual.
+
+    Raises:
+        ValueError, KeyError, TypeError: If it is not one.
+    """
+    reset = ResetType(raw.get("reset", ResetType.NOMINAL))
+    return EpisodeHeader(**{**raw, "kind": EpisodeKind(raw["kind"]), "reset": reset})
+
+
 def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
     """Header and spec of the episode directory `path`.
 
@@ -100,7 +110,7 @@ def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
             raise StoreError(f"schema of {path.name} is {attributes['schema']}, must be {SCHEMA_VERSION}")
         raw = attributes["header"]
         spec = Spec.from_json(json.dumps(attributes["spec"]))
-        return EpisodeHeader(**{**raw, "kind": EpisodeKind(raw["kind"])}), spec
+        return header_from(raw), spec
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"header of {path.name} is unreadable ({error!r}), must be valid group attributes") from error
 

@@ -5,6 +5,7 @@ Knows nothing of ROS: `cell` is a cell over DDS or one in this process.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -15,17 +16,20 @@ import numpy as np
 import torch
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.durable import write_durable
 from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.run.live_policy import LivePolicy
 from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.protocol import HelpProtocol, Plan
 from robot_stack.run.seeds import reset_seed
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
-from robot_stack.types.transition import EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 
 RETRY_S = 1.0
+_DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
 
 
 class Actor:
@@ -49,6 +53,10 @@ class Actor:
         self._client = client
         self._id = actor_id
         self._counter = folder / f"{actor_id}.next"
+        self._plans = folder / f"{actor_id}.protocol.json"
+        self._help = HelpProtocol(resolved.run.training.protocol, np.random.default_rng((resolved.run.seed, 7)))
+        if self._plans.exists():
+            self._help.load_state_dict(json.loads(self._plans.read_text()))
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
         limits = LoopLimits(
@@ -92,17 +100,26 @@ class Actor:
             return "training" if self._policy.version else "away"
 
     def _episode(self, kind: EpisodeKind, stop: threading.Event) -> EpisodeOutcome:
+        """One of practice, or what the help protocol puts in its place; or a demonstration that the learner waits for."""
         number = self._next_number()
+        plan = _DEMONSTRATE if kind is EpisodeKind.DEMO else self._help.next()
         header = EpisodeHeader(
-            episode_id=episode_id(number, kind, self._id),
-            kind=kind,
+            episode_id=episode_id(number, plan.kind, self._id),
+            kind=plan.kind,
             task=self._resolved.task.name,
             actor=self._id,
             started_unix_s=time.time(),
-            seed=reset_seed(self._resolved.run.seed, kind, number),
+            seed=reset_seed(self._resolved.run.seed, kind, number) if plan.seed is None else plan.seed,
+            level=plan.level,
+            reset=plan.reset,
         )
-        policy = None if kind is EpisodeKind.DEMO else self._policy
-        return self._loop.run_episode(header, policy, self._client, scores=self._client, stopping=stop.is_set)
+        policy = None if plan.kind is EpisodeKind.DEMO else self._policy
+        outcome = self._loop.run_episode(header, policy, self._client, scores=self._client, stopping=stop.is_set)
+        if plan is not _DEMONSTRATE and outcome.end is not EndReason.FAULT:
+            helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
+            self._help.ended(plan, header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
+            write_durable(self._plans, json.dumps(self._help.state_dict()).encode())
+        return outcome
 
     def _next_number(self) -> int:
         """Counts up across restarts of this actor, whether or not the learner can be reached."""

@@ -23,10 +23,10 @@ from safetensors.numpy import save
 from robot_stack.replay.columns import IMAGE_PREFIX, columns
 from robot_stack.replay.durable import write_durable
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.replay.stored_episode import StoredEpisode, header_from
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason
 
 SUFFIX = ".safetensors"
 FEATURES = "features"
@@ -119,7 +119,7 @@ class FeatureCache:
         features = arrays.pop(FEATURES)
         if not len(features) == len(arrays["proprio"]) == len(arrays["source"]) + 1:
             raise ValueError(f"it has {len(features)} frames")
-        header = EpisodeHeader(**{**said["header"], "kind": EpisodeKind(said["header"]["kind"])})
+        header = header_from(said["header"])
         episode = StoredEpisode(header=header, spec=self._spec, end=EndReason(said["end"]), arrays=arrays)
         return CachedEpisode(episode=episode, features=features)
 

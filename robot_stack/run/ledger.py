@@ -10,7 +10,7 @@ import numpy as np
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +95,8 @@ class EpisodeAccount:
             "episode_id": self.header.episode_id,
             "episode_kind": self.header.kind.value,
             "seed": self.header.seed,
+            "level": self.header.level,
+            "reset": self.header.reset.value,
             "started_unix_s": self.header.started_unix_s,
             "end": self.end.value if self.end else None,
             "steps": self.steps,
@@ -153,8 +155,12 @@ class Ledger:
         return sum(a.steps for a in self.accounts if a.header.kind is EpisodeKind.ONLINE)
 
     def recent_success(self, window: int) -> float:
-        """Share of the last `window` online episodes that succeeded without a person; NaN while there are fewer."""
-        online = self.ended(EpisodeKind.ONLINE)[-window:]
+        """Share of the last `window` online episodes that succeeded without a person; NaN while there are fewer.
+
+        Only those from usual starts: a start that a person chose says nothing of how good the policy is.
+        """
+        usual = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.reset is ResetType.NOMINAL]
+        online = usual[-window:]
         if len(online) < window:
             return float("nan")
         return float(np.mean([a.success and a.human_steps == 0 for a in online]))

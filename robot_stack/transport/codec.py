@@ -23,7 +23,7 @@ from robot_stack.types.names import check_name
 from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 Word = TypeVar("Word", bound=StrEnum)
 
@@ -86,6 +86,8 @@ def encode_header(header: EpisodeHeader) -> pb.EpisodeHeader:
         actor=header.actor,
         started_unix_s=header.started_unix_s,
         seed=header.seed,
+        level=header.level,
+        reset=header.reset.value,
     )
 
 
@@ -98,6 +100,8 @@ def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
         actor=message.actor,
         started_unix_s=message.started_unix_s,
         seed=message.seed,
+        level=message.level,
+        reset=_word(ResetType, message.reset, "reset"),
     )
     _check_header(header)
     return header

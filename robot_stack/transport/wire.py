@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Raised whenever an older peer would misread a message."""
 
 MAX_MESSAGE_BYTES = 64 << 20

@@ -35,6 +35,14 @@ class EpisodeKind(StrEnum):
     EVAL = "eval"
 
 
+class ResetType(StrEnum):
+    """From where an episode starts."""
+
+    NOMINAL = "nominal"
+    RETURN = "return"
+    """A start that was met before, to which a person or the simulator went back on purpose."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionRow:
     """The motion between frame t and frame t+1.
@@ -97,6 +105,8 @@ class EpisodeHeader:
         actor: Id of the actor process that recorded it.
         started_unix_s: Wall-clock start, seconds since the epoch.
         seed: Seed of the reset, or -1 where a person placed the objects.
+        level: Of the help protocol at which it was run, 0 to 3.
+        reset: Whether it starts as usual. Success is reported over usual starts only.
     """
 
     episode_id: str
@@ -105,3 +115,5 @@ class EpisodeHeader:
     actor: str
     started_unix_s: float
     seed: int = -1
+    level: int = 0
+    reset: ResetType = ResetType.NOMINAL
