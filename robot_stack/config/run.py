@@ -19,6 +19,20 @@ class Choice(Section):
     """Its settings, checked by the part itself."""
 
 
+class RescoreChoice(Choice):
+    """A large reward model behind the live one."""
+
+    every: Annotated[int, Field(ge=1, le=1000)] = 5
+    """Frames from one question to the next."""
+
+
+class RewardChoice(Choice):
+    """The reward model that scores live, and one that scores finished episodes behind it."""
+
+    rescore: RescoreChoice | None = None
+    """None: the live one alone."""
+
+
 class EnoughConfig(Section):
     """When practice may end early."""
 
@@ -62,7 +76,7 @@ class RunConfig(Section):
     """Learning algorithm."""
     encoder: Choice = Choice(name="embedded")
     """Image encoder."""
-    reward: Choice
+    reward: RewardChoice
     """Reward model."""
     training: TrainingConfig
     """Budget."""

@@ -167,6 +167,11 @@ class Replay:
             with self._counting_refused("scores"):
                 self._potential.add(scores, self.frames.episode(scores.episode_id) if ended else None)
 
+    @property
+    def score_version(self) -> str | None:
+        """Whose Φ shapes the reward, or None."""
+        return self._potential.version
+
     def activate_scores(self, version: str | None) -> None:
         """Shape rewards by Φ of `version` from the next draw on; None leaves the sparse reward alone."""
         with self._lock:

@@ -7,11 +7,14 @@ on without shaping. No thread of the run waits for it.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +22,16 @@ from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from reward_models.service import ScoringService
 from reward_models.tickets import Ticket
+from reward_models.vlm.registry import make_reward_model
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.reward import EpisodeScores
 
 log = logging.getLogger(__name__)
 
+REFERENCE_FRAMES = 11
+"""Images of a demonstration that are kept for models that look at one; each takes as many as it was made for."""
 ENOUGH_KNOWN = 0.9
 """Share of the episodes that a version must have scored before it may shape the reward."""
 
@@ -155,6 +162,11 @@ class Rescorer:
         if self._thread.ident is not None:
             self._thread.join(5.0)
 
+    def restore(self, known: Iterable[str]) -> None:
+        """Episodes that this version has scored already, before a restart."""
+        self.known |= set(known)
+        self._offered |= self.known
+
     def offer(self, episode_id: str) -> None:
         """A finished episode; offering it again changes nothing. Never waits."""
         if episode_id not in self._offered:
@@ -175,11 +187,7 @@ class Rescorer:
     def _ask(self, episode: StoredEpisode) -> None:
         count = len(episode.arrays["proprio"])
         at = np.unique(np.append(np.arange(0, count, self._every), count - 1))
-        images = {camera.name: episode.arrays[f"image_{camera.name}"] for camera in episode.spec.cameras}
-        frames = [
-            Frame(images={name: stack[t] for name, stack in images.items()}, proprio=episode.arrays["proprio"][t])
-            for t in at
-        ]
+        frames = [_frame(episode, int(t)) for t in at]
         if len(frames) < 2:
             raise RewardError(f"frames of {episode.header.episode_id} are {len(frames)}, must be at least 2")
         asked = questions(frames, self._instruction, self._can)
@@ -223,6 +231,44 @@ class Rescorer:
     def _fail(self, episode_id: str, why: str) -> None:
         self.failed[episode_id] = why
         log.warning("reward model %s has no scores for %s: %s", self.version, episode_id, why)
+
+
+def make_rescorer(
+    folder: Path,
+    resolved: ResolvedRun,
+    settings: Any,
+    demo: StoredEpisode,
+    *,
+    read: Callable[[str], StoredEpisode],
+    deliver: Callable[[EpisodeScores], None],
+) -> Rescorer:
+    """The large model that a run asks for, with its goal and reference from one demonstration.
+
+    Raises:
+        RewardError: If its weights, a package or the acceptance of its licence is missing.
+    """
+    choice = resolved.run.reward.rescore
+    assert choice is not None
+    model = make_reward_model(choice.name, settings)
+    frames = [_frame(demo, t) for t in range(len(demo.arrays["proprio"]))]
+    picked = np.unique(np.linspace(0, len(frames) - 1, REFERENCE_FRAMES).astype(int))
+    instruction = Instruction(
+        text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked)
+    )
+    return Rescorer(
+        ScoringService(model, cache_path=folder / "large_scores.cache"),
+        version=f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:16]}",
+        can=model.capabilities,
+        instruction=instruction,
+        read=read,
+        deliver=deliver,
+        every=choice.every,
+    )
+
+
+def _frame(episode: StoredEpisode, t: int) -> Frame:
+    images = {camera.name: episode.arrays[f"image_{camera.name}"][t] for camera in episode.spec.cameras}
+    return Frame(images=images, proprio=episode.arrays["proprio"][t])
 
 
 class _Collector:

@@ -11,8 +11,9 @@ from policies.device import find_device
 from policies.encoders.registry import find_encoder
 from policies.registry import find_algorithm
 from reward_models.progress.config import ProgressConfig
+from reward_models.vlm.registry import find_family
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, RewardError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class LearningSettings:
         encoder: Name in the registry.
         encoder_config: Its settings, a model of its own.
         reward: Settings of the progress model.
+        rescore: Settings of the large model behind it, a model of their own; None without one.
         device: Where the learner computes on this machine, "cpu" or "cuda".
     """
 
@@ -33,6 +35,7 @@ class LearningSettings:
     encoder: str
     encoder_config: Any
     reward: ProgressConfig
+    rescore: Any
     device: str
 
     @property
@@ -58,5 +61,17 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         encoder=encoder,
         encoder_config=resolved.section("run.encoder.settings", find_encoder(encoder).config),
         reward=resolved.section("run.reward.settings", ProgressConfig),
+        rescore=_rescore(resolved),
         device=find_device(resolved.run.device),
     )
+
+
+def _rescore(resolved: ResolvedRun) -> Any:
+    choice = resolved.run.reward.rescore
+    if choice is None:
+        return None
+    try:
+        family = find_family(choice.name)
+    except RewardError as error:
+        raise ConfigError(f"run.reward.rescore.name: {error}") from error
+    return resolved.section("run.reward.rescore.settings", family.config)

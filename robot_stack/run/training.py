@@ -33,6 +33,7 @@ from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog, read_metrics
 from robot_stack.run.recorded import Recorded, let_go_of_damaged
 from robot_stack.run.refit import Refitter
+from robot_stack.run.rescoring import Rescorer, make_rescorer
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.success import SuccessRule
@@ -47,6 +48,15 @@ from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeKind
 
 log = logging.getLogger(__name__)
+
+
+def _live_version(state: dict[str, Any]) -> str:
+    """Of the embedded model in use at a checkpoint: a refit may have been about to replace it.
+
+    What shapes the reward may be nothing, or a large model: their versions carry its name and a dash.
+    """
+    active, live = state["reward_version"], state["live_reward_version"]
+    return live if active is None or "-" in active else active
 
 
 class Training:
@@ -79,6 +89,7 @@ class Training:
         self._loop: UpdateLoop | None = None
         self._ingest: Ingest | None = None
         self._refitter: Refitter | None = None
+        self._rescorer: Rescorer | None = None
         self._backend: Backend | None = None
         self._server: LearnerServer | None = None
         self._quit = threading.Event()
@@ -120,6 +131,8 @@ class Training:
             self._backend.stop()
         if self._recorded.cache is not None:
             self._recorded.cache.stop()
+        if self._rescorer is not None:
+            self._rescorer.close()
         self._store.close()
         self._metrics.close()
 
@@ -239,16 +252,22 @@ class Training:
             metrics=self._metrics, board=self._board, checkpoints=self._writer, team=self._team, seed=seed,
             beside=lambda: {
                 "refitted_at": refitter.completed_at,
-                "distrusted": self._scorer.version if trust.lost else "",
+                "reward_trusted": not trust.lost,
+                "live_reward_version": self._scorer.version,
                 "features": {name: torch.from_numpy(f) for name, f in ingest.uncached().items()},
             },
         )  # fmt: skip
+        if settings.rescore is not None:
+            rescorer = self._rescorer = make_rescorer(
+                self.folder, self._resolved, settings.rescore, self._store.read(chosen[0]), read=self._store.read,
+                deliver=ingest.add_scores,
+            )  # fmt: skip
+            rescorer.restore(ingest.restore_scores(rescorer.version))
+            rescorer.start()
         if state is None:
             refitter.fit(on_step=self._says("reward model", stop))
         else:
-            refitter.load(
-                state["distrusted"] or state["reward_version"], state["refitted_at"], trusted=not state["distrusted"]
-            )
+            refitter.load(_live_version(state), state["refitted_at"], trusted=state["reward_trusted"])
             self._loop.restore(state)
         self._team.begin(sizes, resumed=state is not None)
         self._loop.learn_from_demos(stop, self._say)
@@ -325,6 +344,8 @@ class Training:
                     self._ingest.take(arrivals)
                     self._log_episodes()
                 self._refitter.maybe_start()
+                if self._rescorer is not None:
+                    self._rescore(self._rescorer)
         except Exception as error:  # the top of this thread
             self._failure = error
             self._quit.set()
@@ -339,8 +360,20 @@ class Training:
         return fitting.unless(stop, say)
 
     def _shape(self, by_scores: bool) -> None:
-        """Scores of the active version shape the reward from here on, or none do."""
-        self._replay.activate_scores(self._scorer.version if by_scores else None)
+        """Scores of the live model shape the reward from here on, or none do; a large one's do in any case."""
+        if self._rescorer is None or self._replay.score_version != self._rescorer.version:
+            self._replay.activate_scores(self._scorer.version if by_scores else None)
+
+    def _rescore(self, rescorer: Rescorer) -> None:
+        """Let the large model see what has ended, and its scores count once it knows nearly all of it."""
+        ended = [
+            a.header.episode_id for a in self._ledger.accounts if a.end is not None and a.header.kind is not EpisodeKind.EVAL
+        ]
+        for episode_id in ended:
+            rescorer.offer(episode_id)
+        if self._replay.score_version != rescorer.version and rescorer.ready(ended):
+            self._replay.activate_scores(rescorer.version)
+            self._metrics.log("rescored", version=rescorer.version, episodes=len(rescorer.known))
 
     def _alarm(self, version: str, alarm: Alarm) -> None:
         log.warning("reward model %s is no longer trusted: %s", version, alarm.words)
