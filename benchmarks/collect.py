@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-BENCHMARKS = ("cycle", "gpu", "replay_sample", "replay_memory", "link", "resume", "kills")
+BENCHMARKS = ("cycle", "gpu", "replay_sample", "replay_memory", "rescore", "link", "resume", "kills")
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
 CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
 
@@ -60,6 +60,10 @@ FIGURES = (
     _figure("sample_images_over_memcpy", "sampling 256 rows of shifted images / a copy of the bytes", 2.0),
     _figure("rss_bytes_per_transition", "memory per transition, two 128x128 cameras, bytes", 105_000),
     _figure("disk_over_memory", "rendered images on disk / their size in memory", 0.6),
+    _figure("score_frame_ms", "embedded reward model, one frame by itself, ms"),
+    _figure("score_frame_batched_ms", "the same, episodes at a time"),
+    _figure("rescore_50k_s", "scoring 50,000 transitions with a new version while training, s"),
+    _figure("rescore_updates_kept", "updates a second meanwhile / alone"),
     _figure("publish_bytes", "published parameters, bytes", 5_000_000),
     _figure("publish_p99_ms", "from publishing to an actor acting on it, p99, ms"),
     _figure("ack_p99_ms.1", "step to durable ack at 10 Hz, 1 actor, p99, ms"),
