@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from policies.encoders.embedded import DemoFrames, EmbeddedConfig
+from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
 from reward_models.interface import (
     Capabilities,
@@ -18,10 +20,15 @@ from reward_models.interface import (
     clip_score,
     pair_score,
 )
-from reward_models.progress.clips import prefix_indices
+from reward_models.progress.clips import ScoredEpisode, prefix_indices
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.fit import fit
 from reward_models.progress.model import FrameScores, ProgressModel
-from robot_stack.run.training_data import reward_inputs
+from robot_stack.run.fitting import OnStep, image_shapes
+from robot_stack.run.training_data import reward_inputs, to_go
 from robot_stack.types.errors import RewardError
+from robot_stack.types.spec import Spec
+from sim.episodes import GeneratedEpisode
 
 KEPT = 4096
 """Frames whose features are remembered: an episode is asked about frame by frame."""
@@ -104,6 +111,43 @@ class EmbeddedModel:
                 f"inputs of a frame are {rows.shape[1]}, must be {self._model.inputs}; its proprio is of another task"
             )
         return rows
+
+
+def fit_embedded(
+    demos: Sequence[GeneratedEpisode],
+    spec: Spec,
+    *,
+    seed: int,
+    config: ProgressConfig | None = None,
+    on_step: OnStep = lambda step, steps, loss: None,
+) -> EmbeddedModel:
+    """The embedded model from nothing but successful demonstrations: first its trunk, then itself.
+
+    Args:
+        demos: At least one.
+        spec: Of the cell that they were made in.
+        seed: Seeds weights and draws.
+        config: Of the progress model; None for its defaults.
+        on_step: Told of each step of either fit.
+
+    Raises:
+        RewardError: If there is no successful demonstration.
+    """
+    shown = [
+        DemoFrames(images=demo.images, proprio=demo.proprio, actions=demo.actions, to_go=to_go(demo.proprio, spec))
+        for demo in demos
+    ]
+    trunk = make_trunk("embedded", image_shapes(spec), EmbeddedConfig(), demos=shown, seed=seed, on_step=on_step)
+    episodes = [
+        ScoredEpisode(
+            frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
+            success=demo.success,
+            done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
+        )
+        for demo in demos
+    ]
+    model, _ = fit(episodes, config or ProgressConfig(), text=demos[0].text, seed=seed, on_step=on_step)
+    return EmbeddedModel(trunk, model)
 
 
 def _by_text(instructions: Sequence[Instruction]) -> dict[str, np.ndarray]:
