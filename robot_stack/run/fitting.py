@@ -18,7 +18,7 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
-from reward_models.classifier.model import SuccessClassifier
+from reward_models.classifier.model import ClassifierReport, SuccessClassifier
 from reward_models.confirmed import ConfirmedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
@@ -189,11 +189,11 @@ def _under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Ten
 
 def fit_reward(
     episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[RewardNetwork, FitReport]:
-    """A reward model from demonstrations and what has been judged since."""
+) -> tuple[RewardNetwork, FitReport, ClassifierReport | None]:
+    """A reward model from demonstrations and what has been judged since; with its classifier's report, if it has one."""
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:
-        return model, report
-    classifier, _ = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
+        return model, report, None
+    classifier, judged = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
     confirmed = ConfirmedModel(model, classifier)
-    return confirmed, replace(report, version=confirmed.version)
+    return confirmed, replace(report, version=confirmed.version), judged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 from reward_models.progress.clips import ScoredEpisode
@@ -105,7 +106,7 @@ class Refitter:
             )
             for a in accounts
         ]
-        model, report = fitting.fit_reward(
+        model, report, judged = fitting.fit_reward(
             episodes, self._settings, text=self._text, seed=self._seed, on_step=on_step
         )
         fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
@@ -120,6 +121,7 @@ class Refitter:
             episodes=len(episodes),
             failures=sum(not e.success for e in episodes),
             online_episodes=len(self._ledger.ended(EpisodeKind.ONLINE)),
+            **({} if judged is None else {"classifier": asdict(judged.point)}),
         )
 
     def _accounts(self) -> list[EpisodeAccount]:

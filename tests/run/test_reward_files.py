@@ -27,8 +27,9 @@ def episodes() -> list[ScoredEpisode]:
 
 @pytest.mark.parametrize("config", [TINY, BOTH], ids=["alone", "confirmed"])
 def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, config: ProgressConfig) -> None:
-    model, report = fit_reward(episodes(), config, text="open the drawer", seed=0, on_step=lambda *_: None)
+    model, report, judged = fit_reward(episodes(), config, text="open the drawer", seed=0, on_step=lambda *_: None)
     assert report.version == model.version
+    assert (judged is None) is (config is TINY)
     save_reward(tmp_path / "reward.safetensors", model)
     again = load_reward(tmp_path / "reward.safetensors", model.version, config)
     assert (again.version, again.text) == (model.version, "open the drawer")
@@ -39,7 +40,7 @@ def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, config: ProgressCon
 
 def test_another_version_or_other_settings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "reward.safetensors"
-    model, _ = fit_reward(episodes(), TINY, text="open the drawer", seed=0, on_step=lambda *_: None)
+    model, _, _ = fit_reward(episodes(), TINY, text="open the drawer", seed=0, on_step=lambda *_: None)
     save_reward(path, model)
     with pytest.raises(RewardError, match="must be 0123"):
         load_reward(path, "0123", TINY)
