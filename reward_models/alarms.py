@@ -1,9 +1,9 @@
 """Says when a reward model is no longer to be trusted, from what it said and what people said. Pure numpy.
 
-A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what can
-be is the success that it declares. So its word is compared with a person's, and its inputs and scores with those of the
-demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new version
-with the offenders as negatives, and trusts that one.
+A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what
+can be is the success that it declares. So its word is compared with a person's, and its inputs and scores with those of
+the demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new
+version with the offenders as negatives, and trusts that one.
 """
 
 from __future__ import annotations
@@ -166,7 +166,9 @@ def _repeated(kind: str, episodes: Sequence[EpisodeEvidence], words: str) -> Ala
     if len(episodes) < 2:
         return None
     return Alarm(
-        kind=kind, words=f"{words}, in {len(episodes)} of the newest 5 episodes", episodes=tuple(e.name for e in episodes)
+        kind=kind,
+        words=f"{words}, in {len(episodes)} of the newest 5 episodes",
+        episodes=tuple(e.name for e in episodes),
     )
 
 

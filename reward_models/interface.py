@@ -206,9 +206,9 @@ class Capabilities:
     def check(self, instruction: Instruction, frames: Sequence[Frame]) -> None:
         """Raise RewardError, in words, unless the model has what it needs to answer."""
         if self.needs_goal and instruction.goal is None:
-            raise RewardError("goal image is missing, must show the finished task; take the last frame of a demonstration")
+            raise RewardError("goal image is missing, must show the finished task; take the end of a demonstration")
         if self.needs_reference and not instruction.reference:
-            raise RewardError("reference is missing, must be one demonstration in order; name one in the reward settings")
+            raise RewardError("reference is missing, must be one demonstration in order; give its frames")
         for frame in frames:
             for view in self.views:
                 frame.view(view)
@@ -285,4 +285,6 @@ class LabelledEpisode:
                 f"progress of {self.name} has shape {self.progress.shape}, must be ({len(self.frames)},), one a frame"
             )
         if (self.done_at is not None) != self.success:
-            raise RewardError(f"done_at of {self.name} is {self.done_at}, must be a frame of a success and None without")
+            raise RewardError(
+                f"done_at of {self.name} is {self.done_at}, must be a frame of a success and None without"
+            )

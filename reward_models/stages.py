@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import itertools
 
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
@@ -65,7 +66,7 @@ def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.nda
         ValueError: If the stages do not cover the frames in order.
     """
     edges = [*starts, frames]
-    if not starts or starts[0] != 0 or any(b <= a for a, b in zip(edges, edges[1:], strict=False)):
+    if not starts or starts[0] != 0 or any(b <= a for a, b in itertools.pairwise(edges)):
         raise ValueError(f"stages start at {list(starts)}, must rise from 0 and stay below {frames}")
     stage = np.repeat(np.arange(len(starts)), np.diff(edges))
     at = np.arange(frames)

@@ -18,4 +18,6 @@ class ClassifierConfig(BaseModel):
     noise: float = Field(0.1, ge=0.0, le=1.0, description="added to standardised inputs while training")
     validation: float = Field(0.25, gt=0.0, lt=1.0, description="share of the episodes that is kept back")
     precision: float = Field(0.95, gt=0.5, lt=1.0, description="wanted precision at the threshold")
-    hard_weight: float = Field(4.0, ge=1.0, le=100.0, description="weight of frames that it called success, and were not")
+    hard_weight: float = Field(
+        4.0, ge=1.0, le=100.0, description="weight of frames that it called success, and were not"
+    )

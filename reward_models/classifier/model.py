@@ -182,7 +182,9 @@ class SuccessClassifier:
             self._network.load_state_dict(network)
         except RuntimeError as error:
             why = " ".join(str(error).split())[:200]
-            raise RewardError(f"classifier is of other settings, must be of this run's ({why}); train it anew") from error
+            raise RewardError(
+                f"classifier is of other settings, must be of this run's ({why}); train it anew"
+            ) from error
         self._network.eval()
         self._mean, self._scale = state["mean"], state["scale"]
         self.threshold = float(state["threshold"])

@@ -46,6 +46,7 @@ def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int =
         return float("nan")
     which = np.minimum((probabilities * bins).astype(int), bins - 1)
     gaps = [
-        abs(probabilities[which == b].mean() - labels[which == b].mean()) * (which == b).mean() for b in np.unique(which)
+        abs(probabilities[which == b].mean() - labels[which == b].mean()) * (which == b).mean()
+        for b in np.unique(which)
     ]
     return float(sum(gaps))

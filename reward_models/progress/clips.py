@@ -128,9 +128,7 @@ class ClipSource:
         rng, config = self._rng, self._config
         indices = self._path(len(truth))
         progress = truth[indices]
-        done = (
-            done_labels(indices, len(truth), episode.done_frames) if episode.success else np.zeros(config.window)
-        )
+        done = done_labels(indices, len(truth), episode.done_frames) if episode.success else np.zeros(config.window)
         words = self._words
         if rng.random() < config.shuffle:
             indices = rng.permutation(indices)

@@ -22,10 +22,12 @@ class ProgressConfig(BaseModel):
     learning_rate: float = Field(7e-4, gt=0.0, le=1e-1)
     rewind: float = Field(0.6, ge=0.0, le=1.0, description="share of clips that run forward, then back")
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
-    mismatch: float = Field(0.15, ge=0.0, le=1.0, description="share of clips under the words of another task")
+    mismatch: float = Field(0.2, ge=0.0, le=1.0, description="share of clips under the words of another task")
     shuffle: float = Field(0.05, ge=0.0, le=1.0, description="share of clips out of order")
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")
-    held_out: int = Field(2, ge=0, le=20, description="successes kept back for calibration and VOC, and as many failures")
+    held_out: int = Field(
+        2, ge=0, le=20, description="successes kept back to calibrate and for VOC, and as many failures"
+    )
     done_frames: int = Field(
         6, ge=1, le=100, description="frames before a person's word that show the finished task; fewer than he waits"
     )

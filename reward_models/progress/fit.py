@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from reward_models.metrics import clock_scores, mean_voc
 from reward_models.progress.calibrate import calibration_error, platt
-from reward_models.progress.clips import UNKNOWN, ClipSource, Clips, ScoredEpisode, done_labels, prefix_indices
+from reward_models.progress.clips import UNKNOWN, Clips, ClipSource, ScoredEpisode, done_labels, prefix_indices
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
@@ -142,8 +142,8 @@ def _train(
 def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.Tensor:
     """MSE of progress, half the BCE of done, half the MSE of hops, over labels that are known.
 
-    The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn, so
-    that both directions and all distances occur.
+    The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn,
+    so that both directions and all distances occur.
     """
     seen, said = member.embed(frames, torch.from_numpy(clips.text))
     progress, done = member.judge(seen, said)

@@ -73,6 +73,8 @@ class ProgressModel:
 
     def score_prefixes(self, prefixes: np.ndarray, *, text: str | None = None) -> FrameScores:
         """Score the last frame of each of N prefixes, float32, shape (N, window, D), see `prefix_indices`."""
+        if not len(prefixes):
+            return FrameScores(*(np.zeros(0, np.float32) for _ in FrameScores._fields))
         progress, done = self.logits(prefixes, text=text)
         phi = torch.sigmoid(progress)
         spread = phi.std(dim=0, correction=0)
@@ -84,8 +86,6 @@ class ProgressModel:
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of progress and of done of each member, not calibrated, each shape (M, N)."""
         shown, said = torch.from_numpy(self.standardised(prefixes)), self._said(text, len(prefixes))
-        if not len(prefixes):
-            return torch.zeros(len(self.members), 0), torch.zeros(len(self.members), 0)
         answers = [member.judge(*member.embed(shown, said)) for member in self.networks]
         return (
             torch.stack([progress[:, -1] for progress, _ in answers]),
@@ -115,7 +115,10 @@ class ProgressModel:
     def seal(self) -> None:
         """Take the version from what the model is now."""
         digest = hashlib.sha256(f"{self.text} {self.calibration}".encode())
-        tensors = self.members.state_dict() | {"mean": torch.from_numpy(self.mean), "scale": torch.from_numpy(self.scale)}
+        tensors = self.members.state_dict() | {
+            "mean": torch.from_numpy(self.mean),
+            "scale": torch.from_numpy(self.scale),
+        }
         for name, tensor in sorted(tensors.items()):
             digest.update(name.encode())
             digest.update(tensor.contiguous().numpy().tobytes())

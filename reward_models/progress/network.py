@@ -2,13 +2,16 @@
 
 After ReWiND (arXiv:2505.10911): a position embedding on the first frame only, because with one on every frame the
 model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, hashed words instead of
-a sentence encoder, proprio as a second input, and beside the progress head one for done and one for pairs of frames.
+a sentence encoder, proprio as a second input, and beside the progress head one for done, one for pairs of frames, and
+one that says whether the words fit the scene: where they do not, both logits fall. The transformer alone needed many
+times as many steps to learn that.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from reward_models.progress.text import TEXT_SIZE
 
@@ -26,6 +29,7 @@ class ProgressNetwork(nn.Module):
         )
         self.body = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.heads = nn.Linear(width, 2)
+        self.match = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
         self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1), nn.Tanh())
 
     def embed(self, frames: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
@@ -37,7 +41,8 @@ class ProgressNetwork(nn.Module):
         tokens = torch.cat([said[:, None], seen[:, :1] + self.first, seen[:, 1:]], dim=1)
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         out = self.heads(self.body(tokens, mask=mask, is_causal=True))[:, 1:]
-        return out[..., 0], out[..., 1]
+        other = functional.softplus(-self.match(torch.cat([said, seen[:, 0]], dim=1)))
+        return out[..., 0] - other, out[..., 1] - other
 
     def compare(self, before: Tensor, after: Tensor, said: Tensor) -> Tensor:
         """Hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each."""

@@ -10,6 +10,7 @@ import re
 import zlib
 
 import numpy as np
+import itertools
 
 TEXT_SIZE = 256
 
@@ -26,15 +27,18 @@ _FRAMES = ("{verb} the {thing}", "{verb} the {colour} {thing} into the {place}",
 
 
 def text_features(text: str) -> np.ndarray:
-    """Words, pairs of words and trigrams of letters, hashed with a sign; float32, shape (TEXT_SIZE,), length 1."""
+    """Words, pairs of words and trigrams of letters, hashed with a sign; float32, shape (TEXT_SIZE,).
+
+    Their mean square is 1, like that of other inputs; shorter ones are learned too slowly.
+    """
     words = re.findall(r"\w+", text.lower())
-    grams = [*words, *(" ".join(pair) for pair in zip(words, words[1:], strict=False))]
+    grams = [*words, *(" ".join(pair) for pair in itertools.pairwise(words))]
     grams += [word[i : i + 3] for word in (f"<{word}>" for word in words) for i in range(len(word) - 2)]
     features = np.zeros(TEXT_SIZE, np.float32)
     for gram in grams:
         code = zlib.crc32(gram.encode())
         features[code % TEXT_SIZE] += 1.0 if code & 0x10000 else -1.0
-    return features / max(float(np.linalg.norm(features)), 1e-6)
+    return features * (TEXT_SIZE**0.5 / max(float(np.linalg.norm(features)), 1e-6))
 
 
 def other_task(text: str, rng: np.random.Generator) -> str:

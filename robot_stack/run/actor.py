@@ -100,7 +100,7 @@ class Actor:
             return "training" if self._policy.version else "away"
 
     def _episode(self, kind: EpisodeKind, stop: threading.Event) -> EpisodeOutcome:
-        """One of practice, or what the help protocol puts in its place; or a demonstration that the learner waits for."""
+        """A demonstration that the learner waits for; or practice, or what the help protocol puts in its place."""
         number = self._next_number()
         plan = _DEMONSTRATE if kind is EpisodeKind.DEMO else self._help.next()
         header = EpisodeHeader(

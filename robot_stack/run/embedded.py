@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
+from sim.episodes import GeneratedEpisode
 
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
@@ -28,7 +29,6 @@ from robot_stack.run.fitting import OnStep, image_shapes
 from robot_stack.run.training_data import reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
-from sim.episodes import GeneratedEpisode
 
 KEPT = 4096
 """Frames whose features are remembered: an episode is asked about frame by frame."""

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import nn
 
 from policies.encoders import registry as encoders
@@ -190,7 +190,7 @@ def _under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Ten
 def fit_reward(
     episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
 ) -> tuple[RewardNetwork, FitReport, ClassifierReport | None]:
-    """A reward model from demonstrations and what has been judged since; with its classifier's report, if it has one."""
+    """A reward model from demonstrations and what has been judged since; its classifier's report, if it has one."""
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:
         return model, report, None

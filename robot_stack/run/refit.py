@@ -165,9 +165,7 @@ class Refitter:
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         model = fitting.load_reward(path, version, self._settings)
-        self._switch_to(
-            model, self._ingest.restore_scores(version), [a.header.episode_id for a in self._accounts()]
-        )
+        self._switch_to(model, self._ingest.restore_scores(version), [a.header.episode_id for a in self._accounts()])
         if not trusted:
             self._trust.lose()
         self._fitted_at = self.completed_at = completed_at

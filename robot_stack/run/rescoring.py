@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
-from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from reward_models.service import ScoringService
 from reward_models.tickets import Ticket
 from reward_models.vlm.registry import make_reward_model
+
+from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
+from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import RewardError, StoreError
@@ -252,9 +252,7 @@ def make_rescorer(
     model = make_reward_model(choice.name, settings)
     frames = [_frame(demo, t) for t in range(len(demo.arrays["proprio"]))]
     picked = np.unique(np.linspace(0, len(frames) - 1, REFERENCE_FRAMES).astype(int))
-    instruction = Instruction(
-        text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked)
-    )
+    instruction = Instruction(text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked))
     return Rescorer(
         ScoringService(model, cache_path=folder / "large_scores.cache"),
         version=f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:16]}",

@@ -367,7 +367,9 @@ class Training:
     def _rescore(self, rescorer: Rescorer) -> None:
         """Let the large model see what has ended, and its scores count once it knows nearly all of it."""
         ended = [
-            a.header.episode_id for a in self._ledger.accounts if a.end is not None and a.header.kind is not EpisodeKind.EVAL
+            a.header.episode_id
+            for a in self._ledger.accounts
+            if a.end is not None and a.header.kind is not EpisodeKind.EVAL
         ]
         for episode_id in ended:
             rescorer.offer(episode_id)

@@ -124,7 +124,9 @@ class Trust:
             inputs = self._scorer.inputs(name)
             if model.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= self._threshold:
                 false.append(f"{name} standing at its start")
-            said = [text for text in texts if model.score(inputs, len(inputs) - 1, text=text).success[-1] >= self._threshold]
+            said = [
+                text for text in texts if model.score(inputs, len(inputs) - 1, text=text).success[-1] >= self._threshold
+            ]
             false += [f"{name} as {text!r}" for text in said]
         asked = len(demos) * (1 + CANARY_TEXTS)
         if len(false) <= 0.05 * asked:

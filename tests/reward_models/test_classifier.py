@@ -29,9 +29,7 @@ def episode(seed: int, *, success: bool = True, trick: bool = False, hard: bool 
     if trick:  # as far along the first feature as a success, and nowhere along the second
         frames[20:, 0] += 2.0
         frames[20:, 2] += 1.0
-    return LabelledFrames(
-        frames=frames.astype(np.float32), success=done, hard=(np.arange(30) >= 20) & hard
-    )
+    return LabelledFrames(frames=frames.astype(np.float32), success=done, hard=(np.arange(30) >= 20) & hard)
 
 
 @pytest.fixture(scope="module")

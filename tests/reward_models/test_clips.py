@@ -120,6 +120,6 @@ def test_another_task_is_never_this_one() -> None:
 
 def test_words_make_the_text_not_its_case_or_stops() -> None:
     assert np.array_equal(text_features("Open the drawer."), text_features("open the drawer"))
-    assert np.linalg.norm(text_features("open the drawer")) == pytest.approx(1.0)
-    assert text_features("open the drawer") @ text_features("open the cupboard") < 0.9
+    assert np.square(text_features("open the drawer")).mean() == pytest.approx(1.0)
+    assert (text_features("open the drawer") * text_features("open the cupboard")).mean() < 0.9
     assert np.isfinite(text_features("?")).all()

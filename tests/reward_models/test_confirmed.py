@@ -1,6 +1,8 @@
-"""Success needs both: the progress model, which knows the way here, and the classifier, which knows what done looks like."""
+"""Success needs both: the progress model, which knows the way, and the classifier, which knows what done looks like."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from made_up import QUICK, TEXT, episode, episodes
@@ -11,7 +13,7 @@ from reward_models.confirmed import ConfirmedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import fit
 
-SMALL = ClassifierConfig(width=16, steps=60, batch=32)
+SMALL = ClassifierConfig(width=16, steps=60, batch=32, precision=0.6)
 
 
 def test_what_a_person_said_becomes_labels_of_frames() -> None:
@@ -31,7 +33,7 @@ def test_what_a_person_said_becomes_labels_of_frames() -> None:
 
 
 def test_only_frames_that_both_take_for_success_keep_their_probability() -> None:
-    known = episodes(8, 3)
+    known = [replace(e, done_frames=6) for e in episodes(8, 3)]
     model, _ = fit(known, QUICK.model_copy(update={"steps": 60}), text=TEXT, seed=0)
     classifier, _ = SuccessClassifier.fit(labelled(known), SMALL, seed=0)
     both = ConfirmedModel(model, classifier)

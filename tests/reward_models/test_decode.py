@@ -19,6 +19,7 @@ from reward_models.decode import (
     step_remaining,
     trust,
 )
+import itertools
 
 curves = arrays(np.float64, st.integers(1, 30), elements=st.floats(0.0, 1.0))
 scores = arrays(np.float64, st.integers(0, 30), elements=st.floats(-1.0, 1.0))
@@ -27,14 +28,14 @@ some_missing = arrays(np.float64, st.integers(0, 30), elements=st.one_of(st.floa
 
 @given(curves)
 def test_hops_of_any_curve_decode_to_that_curve(phi: np.ndarray) -> None:
-    hops = np.array([hop_between(a, b) for a, b in zip(phi, phi[1:], strict=False)])
+    hops = np.array([hop_between(a, b) for a, b in itertools.pairwise(phi)])
     assert decode(hops, start=phi[0], semantics="hop") == pytest.approx(phi, abs=1e-9)
 
 
 @given(st.integers(2, 60))
 def test_scores_of_a_steady_video_decode_to_its_clock(frames: int) -> None:
     phi = np.linspace(0, 1, frames)
-    steps = np.array([remaining_between(a, b) for a, b in zip(phi, phi[1:], strict=False)])
+    steps = np.array([remaining_between(a, b) for a, b in itertools.pairwise(phi)])
     assert decode(steps, start=0.0, semantics="remaining") == pytest.approx(phi, abs=1e-9)
 
 
@@ -91,7 +92,7 @@ def test_a_start_out_of_range_is_refused() -> None:
 def test_perfect_anchors_give_the_true_curve(phi: np.ndarray) -> None:
     forward = forward_anchor(np.array([hop_between(0.0, p) for p in phi]))
     backward = backward_anchor(np.array([hop_between(1.0, p) if p < 1 else 0.0 for p in phi]))
-    hops = np.array([hop_between(a, b) for a, b in zip(phi, phi[1:], strict=False)])
+    hops = np.array([hop_between(a, b) for a, b in itertools.pairwise(phi)])
     assert forward == pytest.approx(phi)
     assert backward == pytest.approx(phi)
     for mode in ("mean", "gated"):

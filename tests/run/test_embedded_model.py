@@ -1,4 +1,4 @@
-"""The embedded model answers like any other reward model, from images, and each frame is seen through the trunk once."""
+"""The embedded model answers like any other, from images, and each frame goes through the trunk once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def frames_of(seed: int, count: int = 12) -> tuple[Frame, ...]:
 
 def stacked(trunk: EmbeddedTrunk, frames: tuple[Frame, ...]) -> np.ndarray:
     images = {"front": np.stack([frame.images["front"] for frame in frames])}
-    return reward_inputs(trunk.encode(images), np.stack([frame.proprio for frame in frames if frame.proprio is not None]))
+    return reward_inputs(
+        trunk.encode(images), np.stack([frame.proprio for frame in frames if frame.proprio is not None])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +94,10 @@ def test_pairs_are_scored_in_their_range(model: EmbeddedModel) -> None:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (Frame(images={"wrist": np.zeros((8, 8, 3), np.uint8)}, proprio=np.zeros(3, np.float32)), "view front is missing"),
+        (
+            Frame(images={"wrist": np.zeros((8, 8, 3), np.uint8)}, proprio=np.zeros(3, np.float32)),
+            "view front is missing",
+        ),
         (Frame(images={"front": np.zeros((9, 8, 3), np.uint8)}, proprio=np.zeros(3, np.float32)), "resize it"),
         (Frame(images={"front": np.zeros((8, 8, 3), np.uint8)}), "proprio of a frame is missing"),
         (Frame(images={"front": np.zeros((8, 8, 3), np.uint8)}, proprio=np.zeros(5, np.float32)), "of another task"),

@@ -11,8 +11,8 @@ from driven import Driven
 from tiny_run import write_run
 
 from reward_models.progress.config import ProgressConfig
-from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.metrics import read_metrics
 from robot_stack.run.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.run.scoring import Scorer

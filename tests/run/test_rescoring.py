@@ -1,4 +1,4 @@
-"""A large model's late word joins by frame: whatever the order, the repeats and the failures, the same scores come out."""
+"""A large model's late word joins by frame; repeats change nothing, and its failures only cost its own scores."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench import Bench
+from reward_models.service import ScoringService
 
 from reward_models.decode import hop_between
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
-from reward_models.service import ScoringService
 from robot_stack.run.rescoring import Rescorer, potential, spread_out
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError
@@ -39,7 +39,6 @@ class Model:
 
     def __init__(self) -> None:
         self.broken = False
-        self.blind: set[str] = set()
         self.asked = 0
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
@@ -49,7 +48,11 @@ class Model:
         return [
             Score(value=float("nan"))
             if query.after.key in self.blind
-            else Score(value=hop_between(0.0 if query.before.key == query.start.key else phi_of(query.before), phi_of(query.after)))
+            else Score(
+                value=hop_between(
+                    0.0 if query.before.key == query.start.key else phi_of(query.before), phi_of(query.after)
+                )
+            )
             for query in queries
         ]
 
@@ -177,9 +180,10 @@ def test_what_is_between_two_known_frames_is_a_line_and_beside_an_unknown_one_no
 def test_progress_is_taken_as_it_is_and_pairs_are_decoded() -> None:
     steps = np.array([0.5, 0.5])
     kinds = {"forward": None, "backward": None}
-    assert potential(Capabilities(pair="remaining"), steps=steps, progress=None, **kinds) == pytest.approx([0, 0.5, 0.75])
+    assert potential(Capabilities(pair="remaining"), steps=steps, progress=None, **kinds) == pytest.approx(
+        [0, 0.5, 0.75]
+    )
     known = np.array([0.1, 0.2, 0.3])
     assert potential(Capabilities(progress=True), steps=None, progress=known, **kinds) is known
     with pytest.raises(RewardError, match="neither progress nor pairs"):
         potential(Capabilities(done=True), steps=None, progress=None, **kinds)
-
