@@ -6,10 +6,10 @@ that a stage that one person dawdled through counts no more than in another demo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import itertools
 
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""

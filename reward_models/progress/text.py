@@ -6,11 +6,11 @@ trained on, even one that means the same, is another task; use the words of the 
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 
 import numpy as np
-import itertools
 
 TEXT_SIZE = 256
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,7 +21,6 @@ from reward_models.decode import (
     step_remaining,
     trust,
 )
-import itertools
 
 curves = arrays(np.float64, st.integers(1, 30), elements=st.floats(0.0, 1.0))
 scores = arrays(np.float64, st.integers(0, 30), elements=st.floats(-1.0, 1.0))
@@ -84,7 +85,7 @@ def test_a_score_out_of_range_is_refused(bad: float) -> None:
 
 
 def test_a_start_out_of_range_is_refused() -> None:
-    with pytest.raises(ValueError, match="start is 1.5"):
+    with pytest.raises(ValueError, match=r"start is 1\.5"):
         decode(np.zeros(1), start=1.5, semantics="hop")
 
 
