@@ -184,7 +184,8 @@ class Capabilities:
     """What a model can be asked.
 
     Attributes:
-        pair: What its pair scores mean, see `reward_models.decode`; None if it scores no pairs.
+        pair: What its pair scores mean, see `reward_models.decode`; "sign" is -1 or 1, which of two frames is further
+            and not by how much, and cannot be decoded; None if it scores no pairs.
         progress: It says how far the last frame of a clip is.
         done: It says whether the last frame of a clip shows the finished task.
         views: Views that a frame must show, () if any will do.
@@ -194,7 +195,7 @@ class Capabilities:
         max_batch: Questions that it takes at once.
     """
 
-    pair: Literal["remaining", "hop"] | None = None
+    pair: Literal["remaining", "hop", "sign"] | None = None
     progress: bool = False
     done: bool = False
     views: tuple[str, ...] = ()
@@ -206,9 +207,13 @@ class Capabilities:
     def check(self, instruction: Instruction, frames: Sequence[Frame]) -> None:
         """Raise RewardError, in words, unless the model has what it needs to answer."""
         if self.needs_goal and instruction.goal is None:
-            raise RewardError("goal image is missing, must show the finished task; take the last frame of a demonstration")
+            raise RewardError(
+                "goal image is missing, must show the finished task; take the last frame of a demonstration"
+            )
         if self.needs_reference and not instruction.reference:
-            raise RewardError("reference is missing, must be one demonstration in order; name one in the reward settings")
+            raise RewardError(
+                "reference is missing, must be one demonstration in order; name one in the reward settings"
+            )
         for frame in frames:
             for view in self.views:
                 frame.view(view)
@@ -285,4 +290,6 @@ class LabelledEpisode:
                 f"progress of {self.name} has shape {self.progress.shape}, must be ({len(self.frames)},), one a frame"
             )
         if (self.done_at is not None) != self.success:
-            raise RewardError(f"done_at of {self.name} is {self.done_at}, must be a frame of a success and None without")
+            raise RewardError(
+                f"done_at of {self.name} is {self.done_at}, must be a frame of a success and None without"
+            )
