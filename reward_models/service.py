@@ -273,8 +273,12 @@ class ScoringService:
 
     def _score(self, kind: Kind, queries: list[Any]) -> list[Score]:
         model = self._model
-        ask = {"pair": model.score_pairs, "progress": model.score_progress, "done": model.score_done}[kind]
-        scores = ask(queries)
+        asks: dict[Kind, Callable[[list[Any]], list[Score]]] = {
+            "pair": model.score_pairs,
+            "progress": model.score_progress,
+            "done": model.score_done,
+        }
+        scores = asks[kind](queries)
         if len(scores) != len(queries):
             raise RewardError(f"scores of {model.name} are {len(scores)}, must be {len(queries)}, one a question")
         return scores

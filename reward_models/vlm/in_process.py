@@ -130,6 +130,12 @@ def _load(settings: WeightsSettings, accepted: str | None) -> tuple[_Loaded, str
     processor = load_processor(folder, settings)
     if processor.chat_template is None and getattr(processor, "image_token", None) is None:
         raise RewardError(f"processor of {settings.model} has no chat template, must have one or a token for images")
+    marks = [getattr(part, "image_token_id", None) for part in (processor, network.config)]
+    if marks[0] != marks[1] and None not in marks:  # transformers makes up a tokenizer whose files are missing
+        raise RewardError(
+            f"token for images of {settings.model} is {marks[0]} to its tokenizer, must be {marks[1]} as in its "
+            "config.json; fetch its files again"
+        )
     saved, tokenizer = network.generation_config, processor.tokenizer
     stops = saved.eos_token_id if saved.eos_token_id is not None else tokenizer.eos_token_id
     stops = frozenset([stops] if isinstance(stops, int) else stops or ())
@@ -149,7 +155,7 @@ def _add_adapter(network: Any, name: str, folder: str) -> None:
     is 0 and the model answers as if it were not there, which is what happened in released code.
     """
     try:
-        network.load_adapter(folder, adapter_name=name, local_files_only=True)
+        network.load_adapter(folder, adapter_name=name, adapter_kwargs={"local_files_only": True})
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RewardError(f"adapter {name} is {folder}, must be a LoRA of this checkpoint ({reason})") from error

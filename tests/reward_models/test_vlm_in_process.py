@@ -151,13 +151,12 @@ def test_a_hop_comes_through_weights_processor_and_reader(hopping: Path, caplog:
 
 
 def test_soft_digits_come_through_weights_processor_and_reader(tmp_path: Path) -> None:
-    folder = tiny_vlms.write(tmp_path, "internvl", words=("+", "4", "7"))
+    folder = tiny_vlms.write(tmp_path, "internvl", words=("+", "4", "7"), rivals=("6",))
     model = make_reward_model("vlac", {"weights": {"model": str(folder), "device": "cpu"}, "soft": True})
     query = PairQuery(instruction=instruction(reference=3), before=frame(0.2), after=frame(0.4), start=frame(0.0))
     (score,) = model.score_pairs([query])
     assert score.raw == "+47"
-    assert 0.3 < score.value < 0.6
-    assert score.value != 0.47  # other digits have a part in it
+    assert 0.48 < score.value < 0.6  # 6 tens have a part in it
 
 
 def test_yes_comes_through_weights_processor_and_reader(tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ def test_a_checkpoint_without_a_processor_is_refused(hopping: Path, tmp_path: Pa
     shutil.copytree(hopping, tmp_path / "mute")
     (tmp_path / "mute" / "tokenizer.json").unlink()
     (tmp_path / "mute" / "tokenizer_config.json").unlink()
-    with pytest.raises(RewardError, match=r"processor of .*mute cannot be loaded"):
+    with pytest.raises(RewardError, match=r"token for images of .*mute is .* to its tokenizer, must be"):
         grm(tmp_path / "mute")
 
 

@@ -45,6 +45,11 @@ def make_tokenizer(kind: str, words: Sequence[str] = ()) -> Any:
     core.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     core.decoder = tokenizers.decoders.ByteLevel()
     core.add_special_tokens([tokenizers.AddedToken(text, special=True) for text in SPECIAL])
+    if kind == "clip":  # which reads a text at its end
+        end = core.token_to_id("<|im_end|>")
+        core.post_processor = tokenizers.processors.TemplateProcessing(
+            single="$A <|im_end|>", special_tokens=[("<|im_end|>", end)]
+        )
     core.add_tokens([tokenizers.AddedToken(word) for word in words])
     extra = {
         "internvl": {
@@ -140,17 +145,27 @@ PROCESSORS: dict[str, dict[str, Any]] = {
 }
 
 
-def write(folder: Path, kind: str, *, words: Sequence[str] = (), seed: int = 0, template: bool = True) -> Path:
-    """A folder as the hub has it. `words` make it say them, see the module; without, it is random."""
+def write(
+    folder: Path, kind: str, *, words: Sequence[str] = (), rivals: Sequence[str] = (), template: bool = True
+) -> Path:
+    """A folder as the hub has it.
+
+    Args:
+        folder: Where to write it.
+        kind: One of `KINDS`.
+        words: That it says, see the module; without, it is random.
+        rivals: That it nearly says in the place of the second, third, ... word.
+        template: False leaves the chat template out.
+    """
     tokenizer = make_tokenizer(kind, words)
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     network = transformers.AutoModelForImageTextToText.from_config(make_config(kind, tokenizer))
     network.generation_config = transformers.GenerationConfig(
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
         do_sample=True, temperature=0.1, repetition_penalty=1.3,  # as released ones have it; nothing to follow
     )  # fmt: skip
     if words:
-        _script(network, tokenizer, words)
+        _script(network, tokenizer, words, rivals)
     else:
         with torch.no_grad():
             for parameter in network.parameters():  # far enough from nothing that images matter
@@ -164,7 +179,7 @@ def write(folder: Path, kind: str, *, words: Sequence[str] = (), seed: int = 0, 
     return folder
 
 
-def _script(network: Any, tokenizer: Any, words: Sequence[str]) -> None:
+def _script(network: Any, tokenizer: Any, words: Sequence[str], rivals: Sequence[str]) -> None:
     """The stream of each token stays its embedding, and the head answers an embedding with the next word."""
     chain = [tokenizer.encode("\n", add_special_tokens=False)[-1]]
     chain += [tokenizer.convert_tokens_to_ids(word) for word in words] + [tokenizer.eos_token_id]
@@ -178,6 +193,8 @@ def _script(network: Any, tokenizer: Any, words: Sequence[str]) -> None:
         head.zero_()
         for now, following in itertools.pairwise(chain):
             head[following] += embedding[now] / embedding[now].norm()
+        for now, rival in zip(chain[1:], rivals, strict=False):
+            head[tokenizer.convert_tokens_to_ids(rival)] += 0.8 * embedding[now] / embedding[now].norm()
 
 
 def write_clip(folder: Path, seed: int = 0) -> Path:
