@@ -184,7 +184,8 @@ class Capabilities:
     """What a model can be asked.
 
     Attributes:
-        pair: What its pair scores mean, see `reward_models.decode`; None if it scores no pairs.
+        pair: What its pair scores mean, see `reward_models.decode`; "sign" is -1 or 1, which of two frames is further
+            and not by how much, and cannot be decoded; None if it scores no pairs.
         progress: It says how far the last frame of a clip is.
         done: It says whether the last frame of a clip shows the finished task.
         views: Views that a frame must show, () if any will do.
@@ -194,7 +195,7 @@ class Capabilities:
         max_batch: Questions that it takes at once.
     """
 
-    pair: Literal["remaining", "hop"] | None = None
+    pair: Literal["remaining", "hop", "sign"] | None = None
     progress: bool = False
     done: bool = False
     views: tuple[str, ...] = ()

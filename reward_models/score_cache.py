@@ -1,0 +1,150 @@
+"""Scores that were paid for once: the newest in memory, all of them in a file that only grows.
+
+A line is a checksum and a JSON list of key, value and words. A line that does not fit its checksum, cut by a crash or
+damaged later, is skipped and counted; the question is asked again. No torch, no ROS.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from reward_models.interface import Score
+
+LONGEST_LINE = 8192
+
+_log = logging.getLogger(__name__)
+
+
+class ScoreCache:
+    """Valid scores by key.
+
+    Args:
+        path: Of the file; None for memory alone.
+        memory: Scores to hold in memory.
+    """
+
+    def __init__(self, path: Path | None, *, memory: int) -> None:
+        self.damaged = 0
+        self._path = path
+        self._memory = memory
+        self._newest: OrderedDict[str, Score] = OrderedDict()
+        self._lock = threading.Lock()
+        self._places: dict[bytes, int] = {}
+        self._file: BinaryIO | None = None
+
+    def open(self) -> None:
+        """Find what the file has; without a file, nothing.
+
+        Raises:
+            OSError: If the file can be neither read nor made.
+        """
+        if self._path is None:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("a+b")
+        self._file.seek(0)
+        place, line = 0, b"\n"
+        while found := self._file.readline(LONGEST_LINE):
+            line = found
+            entry = _decode(line)
+            if entry is not None:
+                self._places[_short(entry[0])] = place
+            elif line != b"\n":
+                self.damaged += 1
+            place += len(line)
+        if not line.endswith(b"\n"):  # cut by a crash: what comes next shall not continue it
+            self._append(b"\n")
+
+    def recall(self, key: str) -> Score | None:
+        """From memory, at once."""
+        with self._lock:
+            if key in self._newest:
+                self._newest.move_to_end(key)
+            return self._newest.get(key)
+
+    def load(self, key: str) -> Score | None:
+        """From memory or the file. One thread."""
+        score = self.recall(key)
+        place = self._places.get(_short(key))
+        if score is not None or place is None or self._file is None:
+            return score
+        self._file.seek(place)
+        entry = _decode(self._file.readline(LONGEST_LINE))
+        if entry is None or entry[0] != key:
+            self._places.pop(_short(key))
+            self.damaged += 1
+            return None
+        self._remember(key, entry[1])
+        return entry[1]
+
+    def store(self, found: Sequence[tuple[str, Score]]) -> None:
+        """Keep valid scores; on the disk when this returns. One thread.
+
+        A disk that does not take them is said in the log, and memory goes on.
+        """
+        lines = bytearray()
+        for key, score in found:
+            if score.valid:
+                self._remember(key, score)
+                lines += _encode(key, score)
+        if not lines or self._file is None:
+            return
+        try:
+            place = self._append(bytes(lines))
+        except OSError as error:
+            _log.error("scores are not kept in %s any more: %s", self._path, error)
+            self._file.close()
+            self._file = None
+            return
+        for key, score in found:
+            if score.valid:
+                self._places[_short(key)] = place
+                place += len(_encode(key, score))
+
+    def close(self) -> None:
+        """Let the file go."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _remember(self, key: str, score: Score) -> None:
+        with self._lock:
+            self._newest[key] = score
+            self._newest.move_to_end(key)
+            while len(self._newest) > self._memory:
+                self._newest.popitem(last=False)
+
+    def _append(self, lines: bytes) -> int:
+        """Where they begin."""
+        assert self._file is not None
+        place = self._file.seek(0, os.SEEK_END)
+        self._file.write(lines)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return place
+
+
+def _short(key: str) -> bytes:
+    return bytes.fromhex(key)
+
+
+def _encode(key: str, score: Score) -> bytes:
+    text = json.dumps([key, score.value, score.raw]).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _decode(line: bytes) -> tuple[str, Score] | None:
+    """Key and score of a line; None if it is damaged."""
+    text = line[9:-1]
+    if line[:9] != b"%08x " % zlib.crc32(text) or line[-1:] != b"\n":
+        return None
+    key, value, raw = json.loads(text)
+    return key, Score(value=value, raw=raw)

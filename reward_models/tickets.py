@@ -1,0 +1,61 @@
+"""Questions that wait for an answer, and those who wait with them. Used by `reward_models.service`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reward_models.interface import ClipQuery, PairQuery, Score
+
+Query = PairQuery | ClipQuery
+
+
+class Ticket:
+    """Answers to come, in the order of their questions. From `ScoringService.submit`."""
+
+    def __init__(self, count: int, on_done: Callable[[Ticket], None] | None) -> None:
+        self._scores: list[Score | None] = [None] * count
+        self._missing = count
+        self._on_done = on_done
+        self._done = threading.Event()
+
+    @property
+    def scores(self) -> list[Score] | None:
+        """All of them, or None as long as one is missing."""
+        return [score for score in self._scores if score is not None] if self._done.is_set() else None
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether they are all there, at the latest after the timeout. For tests and tools, not for a control loop."""
+        return self._done.wait(timeout_s)
+
+    def fill(self, index: int, score: Score) -> bool:
+        """Whether this was the last; a place is filled once. Under the service's lock."""
+        if self._scores[index] is not None:
+            return False
+        self._scores[index] = score
+        self._missing -= 1
+        return self._missing == 0
+
+    def finish(self) -> None:
+        self._done.set()
+        if self._on_done is not None:
+            self._on_done(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenQuestion:
+    """A question and all who wait for its answer."""
+
+    number: int
+    key: str
+    query: Query
+    since_s: float
+    waiting: list[tuple[Ticket, int]] = field(default_factory=list)
+
+
+def resolve(one: OpenQuestion, score: Score) -> list[Ticket]:
+    """Give a score to all who wait for it; the tickets that are finished by it."""
+    finished = [ticket for ticket, index in one.waiting if ticket.fill(index, score)]
+    one.waiting.clear()
+    return finished

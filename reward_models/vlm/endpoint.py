@@ -1,0 +1,192 @@
+"""A model behind an OpenAI-compatible server: vLLM, `transformers serve`, or another.
+
+Every wait has an end: a request that is not answered in its time is given up, repeated at most twice, and after
+several of them in a row the server is left alone for a while. Proxies named in the environment are not used, because
+the images of a cell are nobody else's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from reward_models.vlm.breaker import Breaker
+from reward_models.vlm.chat import NotAReply, data_uri, read_reply, request_body
+from reward_models.vlm.config import ServerSettings
+from reward_models.vlm.optional import optional_import
+from reward_models.vlm.prompt import Answer, BreakerState, Prompt
+from robot_stack.types.errors import RewardError
+
+RETRIES = 2
+BACKOFF_S = 0.25
+"""Before the first repetition, doubled before the next, each times 0.5 to 1.5 by chance."""
+FAILURES = 5
+COOL_DOWN_S = 15.0
+MAX_REPLY_BYTES = 16 * 2**20
+
+_log = logging.getLogger(__name__)
+
+
+class _Failure(Exception):
+    """Why a request was not answered, and whether it may be asked again."""
+
+    def __init__(self, reason: str, *, passing: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.passing = passing
+
+
+class Endpoint:
+    """One model of one server.
+
+    Args:
+        settings: Where it is and how long to wait.
+        model: As the server calls it.
+        token: Bearer token, None for none; it appears in no message.
+        clock: Seconds, for the breaker.
+        rng: Spreads repetitions, so that several clients do not return at once.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        *,
+        model: str,
+        token: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._httpx = optional_import("httpx")
+        self.name = f"{model} at {settings.url}"
+        self.batch = settings.concurrency * 2
+        self._settings = settings
+        self._model = model
+        self._token = token
+        self._clock = clock
+        self._rng = rng if rng is not None else random.Random()
+        self._breaker = Breaker(failures=FAILURES, cool_down_s=COOL_DOWN_S)
+        self._tls = _tls(settings) if settings.url.startswith("https") else False
+
+    @property
+    def identity(self) -> str:
+        """Model and revision as the settings have them: a server does not prove what it has loaded."""
+        return f"{self._model}@{self._settings.revision} {self._settings.image_format}"
+
+    @property
+    def breaker(self) -> BreakerState:
+        """See `Backend`."""
+        return self._breaker.state(self._clock())
+
+    def close(self) -> None:
+        """Nothing is held between two calls."""
+
+    def answer(self, prompts: Sequence[Prompt], *, max_tokens: int, top_logprobs: int = 0) -> list[Answer]:
+        """See `Backend`; not from within an event loop."""
+        now = self._clock()
+        if self._breaker.state(now) == "open":
+            raise RewardError(
+                f"model {self.name} is left alone for {self._breaker.seconds_left(now):.0f} s more after "
+                f"{FAILURES} failures in a row, must answer; look at the server's log"
+            )
+        encoded: dict[int, str] = {}
+
+        def encode(image: np.ndarray) -> str:  # of one object once: references stand in many prompts
+            if id(image) not in encoded:
+                encoded[id(image)] = data_uri(image, self._settings.image_format)
+            return encoded[id(image)]
+
+        bodies = [
+            request_body(prompt, encode, model=self._model, max_tokens=max_tokens, top_logprobs=top_logprobs)
+            for prompt in prompts
+        ]
+        answers = asyncio.run(self._answer_all(bodies))
+        problems = [answer.problem for answer in answers if answer.problem]
+        if problems:
+            _log.warning("%s left %d of %d questions open: %s", self.name, len(problems), len(answers), problems[0])
+        if len(problems) == len(answers) > 0:
+            raise RewardError(f"model {self.name} gave no answer, must answer; {problems[0]}")
+        return answers
+
+    async def _answer_all(self, bodies: Sequence[dict[str, object]]) -> list[Answer]:
+        httpx = self._httpx
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        settings = self._settings
+        gate = asyncio.Semaphore(settings.concurrency)
+        async with httpx.AsyncClient(
+            headers=headers, timeout=settings.timeout_s, verify=self._tls, trust_env=False
+        ) as client:
+
+            async def one(body: dict[str, object]) -> Answer:
+                async with gate:
+                    return await self._answer(client, body)
+
+            first = []
+            if self.breaker == "half-open" and bodies:  # a probe; the rest follows only if it is answered
+                first = [await one(bodies[0])]
+            return [*first, *await asyncio.gather(*(one(body) for body in bodies[len(first) :]))]
+
+    async def _answer(self, client: object, body: dict[str, object]) -> Answer:
+        """One prompt, with its repetitions; a failure is an answer with a problem."""
+        if self.breaker == "open":
+            return Answer(problem=f"left alone after {FAILURES} failures in a row")
+        for attempt in range(RETRIES + 1):
+            try:
+                answer = await self._post(client, body)
+            except _Failure as failure:
+                reason = failure.reason
+                if not failure.passing or attempt == RETRIES:
+                    break
+                await asyncio.sleep(BACKOFF_S * 2**attempt * self._rng.uniform(0.5, 1.5))
+            else:
+                self._breaker.succeeded()
+                return answer
+        self._breaker.failed(self._clock())
+        return Answer(problem=reason)
+
+    async def _post(self, client: object, body: dict[str, object]) -> Answer:
+        httpx, timeout_s = self._httpx, self._settings.timeout_s
+        reply = bytearray()
+        try:
+            async with (
+                asyncio.timeout(timeout_s),  # of all of it; httpx's own starts again with every byte
+                client.stream("POST", f"{self._settings.url}/chat/completions", json=body) as response,  # type: ignore[attr-defined]
+            ):
+                async for chunk in response.aiter_bytes():
+                    reply += chunk
+                    if len(reply) > MAX_REPLY_BYTES:
+                        raise _Failure(f"its reply is longer than {MAX_REPLY_BYTES} bytes", passing=False)
+                status = response.status_code
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise _Failure(f"no answer within {timeout_s:g} s", passing=True) from error
+        except httpx.RequestError as error:
+            raise _Failure(f"{type(error).__name__}: {error}", passing=True) from error
+        if status != 200:
+            raise _Failure(f"it answered {status}: {self._excerpt(reply)}", passing=status == 429 or status >= 500)
+        try:
+            answer = read_reply(bytes(reply))
+        except NotAReply as error:
+            reason = f"its reply is no chat completion ({error}): {self._excerpt(reply)}"
+            raise _Failure(reason, passing=False) from error
+        if body.get("logprobs") and answer.text and not any(token.top for token in answer.tokens):
+            raise _Failure("it gives no log-probabilities, which this model is read from", passing=False)
+        return answer
+
+    def _excerpt(self, reply: bytearray) -> str:
+        """The beginning of a reply on one line; a server that repeats the token does not get it into a log."""
+        text = reply[:4000].decode(errors="replace")
+        if self._token:
+            text = text.replace(self._token, "***")
+        return " ".join(text.split())[:200]
+
+
+def _tls(settings: ServerSettings) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise RewardError(f"ca_file is {settings.ca_file}, must be certificates in PEM ({error})") from error

@@ -1,0 +1,120 @@
+"""What the large models share: they answer nothing unless a family says how; their version names all that counts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from reward_models.interface import Capabilities, ClipQuery, PairQuery, Score, Unsupported
+from reward_models.vlm.prompt import Answer, Backend, BreakerState, Prompt
+from reward_models.vlm.wording import Wording
+
+
+class LargeModel:
+    """A `RewardModel` that supports no question; a family overrides those that its weights were trained for.
+
+    Args:
+        name: Of the family.
+        version: From `version_of`.
+        capabilities: What it can be asked.
+        backends: All that it asks, closed with it.
+    """
+
+    def __init__(self, name: str, version: str, capabilities: Capabilities, backends: Sequence[Backend]) -> None:
+        self.name = name
+        self.version = version
+        self.capabilities = capabilities
+        self._backends = tuple(backends)
+
+    @property
+    def breaker(self) -> BreakerState:
+        """The worst state among its servers; "closed" is normal work."""
+        states = [backend.breaker for backend in self._backends]
+        return next((state for state in ("open", "half-open") if state in states), "closed")
+
+    def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
+        """See `RewardModel`."""
+        raise Unsupported(f"pair question to {self.name} has no answer, must be one of {self._answers()}")
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """See `RewardModel`."""
+        raise Unsupported(f"progress question to {self.name} has no answer, must be one of {self._answers()}")
+
+    def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """See `RewardModel`."""
+        raise Unsupported(f"done question to {self.name} has no answer, must be one of {self._answers()}")
+
+    def close(self) -> None:
+        """Give memory and connections back."""
+        for backend in self._backends:
+            backend.close()
+
+    def _answers(self) -> list[str]:
+        can = self.capabilities
+        return [name for name, able in (("pair", can.pair), ("progress", can.progress), ("done", can.done)) if able]
+
+
+def ask(
+    backend: Backend,
+    prompts: Sequence[Prompt],
+    read: Callable[[Answer], float],
+    score: Callable[[float, str], Score],
+    *,
+    max_tokens: int,
+    top_logprobs: int = 0,
+    whole: bool = True,
+) -> list[Score]:
+    """Scores of the answers, in order; one that never came is not valid.
+
+    Args:
+        backend: Whom to ask.
+        prompts: Any number.
+        read: From an answer to its value, NaN if it cannot be read.
+        score: `pair_score` or `clip_score`.
+        max_tokens: See `Backend.answer`.
+        top_logprobs: See `Backend.answer`.
+        whole: Whether an answer that was cut off is not valid either.
+
+    Raises:
+        RewardError: If none was answered.
+    """
+    if not prompts:
+        return []
+    asked = time.monotonic()
+    answers = backend.answer(prompts, max_tokens=max_tokens, top_logprobs=top_logprobs)
+    took = time.monotonic() - asked
+    scores = []
+    for answer in answers:
+        readable = not answer.problem and (answer.complete or not whole)
+        value = read(answer) if readable else math.nan
+        scores.append(replace(score(value, answer.problem or answer.text), latency_s=took))
+    return scores
+
+
+def version_of(
+    code: str, backends: Sequence[Backend], wordings: Mapping[str, Wording], params: Mapping[str, object]
+) -> str:
+    """As `identify`, of models that are asked in words."""
+    return identify(code, [backend.identity for backend in backends], wordings, params)
+
+
+def identify(code: str, weights: Sequence[str], wordings: Mapping[str, Wording], params: Mapping[str, object]) -> str:
+    """Identity of weights, prompts, decoding and code, 16 characters.
+
+    Args:
+        code: Name of the family and number of its code; raise the number when the same answer is read otherwise.
+        weights: Their identities.
+        wordings: Every prompt in use.
+        params: Settings that decide what is shown and how it is read.
+    """
+    facts = {
+        "code": code,
+        "weights": list(weights),
+        "wordings": {name: [wording.system, wording.user] for name, wording in wordings.items()},
+        "params": dict(params),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,96 @@
+"""What a large model is asked and what it says, whichever way it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+Part = str | np.ndarray
+"""Text, or an image: uint8 RGB, shape (H, W, 3)."""
+
+BreakerState = Literal["closed", "open", "half-open"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prompt:
+    """One question.
+
+    Attributes:
+        user: Text and images in the order in which the model shall read them.
+        system: What the system role says, "" for nothing.
+    """
+
+    user: tuple[Part, ...]
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """One generated token.
+
+    Attributes:
+        text: As it stands in the answer.
+        top: What might have stood there, with its log-probability, most probable first.
+    """
+
+    text: str
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the model said to one prompt.
+
+    Attributes:
+        text: In its own words; "" if there is a problem.
+        tokens: How it came to be, where log-probabilities were asked for.
+        complete: It was said to its end. An answer that was cut off is not read: "+4" may have been "+45".
+        problem: Why there is no answer, "" if there is one.
+    """
+
+    text: str = ""
+    tokens: tuple[Token, ...] = ()
+    complete: bool = True
+    problem: str = ""
+
+
+class Backend(Protocol):
+    """A way to reach a model. One thread at a time.
+
+    Attributes:
+        name: Of the model, for messages.
+        batch: Prompts that are worth asking at once.
+    """
+
+    name: str
+    batch: int
+
+    @property
+    def identity(self) -> str:
+        """Of the weights, and of all else outside the prompt that decides an answer."""
+        ...
+
+    @property
+    def breaker(self) -> BreakerState:
+        """Whether it is asked at all: "open" after many failures, "closed" in normal work."""
+        ...
+
+    def answer(self, prompts: Sequence[Prompt], *, max_tokens: int, top_logprobs: int = 0) -> list[Answer]:
+        """Greedy answers, one a prompt and in their order.
+
+        Args:
+            prompts: Any number.
+            max_tokens: At which an answer is cut.
+            top_logprobs: Alternatives per token to report, 0 for none.
+
+        Raises:
+            RewardError: If none of the prompts was answered, with model, address and reason.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give memory and connections back."""
+        ...

@@ -1,0 +1,152 @@
+"""Large reward models by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from reward_models.interface import RewardModel
+from reward_models.vlm import grm, lrm, roboreward, vlac, yesno
+from reward_models.vlm.clip import ClipBaseline
+from reward_models.vlm.config import (
+    ClipSettings,
+    FamilySettings,
+    GrmSettings,
+    LrmSettings,
+    RoboRewardSettings,
+    ServerSettings,
+    VlacSettings,
+    YesNoSettings,
+)
+from reward_models.vlm.endpoint import Endpoint
+from reward_models.vlm.in_process import InProcess
+from reward_models.vlm.licences import check_licence
+from reward_models.vlm.prompt import Backend
+from reward_models.vlm.wording import read_prompt_file
+from robot_stack.types.errors import RewardError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What a name in `reward: {name: ...}` stands for.
+
+    Attributes:
+        config: Model of its settings.
+        make: From settings to the model, weights loaded.
+    """
+
+    config: type[BaseModel]
+    make: Callable[[Any], RewardModel]
+
+
+def _make_vlac(settings: VlacSettings) -> RewardModel:
+    wordings = read_prompt_file(settings.prompt_file, vlac.WORDINGS)
+    return vlac.Vlac(_backend(settings), settings, wordings)
+
+
+def _make_grm(settings: GrmSettings) -> RewardModel:
+    wordings = read_prompt_file(settings.prompt_file, grm.WORDINGS)
+    return grm.Grm(_backend(settings), settings, wordings)
+
+
+def _make_lrm(settings: LrmSettings) -> RewardModel:
+    wordings = read_prompt_file(settings.prompt_file, lrm.WORDINGS)
+    backends: Mapping[str, Backend]
+    if settings.weights is not None:
+        backends = InProcess.load_adapters(settings.weights, {**settings.adapters}, accepted=settings.accept_license)
+    else:
+        server = _server(settings)
+        backends = {name: _endpoint(server, served) for name, served in settings.adapters.items()}
+    return lrm.Lrm(backends, settings, wordings)
+
+
+def _make_roboreward(settings: RoboRewardSettings) -> RewardModel:
+    wordings = read_prompt_file(settings.prompt_file, roboreward.WORDINGS)
+    return roboreward.RoboReward(_backend(settings), settings, wordings)
+
+
+def _make_yesno(settings: YesNoSettings) -> RewardModel:
+    wordings = read_prompt_file(settings.prompt_file, yesno.WORDINGS)
+    return yesno.YesNo(_backend(settings), settings, wordings)
+
+
+FAMILIES: Mapping[str, Family] = {
+    "clip": Family(config=ClipSettings, make=ClipBaseline.load),
+    "grm": Family(config=GrmSettings, make=_make_grm),
+    "lrm": Family(config=LrmSettings, make=_make_lrm),
+    "roboreward": Family(config=RoboRewardSettings, make=_make_roboreward),
+    "vlac": Family(config=VlacSettings, make=_make_vlac),
+    "yesno": Family(config=YesNoSettings, make=_make_yesno),
+}
+
+
+def find_family(name: str) -> Family:
+    """The family of that name.
+
+    Raises:
+        RewardError: If there is none.
+    """
+    if name not in FAMILIES:
+        raise RewardError(f"reward model is {name!r}, must be one of {sorted(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def make_reward_model(name: str, settings: BaseModel | Mapping[str, Any]) -> RewardModel:
+    """A large reward model, ready to be asked. Weights are loaded; a server is not spoken to yet.
+
+    Args:
+        name: Of the family.
+        settings: Of the class that the family names, or what such a class is made from.
+
+    Raises:
+        RewardError: If there is no such family, settings do not fit, a package or weights are missing, or a licence
+            is not accepted.
+    """
+    family = find_family(name)
+    if not isinstance(settings, family.config):
+        plain = settings.model_dump() if isinstance(settings, BaseModel) else settings
+        try:
+            settings = family.config.model_validate_json(json.dumps(dict(plain)))
+        except (ValidationError, TypeError) as error:
+            raise RewardError(f"settings of reward model {name} are wrong: {_told(error)}") from error
+    return family.make(settings)
+
+
+def _told(error: ValidationError | TypeError) -> str:
+    if isinstance(error, TypeError):
+        return str(error)
+    return "; ".join(
+        f"{'.'.join(map(str, one['loc']))}: {one['msg']}" if one["loc"] else one["msg"]
+        for one in error.errors(include_url=False)
+    )
+
+
+def _backend(settings: FamilySettings) -> Backend:
+    if settings.weights is not None:
+        return InProcess.load(settings.weights, accepted=settings.accept_license)
+    server = _server(settings)
+    return _endpoint(server, server.model)
+
+
+def _server(settings: FamilySettings) -> ServerSettings:
+    if settings.server is None:
+        raise RewardError("weights and server are both missing, one must be given")
+    check_licence(settings.server.model, accepted=settings.accept_license)
+    return settings.server
+
+
+def _endpoint(server: ServerSettings, model: str) -> Endpoint:
+    token = None
+    if server.token_env is not None:
+        token = os.environ.get(server.token_env, "").strip()
+        if not token or not token.isascii() or not token.isprintable():  # its value stays out of the message
+            raise RewardError(
+                f"environment variable {server.token_env} is empty or no plain text, must hold the token "
+                f"of {server.url}"
+            )
+    return Endpoint(server, model=model, token=token)
