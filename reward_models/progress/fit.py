@@ -174,7 +174,7 @@ def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float
     logits, labels = [], []
     for episode in held_out:
         frames = np.arange(len(episode.frames))
-        prefixes = np.stack([episode.frames[prefix_indices(last, model.config.window)] for last in frames])
+        prefixes = np.stack([episode.frames[prefix_indices(last, model.config.window)] for last in range(len(frames))])
         _, done = model.logits(prefixes)
         label = done_labels(frames, len(frames), episode.done_frames) if episode.success else np.zeros(len(frames))
         logits.append(done.amin(dim=0).numpy()[label != UNKNOWN])

@@ -93,9 +93,9 @@ def potential(
         return fuse(steps, forward_anchor(forward), backward_anchor(backward), mode="gated")
     if progress is not None:
         return progress
-    if steps is not None and can.pair is not None:
+    if steps is not None and can.pair in ("remaining", "hop"):
         return decode(steps, start=0.0, semantics=can.pair)
-    raise RewardError("reward model knows neither progress nor pairs, must know one; it can only confirm success")
+    raise RewardError("reward model knows neither progress nor how far pairs are apart, must know one; choose another")
 
 
 def spread_out(known: np.ndarray, at: np.ndarray, frames: int) -> np.ndarray:

@@ -105,7 +105,7 @@ def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None) -> Tru
         bench.replay.activate_scores(bench.scorer.version if by_scores else None)
 
     return Trust(
-        AlarmConfig(strange_episodes=100),
+        AlarmConfig(strange_episodes=100, haste=0.01),
         threshold=RULE.threshold,
         ledger=bench.ledger,
         scorer=bench.scorer,

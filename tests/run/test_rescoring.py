@@ -176,5 +176,5 @@ def test_progress_is_taken_as_it_is_and_pairs_are_decoded() -> None:
     )
     known = np.array([0.1, 0.2, 0.3])
     assert potential(Capabilities(progress=True), steps=None, progress=known, **kinds) is known
-    with pytest.raises(RewardError, match="neither progress nor pairs"):
+    with pytest.raises(RewardError, match="neither progress nor how far"):
         potential(Capabilities(done=True), steps=None, progress=None, **kinds)
