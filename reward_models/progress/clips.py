@@ -132,7 +132,7 @@ class ClipSource:
         words = self._words
         if rng.random() < config.shuffle:
             indices = rng.permutation(indices)
-            progress, done = np.zeros(config.window), np.zeros(config.window)
+            progress, done = np.full(config.window, UNKNOWN), np.zeros(config.window)
         elif rng.random() < config.mismatch:
             words = text_features(other_task(self._text, rng))
             progress, done = np.zeros(config.window), np.zeros(config.window)

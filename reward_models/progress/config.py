@@ -13,7 +13,7 @@ class ProgressConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    members: int = Field(3, ge=1, le=10, description="networks of the ensemble, each with its own draw of episodes")
+    members: int = Field(3, ge=1, le=10, description="networks of the ensemble, each with its own seed and draw")
     window: int = Field(12, ge=2, le=32, description="frames of a prefix, evenly spread over it")
     width: int = Field(96, ge=16, le=512)
     layers: int = Field(2, ge=1, le=8)

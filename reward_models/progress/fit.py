@@ -21,6 +21,8 @@ from robot_stack.types.errors import RewardError
 OnStep = Callable[[int, int, float], None]
 """Told (step, steps, loss) after each step, over all members."""
 
+FEW = 10
+"""Episodes of a kind under which each member sees all of them: a draw of four would leave one or two out."""
 NOISE = 0.1
 """Standard deviation of what is added to standardised inputs while training."""
 
@@ -109,11 +111,12 @@ def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[Score
 
 
 def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> list[ScoredEpisode]:
-    """As many successes and failures as there are, drawn with replacement."""
+    """As many successes and failures as there are, drawn with replacement; of too few of a kind, all."""
     drawn: list[ScoredEpisode] = []
     for outcome in (True, False):
         pool = [e for e in episodes if e.success is outcome]
-        drawn += [pool[i] for i in rng.integers(len(pool), size=len(pool))] if pool else []
+        few = len(pool) < FEW
+        drawn += pool if few else [pool[i] for i in rng.integers(len(pool), size=len(pool))]
     return drawn
 
 
@@ -163,6 +166,7 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     p, q = label[rows, before], label[rows, after]
     hop = torch.where(q >= p, (q - p) / (1 - p).clamp_min(1e-6), (q - p) / p.clamp_min(1e-6))
     both = ((p >= 0) & (q >= 0)).float()
+    seen, said = seen.detach(), said.detach()  # pairs are read from what progress has learned, and do not disturb it
     missed = (member.compare(seen[rows, before], seen[rows, after], said) - hop).square()
     return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
 

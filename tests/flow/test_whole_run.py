@@ -53,8 +53,9 @@ def test_every_episode_has_one_complete_row(finished: Finished) -> None:
 def test_rows_tell_of_every_phase(finished: Finished) -> None:
     rows = read_metrics(finished.folder / "metrics.jsonl")
     kinds = [row["kind"] for row in rows]
-    for kind in ("fit", "reward_fit", "end"):
+    for kind in ("fit", "end"):
         assert kinds.count(kind) == 1, kind
+    assert "reward_fit" in kinds  # more than one where a model of so few steps fails its canaries
     assert len(rows[kinds.index("fit")]["demo_ids"]) == DEMOS
 
 

@@ -93,9 +93,10 @@ def test_a_clip_of_another_task_has_no_progress_and_other_words() -> None:
     assert np.array_equal(draw([numbered()], PLAIN, 1).text[0], text_features(TEXT))
 
 
-def test_a_clip_out_of_order_has_no_progress() -> None:
+def test_a_clip_out_of_order_is_not_done_and_nobody_knows_how_far() -> None:
     clips = draw([numbered()], PLAIN.model_copy(update={"shuffle": 1.0}), 32)
-    assert (clips.progress == 0).all()
+    assert (clips.progress == UNKNOWN).all()
+    assert (clips.done == 0).all()
     assert (np.diff(clips.frames[..., 0], axis=1) < 0).any(axis=1).mean() > 0.8
 
 
