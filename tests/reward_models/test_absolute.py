@@ -38,7 +38,8 @@ def test_what_lies_across_the_line_does_not_count_with_full_projection() -> None
     clean, dirty = np.array([0.6, 0.4, 0.0]), np.array([0.6, 0.4, 0.3])
     length = np.linalg.norm(dirty)
     assert goal_baseline(dirty, goal, baseline, alpha=1.0) == pytest.approx(
-        1 - 0.5 * np.sum((np.array([0.5, 0.5, 0]) + (dirty / length @ [0.5, -0.5, 0]) * np.array([1, -1, 0]) - goal) ** 2)
+        1
+        - 0.5 * np.sum((np.array([0.5, 0.5, 0]) + (dirty / length @ [0.5, -0.5, 0]) * np.array([1, -1, 0]) - goal) ** 2)
     )
     assert goal_baseline(clean, goal, baseline, alpha=1.0) > goal_baseline(clean, goal, baseline, alpha=0.0) - 1
 

@@ -24,9 +24,7 @@ THERE_AND_BACK = np.array([0.0, 0.4, 0.8, 0.4, 0.4])
         ("code-1.5", 0.8**2 / 1.2, (0.8 / 5) / 0.8, 2 / 5),
     ],
 )
-def test_each_version_has_its_own_numbers(
-    version: OpdVersion, path: float, regret: float, stagnation: float
-) -> None:
+def test_each_version_has_its_own_numbers(version: OpdVersion, path: float, regret: float, stagnation: float) -> None:
     metrics = opd(THERE_AND_BACK, version=version)
     assert metrics.version == version
     assert metrics.milestone == 0.75
