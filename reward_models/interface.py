@@ -50,9 +50,9 @@ class Frame:
         for view in sorted(self.images):
             image = self.images[view]
             digest.update(f"{view} {image.shape}".encode())
-            digest.update(image.tobytes())
+            digest.update(np.ascontiguousarray(image).data)
         if self.proprio is not None:
-            digest.update(self.proprio.astype(np.float32).tobytes())
+            digest.update(np.ascontiguousarray(self.proprio, dtype=np.float32).data)
         return digest.hexdigest()[:32]
 
     def view(self, name: str) -> np.ndarray:

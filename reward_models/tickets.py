@@ -38,6 +38,7 @@ class Ticket:
         return self._missing == 0
 
     def finish(self) -> None:
+        """All scores are there: tell who waits. Once, outside of the service's lock."""
         self._done.set()
         if self._on_done is not None:
             self._on_done(self)

@@ -33,11 +33,11 @@ def within(*, min_pixels: int, max_pixels: int, multiple_px: int) -> Resize:
         height, width = image.shape[:2]
         rows, columns = (max(1, round(side / multiple_px)) * multiple_px for side in (height, width))
         if rows * columns > max_pixels:
-            shrink = math.sqrt(height * width / max_pixels) * multiple_px
-            rows, columns = (max(1, math.floor(side / shrink)) * multiple_px for side in (height, width))
+            shrink = math.sqrt(height * width / max_pixels)
+            rows, columns = (max(1, math.floor(side / shrink / multiple_px)) * multiple_px for side in (height, width))
         elif rows * columns < min_pixels:
-            grow = math.sqrt(min_pixels / (height * width)) / multiple_px
-            rows, columns = (math.ceil(side * grow) * multiple_px for side in (height, width))
+            grow = math.sqrt(min_pixels / (height * width))
+            rows, columns = (math.ceil(side * grow / multiple_px) * multiple_px for side in (height, width))
         return _resized(image, rows, columns, Image.Resampling.BICUBIC)
 
     return resize

@@ -58,7 +58,8 @@ def _make_lrm(settings: LrmSettings) -> RewardModel:
     wordings = read_prompt_file(settings.prompt_file, lrm.WORDINGS)
     backends: Mapping[str, Backend]
     if settings.weights is not None:
-        backends = InProcess.load_adapters(settings.weights, dict[str, str](settings.adapters.items()), accepted=settings.accept_license)
+        adapters = {str(question): model for question, model in settings.adapters.items()}
+        backends = InProcess.load_adapters(settings.weights, adapters, accepted=settings.accept_license)
     else:
         server = _server(settings)
         backends = {name: _endpoint(server, served) for name, served in settings.adapters.items()}

@@ -103,6 +103,11 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}/v1"
 
+    def follow(self, *script: Behaviour) -> None:
+        """From now on."""
+        with self._lock:
+            self._script = list(script)
+
     def note(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> Behaviour:
         with self._lock:
             self.paths.append(path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from reward_models.vlm.config import GrmSettings, WeightsSettings
 from reward_models.vlm.licences import check_licence, licence_of
@@ -100,6 +103,19 @@ def test_a_prompt_file_is_read_and_checked(tmp_path: Path) -> None:
     path.write_text("[done]\n{task}?")
     with pytest.raises(RewardError, match=r"lacks the placeholder \{image\}"):
         make_reward_model("yesno", settings)
+
+
+def documented() -> list[tuple[str, dict[str, Any]]]:
+    """Name and settings of every example in the documentation."""
+    text = (Path(__file__).parents[2] / "docs" / "reward-models-large.md").read_text(encoding="utf-8")
+    examples = [YAML(typ="safe").load(block) for block in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    return [(example["rescore"]["name"], example["rescore"]["settings"]) for example in examples]
+
+
+def test_examples_in_the_documentation_are_settings() -> None:
+    assert sorted(name for name, _ in documented()) == ["grm", "lrm", "vlac"]
+    for name, settings in documented():
+        FAMILIES[name].config.model_validate_json(json.dumps(settings))
 
 
 # Licences
