@@ -13,12 +13,14 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from reward_models.service import ScoringService
 from reward_models.tickets import Ticket
+from reward_models.vlm.grm import anchor_queries
 from reward_models.vlm.registry import make_reward_model
 
 from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
@@ -57,20 +59,19 @@ class Anchors:
 
 def questions(frames: Sequence[Frame], instruction: Instruction, can: Capabilities) -> Anchors:
     """What a model is asked about an episode; the anchors of a hop model need a goal image."""
-    start = frames[0]
-
-    def pairs(before: Sequence[Frame], after: Sequence[Frame]) -> list[PairQuery]:
-        return [
-            PairQuery(instruction=instruction, start=start, before=b, after=a)
-            for b, a in zip(before, after, strict=True)
+    steps = forward = backward = None
+    if can.pair == "hop" and instruction.goal is not None:
+        steps, forward, backward = anchor_queries(instruction, frames)
+    elif can.pair is not None:
+        steps = [
+            PairQuery(instruction=instruction, start=frames[0], before=before, after=after)
+            for before, after in pairwise(frames)
         ]
-
     prefixes = [ClipQuery(instruction=instruction, frames=tuple(frames[: t + 1])) for t in range(len(frames))]
-    anchored = can.pair == "hop" and instruction.goal is not None
     return Anchors(
-        steps=pairs(frames[:-1], frames[1:]) if can.pair else None,
-        forward=pairs([start] * len(frames), frames) if anchored else None,
-        backward=pairs([instruction.goal] * len(frames), frames) if anchored and instruction.goal else None,
+        steps=steps,
+        forward=forward,
+        backward=backward,
         progress=prefixes if can.progress else None,
         done=prefixes if can.done else None,
     )
