@@ -73,7 +73,9 @@ def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every
     counts = shared_out(episodes)
     demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
     begun = time.perf_counter()
-    model = fit_embedded(demos, seed=seed, on_step=lambda step, steps, loss: say("step of the fit", step, steps))
+    model = fit_embedded(
+        demos, resolved.spec(), seed=seed, on_step=lambda step, steps, loss: say("step of the fit", step, steps)
+    )
     fit_s = time.perf_counter() - begun
     made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "made-up episode"))
     scored = labelled(made, shown=demos[0])
@@ -132,7 +134,7 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
         raise StoreError(f"reward models of run {folder} are 0, must be at least 1; finish its demonstrations first")
     trunk = fitting.load_trunk(folder / fitting.TRUNK, resolved.spec(), "cpu")
     path = folder / f"progress_{there[-1]}.safetensors"
-    return EmbeddedModel(trunk, fitting.load_progress(path, there[-1], learning_settings(resolved).reward))
+    return EmbeddedModel(trunk, fitting.load_reward(path, there[-1], learning_settings(resolved).reward))
 
 
 def _of(report: Report, episodes: list[LabelledEpisode], every: int) -> tuple[LabelledEpisode, ...]:

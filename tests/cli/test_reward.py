@@ -15,6 +15,7 @@ from reward_models.interface import ClipQuery
 from robot_stack.cli.main import main
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.run import generated, reward_evaluation
+from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
 
 TEXT = "insert the orange peg into the blue socket"
@@ -59,7 +60,9 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """No simulator and no fit; the list holds how many demonstrations each fit was given."""
     fitted: list[int] = []
 
-    def fit(demos: Sequence[GeneratedEpisode], *, seed: int, on_step: Callable[[int, int, float], None]) -> Watermark:
+    def fit(
+        demos: Sequence[GeneratedEpisode], spec: Spec, *, seed: int, on_step: Callable[[int, int, float], None]
+    ) -> Watermark:
         fitted.append(len(demos))
         on_step(1, 1, 0.0)
         return Watermark(reads)
