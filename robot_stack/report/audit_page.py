@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_stack.report.film import Film, draw_film
+from robot_stack.report.film import Film, draw_film, explain
 from robot_stack.report.html import STYLE
 from robot_stack.report.reward_audit import Audit, Told
-from robot_stack.report.reward_page import opd_table, picture, rate, rows
+from robot_stack.report.reward_page import WHOLE, opd_table, picture, rate, rows
 from robot_stack.report.run_folder import RunRecord
 from robot_stack.report.style import Sheet
 from robot_stack.run.labelled import recorded_frames
@@ -25,7 +25,7 @@ def render_audit(record: RunRecord, found: Audit) -> str:
     versions = {one.scores.version for one in found.episodes if one.scores is not None}
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>Reward audit of {escape(name)}</title><style>{STYLE}</style></head><body>
+<title>Reward audit of {escape(name)}</title><style>{STYLE}{WHOLE}</style></head><body>
 <h1>Reward audit of {escape(name)}</h1>
 <p class=sub>{len(found.episodes)} episodes · {found.unlabelled} without a label · {found.unscored} without scores ·
 models {escape(", ".join(sorted(versions)) or "none")}</p>
@@ -56,7 +56,7 @@ def _films(record: RunRecord, found: Audit) -> str:
                 draw_film(panel, film)
             for panel in panels[len(films) :]:
                 panel.set_axis_off()
-            panels[0].legend(loc="lower right")
+            explain(panels[0])
         return picture(path, "Φ under the frames of the most telling episodes")
 
 

@@ -39,6 +39,11 @@ class Film:
     said_at: int | None
 
 
+def explain(panel: Axes) -> None:
+    """Legend of a film, above the beginning of its curves, where they are low."""
+    panel.legend(loc="upper left", bbox_to_anchor=(0.0, 1.06 / (1.13 + 2 * ROW)), fontsize=8)
+
+
 def draw_film(panel: Axes, film: Film) -> None:
     """Curves with the frames above them, each over its own instant; one row a camera."""
     count = len(film.frames)
@@ -54,6 +59,7 @@ def draw_film(panel: Axes, film: Film) -> None:
                 extent=(left + 0.02 * width, left + 0.98 * width, bottom, bottom + 0.94 * ROW),
                 aspect="auto",
                 interpolation="nearest",
+                zorder=2,  # over the grid
             )
     if np.isfinite(film.truth).any():
         panel.plot(times, film.truth, color=GREY, linewidth=3.5, alpha=0.5, label="true progress")

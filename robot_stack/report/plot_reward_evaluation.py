@@ -10,7 +10,7 @@ import numpy as np
 from reward_models.evaluate.harness import Report
 from reward_models.evaluate.judge import Judged
 from reward_models.interface import LabelledEpisode
-from robot_stack.report.film import Film, draw_film
+from robot_stack.report.film import Film, draw_film, explain
 from robot_stack.report.style import BLUE, GREY, RED, Sheet
 
 ORDER = (
@@ -63,7 +63,7 @@ def draw_kinds(report: Report, episodes: Sequence[LabelledEpisode], path: Path) 
             draw_film(panel, film_of(report.judged[chosen], episodes[chosen], report.dt_s, kind.replace("_", " ")))
         for panel in panels[len(kinds) :]:
             panel.set_axis_off()
-        panels[0].legend(loc="lower right")
+        explain(panels[0])
 
 
 def film_of(one: Judged, episode: LabelledEpisode, dt_s: float, title: str) -> Film:

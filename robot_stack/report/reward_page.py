@@ -20,6 +20,8 @@ from robot_stack.report.style import Sheet
 
 PICTURED = 4
 """Episodes that the model is most wrong about, drawn."""
+WHOLE = ".whole { white-space: nowrap; }"
+"""A figure and its interval stay on one line."""
 _GLOSSARY = """VOC: Spearman's correlation of Φ with time, on successes; a clock has 1. Reversed: the clip played
 backwards, -1 is good. Error: mean distance of Φ from true progress. AUC: probability that a success ends with the
 higher Φ. False done: an episode without success in which the deployed rule ever said done; its upper limit is Wilson's,
@@ -58,7 +60,7 @@ def write_reward_page(
         body = _body(report, finals, kinds, wrong, fit_s, left_out)
     page = f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
-<title>{escape(title)}</title><style>{STYLE}</style></head><body>
+<title>{escape(title)}</title><style>{STYLE}{WHOLE}</style></head><body>
 <h1>{escape(title)}</h1>
 {body}
 </body></html>
@@ -109,7 +111,8 @@ def number(value: float | Estimate, digits: int = 2) -> str:
     if isinstance(value, Estimate):
         if not value.n:
             return "–"
-        return f"{value.value:.{digits}f} <span class=sub>{value.low:.{digits}f} to {value.high:.{digits}f}</span>"
+        ends = f"{value.low:.{digits}f} to {value.high:.{digits}f}"
+        return f"<span class=whole>{value.value:.{digits}f} <span class=sub>{ends}</span></span>"
     return "–" if value != value else f"{value:.{digits}f}"
 
 
@@ -117,7 +120,8 @@ def rate(found: Rate) -> str:
     """Count, trials and interval."""
     if not found.n:
         return "–"
-    return f"{found.count} of {found.n} <span class=sub>{100 * found.low:.1f} to {100 * found.high:.1f} %</span>"
+    ends = f"{100 * found.low:.1f} to {100 * found.high:.1f} %"
+    return f"<span class=whole>{found.count} of {found.n} <span class=sub>{ends}</span></span>"
 
 
 def picture(path: Path, words: str) -> str:
@@ -140,13 +144,14 @@ def _classes(report: Report) -> str:
         report.accuracy.items(), key=lambda entry: (entry[0] == "all", -entry[1].final_phi.value)
     ):
         against = report.discrimination.auc_against.get(name)
-        cells = (
-            escape(name), str(found.final_phi.n), number(found.final_phi), number(found.final_truth), number(found.mae),
-            number(found.near), number(found.spearman), number(against) if against else "",
+        lines.append(
+            (
+                escape(name.replace("_", " ")), str(found.final_phi.n), number(found.final_phi), number(found.final_truth),
+                number(found.mae), number(found.near.value), number(found.spearman.value),
+                number(against) if against else "",
+            )
         )  # fmt: skip
-        lines.append(cells)
-    head = ("class", "episodes", "last Φ", "last truth", "error", "share within 0.2", "rank correlation with truth",
-            "AUC of successes against it")  # fmt: skip
+    head = ("class", "scored", "last Φ", "truth", "error", "within 0.2", "rank corr.", "AUC of successes against it")
     order = {True: "rises", False: "does not rise", None: "is not known"}[report.ranking.in_order]
     turned = report.backwards
     return rows(head, lines) + (
@@ -229,7 +234,7 @@ def opd_table(groups: Mapping[str, Any]) -> str:
     """OPD metrics of groups of episodes."""
     lines = [
         (
-            escape(name), str(g.episodes), number(g.milestone), number(g.peak), number(g.path), number(g.regret),
+            escape(name.replace("_", " ")), str(g.episodes), number(g.milestone), number(g.peak), number(g.path), number(g.regret),
             number(g.stagnation),
         )
         for name, g in groups.items()
