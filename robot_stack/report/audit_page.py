@@ -10,7 +10,7 @@ import numpy as np
 
 from robot_stack.report.film import Film, draw_film, explain
 from robot_stack.report.html import STYLE
-from robot_stack.report.reward_audit import Audit, Told
+from robot_stack.report.reward_audit import REGRET, Audit, Told
 from robot_stack.report.reward_page import WHOLE, opd_table, picture, rate, rows
 from robot_stack.report.run_folder import RunRecord
 from robot_stack.report.style import Sheet
@@ -68,7 +68,7 @@ def _film(record: RunRecord, why: str, one: Told) -> Film | None:
     count = min(len(frames), len(one.scores.progress))
     outcome = {True: "success", False: "no success", None: "outcome not known"}[one.success]
     return Film(
-        title=f"{why}: {one.name} ({outcome})",
+        title=f"{one.name}: {why}" if why != REGRET else f"{one.name}: {why}, {outcome}",
         frames=frames[:count],
         phi=one.scores.progress[:count].astype(np.float64),
         done=one.scores.success[:count].astype(np.float64),

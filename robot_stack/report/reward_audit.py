@@ -27,6 +27,7 @@ from robot_stack.types.reward import EpisodeScores
 JSON, PAGE = "reward_audit.json", "reward_audit.html"
 TELLING = 2
 """Episodes of each sort that are drawn."""
+REGRET = "highest regret"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,10 +206,11 @@ def _missed(told: Sequence[Told]) -> Rate:
 def _telling(told: Sequence[Told]) -> tuple[tuple[str, Told], ...]:
     """What a reader should see; each episode once, and only such as have scores."""
     acted = [one for one in told if one.scores is not None and one.group != "demonstrations"]
+    missed = [one for one in acted if one.success and not one.declared]
     sorts = (
-        ("declared a success that was none", [one for one in acted if one.declared and one.success is False]),
-        ("missed a success", [one for one in acted if one.success and not one.declared]),
-        ("highest regret", sorted(acted, key=lambda one: -one.regret)),
+        ("false done", [one for one in acted if one.declared and one.success is False]),
+        ("missed a success", sorted(missed, key=lambda one: one.would_declare is not None)),
+        (REGRET, sorted(acted, key=lambda one: -one.regret)),
         ("a success", [one for one in reversed(acted) if one.success and one.declared]),
     )
     found: list[tuple[str, Told]] = []

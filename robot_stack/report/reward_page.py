@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from reward_models.evaluate.accuracy import AGAINST, Discrimination, Ordering
 from reward_models.evaluate.estimate import Estimate, Rate
+from reward_models.evaluate.groups import GroupOpd
 from reward_models.evaluate.harness import Report
 from reward_models.interface import LabelledEpisode
 from robot_stack.report.film import draw_film
@@ -144,13 +144,10 @@ def _classes(report: Report) -> str:
         report.accuracy.items(), key=lambda entry: (entry[0] == "all", -entry[1].final_phi.value)
     ):
         against = report.discrimination.auc_against.get(name)
-        lines.append(
-            (
-                escape(name.replace("_", " ")), str(found.final_phi.n), number(found.final_phi), number(found.final_truth),
-                number(found.mae), number(found.near.value), number(found.spearman.value),
-                number(against) if against else "",
-            )
-        )  # fmt: skip
+        last = [number(found.final_phi), number(found.final_truth)]
+        along = [number(found.mae), number(found.near.value), number(found.spearman.value)]
+        told = number(against) if against else ""
+        lines.append((escape(name.replace("_", " ")), str(found.final_phi.n), *last, *along, told))
     head = ("class", "scored", "last Φ", "truth", "error", "within 0.2", "rank corr.", "AUC of successes against it")
     order = {True: "rises", False: "does not rise", None: "is not known"}[report.ranking.in_order]
     turned = report.backwards
@@ -230,15 +227,13 @@ def _words(report: Report) -> str:
     return rows(head, lines) + f"<p class=caption>{caption}</p>"
 
 
-def opd_table(groups: Mapping[str, Any]) -> str:
+def opd_table(groups: Mapping[str, GroupOpd]) -> str:
     """OPD metrics of groups of episodes."""
-    lines = [
-        (
-            escape(name.replace("_", " ")), str(g.episodes), number(g.milestone), number(g.peak), number(g.path), number(g.regret),
-            number(g.stagnation),
-        )
-        for name, g in groups.items()
-    ]  # fmt: skip
+    lines = []
+    for name, group in groups.items():
+        figures = [number(figure) for figure in (group.milestone, group.peak, group.path)]
+        steadiness = [number(group.regret, 3), number(group.stagnation)]
+        lines.append((escape(name.replace("_", " ")), str(group.episodes), *figures, *steadiness))
     head = ("", "episodes", "milestone", "highest Φ", "directness ↑", "regret ↓", "standing still ↓")
     return rows(head, lines)
 

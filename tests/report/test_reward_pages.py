@@ -95,7 +95,7 @@ def test_audit_counts_the_models_word_against_the_truth_by_thirds(audited: tuple
 
 def test_audit_shows_what_tells_most_once_each(audited: tuple[Path, Audit]) -> None:
     _, found = audited
-    assert found.telling[0][0] == "declared a success that was none"
+    assert found.telling[0][0] == "false done"
     assert "missed a success" in [why for why, _ in found.telling]
     names = [one.name for _, one in found.telling]
     assert len(names) == len(set(names))
