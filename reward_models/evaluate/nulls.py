@@ -21,6 +21,8 @@ NULLS: Mapping[str, Callable[[int, np.random.Generator], np.ndarray]] = {
     "random": lambda frames, rng: rng.random(frames),
 }
 """Name -> Φ of an episode of so many frames. The clock even knows how long the episode will be: its VOC is 1."""
+FEWEST = 4
+"""Episodes of a class without which nothing is said of it: of two, any model is right by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,8 @@ class Null:
         ordering: Section A.
         discrimination: Section C.
         mae: Mean absolute error of Φ over all episodes.
-        beaten_on: Class -> the model tells successes from that class better, its AUC being above the null's with 97.5 %
-            certainty (paired bootstrap over episodes).
+        beaten_on: Class of at least `FEWEST` episodes -> the model tells successes from it better, its AUC being above
+            the null's with 97.5 % certainty (paired bootstrap over episodes).
     """
 
     ordering: Ordering
@@ -73,6 +75,6 @@ def _beaten(judged: Sequence[Judged], null: Sequence[Judged], name: str, rng: np
     def gain(won: np.ndarray, lost: np.ndarray) -> float:
         return auc(won[:, 0], lost[:, 0]) - auc(won[:, 1], lost[:, 1])
 
-    if not len(finals([one for one in judged if one.group == name])):
+    if len(finals([one for one in judged if one.group == name])) < FEWEST:
         return None
     return of_groups(gain, [rows(lambda one: one.success), rows(lambda one: one.group == name)], rng).low > 0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reward_models.evaluate.accuracy import Accuracy, Discrimination
+from reward_models.evaluate.accuracy import AGAINST, Accuracy, Discrimination
 from reward_models.evaluate.axioms import Axioms
 from reward_models.evaluate.nulls import Null
 
@@ -31,23 +31,12 @@ class Check:
 
 
 def checks(
-    found: Discrimination, by_class: Mapping[str, Accuracy], axioms: Axioms | None, nulls: Mapping[str, Null]
+    found: Discrimination, by_class: Mapping[str, Accuracy], axioms: Axioms, nulls: Mapping[str, Null]
 ) -> tuple[Check, ...]:
     """All conditions, in the order in which a reader wants to see them."""
     false_done, mismatch = found.false_done, by_class.get("mismatch")
-    clock = nulls["clock"]
-    lost_to = [name for name, better in clock.beaten_on.items() if not better]
     rows = [
-        Check(
-            name="beats the clock",
-            found="on no class of episodes: there is none"
-            if clock.beaten is None
-            else f"not on {', '.join(lost_to)}"
-            if lost_to
-            else f"on {', '.join(clock.beaten_on)}",
-            wanted="on fail, stall and mismatch",
-            passed=clock.beaten,
-        ),
+        _beats_clock(nulls["clock"]),
         Check(
             name="false done",
             found=f"{false_done.count} of {false_done.n}, at most {100 * false_done.high:.1f} %",
@@ -55,7 +44,7 @@ def checks(
             passed=false_done.high < FALSE_DONE if false_done.n else None,
         ),
         _below("Φ under other words", mismatch.final_phi.value if mismatch else float("nan"), MISMATCH),
-        _below("Φ while nothing happens", axioms.hold_change.value if axioms else float("nan"), HOLD, "|ΔΦ| "),
+        _below("Φ while nothing happens", axioms.hold_change.value, HOLD, "|ΔΦ| "),
         Check(
             name="success from the rest",
             found=f"AUC {found.auc.value:.3f}" if found.auc.n else "not known",
@@ -64,12 +53,25 @@ def checks(
         ),
         Check(
             name="reads no future",
-            found=f"changed by {axioms.future_change:.2g}" if axioms else "not known",
+            found=f"changed by {axioms.future_change:.2g}",
             wanted="nothing before an edit changes",
-            passed=axioms.causal if axioms else None,
+            passed=axioms.causal,
         ),
     ]
     return tuple(rows)
+
+
+def _beats_clock(clock: Null) -> Check:
+    beaten = [name for name, better in clock.beaten_on.items() if better]
+    lost = [name for name in clock.beaten_on if name not in beaten]
+    unknown = [name for name in AGAINST if name not in clock.beaten_on]
+    parts = (("on", beaten), ("not on", lost), ("too few of", unknown))
+    return Check(
+        name="beats the clock",
+        found="; ".join(f"{words} {', '.join(names)}" for words, names in parts if names),
+        wanted=f"on {', '.join(AGAINST)}",
+        passed=False if lost else None if unknown else True,
+    )
 
 
 def _below(name: str, value: float, limit: float, what: str = "") -> Check:

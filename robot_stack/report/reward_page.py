@@ -75,9 +75,10 @@ def _body(
 ) -> str:
     won = sum(one.success for one in report.judged)
     fitted = f" · fitted in {fit_s:.0f} s" if fit_s is not None else ""
+    unread = f" · {100 * report.unreadable:.0f} % of frames unreadable" if report.unreadable else ""
     parts = [
         f"<p class=sub>{escape(report.model)} {escape(report.version)} · {len(report.judged)} episodes, {won} of them "
-        f"successes · seed {report.seed}{fitted} · <b>{report.verdict}</b></p>",
+        f"successes · seed {report.seed}{fitted}{unread} · <b>{report.verdict}</b></p>",
         _checks(report),
         f"<p class=caption>{escape(_GLOSSARY)}</p>",
         "<h2>Φ of the last frame, by what happened</h2>", picture(finals, "final Φ by kind"),

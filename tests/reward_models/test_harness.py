@@ -283,6 +283,14 @@ def test_episodes_whose_progress_nobody_knows_have_no_error() -> None:
     assert document(found, fit_s=None)["mae"] is None
 
 
+def test_two_episodes_of_a_class_prove_nothing() -> None:
+    few = [e for e in episodes() if e.kind in ("success", "mismatch")] + [episode("stall", i) for i in range(2)]
+    found = evaluate(Watermark(read), few, 0, rule=RULE, dt_s=0.1)
+    assert found.nulls["clock"].beaten_on == {"mismatch": True}
+    (clock,) = (check for check in found.checks if check.name == "beats the clock")
+    assert (clock.found, clock.passed) == ("on mismatch; too few of fail, stall", None)
+
+
 def test_words_are_those_of_the_task_first() -> None:
     assert report("perfect").words.texts[0] == TASK
 
