@@ -92,6 +92,29 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     _add_json(parser)
 
 
+def _add_reward(parser: argparse.ArgumentParser) -> None:
+    words = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    text = "score labelled episodes: a run's own with its reward model, or made-up ones with a model fitted on others"
+    grade = words.add_parser("eval", help=text, description=text)
+    source = grade.add_mutually_exclusive_group(required=True)
+    source.add_argument("name", metavar="RUN", nargs="?", help="a folder of a run, or its name under runs/")
+    source.add_argument("--generated", action="store_true", help="made-up episodes with exact labels, no run needed")
+    grade.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="JSON; table and page go beside it (reward_eval.json, in the run if any)",
+    )
+    grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (made-up: 128; of a run: all)")
+    grade.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
+    grade.add_argument("--every", type=_count(1), default=1, metavar="N", help="score each n-th frame only (1)")
+    _add_json(grade)
+    text = "grade a run's episodes by Φ, and its reward model by what was true"
+    audit = words.add_parser("audit", help=text, description=text)
+    audit.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
+    _add_json(audit)
+
+
 VERBS = {
     "show": Verb(help="print a run, each value with the file and line it came from", add=_add_show),
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
@@ -99,6 +122,7 @@ VERBS = {
     "env": Verb(help="print exports that let ros2 commands see a run", add=_add_env),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
+    "reward": Verb(help="how good a reward model is: on labelled episodes, or in a run", add=_add_reward),
     "report": Verb(help="write summary, plots and report.html of a run again", add=_add_report),
 }
 

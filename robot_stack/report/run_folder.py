@@ -69,10 +69,10 @@ class RunRecord:
         newest = {row["updates"]: row for row in self.of_kind("update")}
         return [newest[count] for count in sorted(newest)]
 
-    def stored(self, episode_id: str) -> StoredEpisode | None:
-        """Frames and motions of an episode, or None if it is not in the store."""
+    def stored(self, episode_id: str, *, images: bool = True) -> StoredEpisode | None:
+        """Frames and motions of an episode, or None if it is not in the store; without `images` no pixel is decoded."""
         try:
-            return read_episode(self.folder / "store" / "episodes" / f"{episode_id}.zarr")
+            return read_episode(self.folder / "store" / "episodes" / f"{episode_id}.zarr", images=images)
         except StoreError:
             return None
 

@@ -11,11 +11,10 @@ from robot_stack.config.task import GateCondition, SuccessConfig
 from robot_stack.types.spec import Spec
 
 
-class SuccessRule:
-    """Stateful over one episode: feed frames in order."""
+class ProprioGate:
+    """The condition on proprio that must hold before success may be declared."""
 
     def __init__(self, config: SuccessConfig, spec: Spec) -> None:
-        self._config = config
         self._low = np.full(spec.proprio_size, -np.inf)
         self._high = np.full(spec.proprio_size, np.inf)
         for part, condition in _parts(spec, config.gate):
@@ -23,6 +22,18 @@ class SuccessRule:
                 for i, value in enumerate(values or ()):
                     if value is not None:
                         bound[part.start + i] = value
+
+    def open_at(self, proprio: np.ndarray) -> bool:
+        """Whether it holds, of proprio (P,)."""
+        return bool(np.all(proprio >= self._low) and np.all(proprio <= self._high))
+
+
+class SuccessRule:
+    """Stateful over one episode: feed frames in order."""
+
+    def __init__(self, config: SuccessConfig, spec: Spec) -> None:
+        self._config = config
+        self._gate = ProprioGate(config, spec)
         self._hits: deque[bool] = deque(maxlen=config.n_of_m.m)
         self.declared = False
 
@@ -33,8 +44,7 @@ class SuccessRule:
 
     def update(self, success: float, proprio: np.ndarray) -> bool:
         """Take the next frame: success probability (NaN never hits) and proprio (P,). Latches."""
-        gate = bool(np.all(proprio >= self._low) and np.all(proprio <= self._high))
-        self._hits.append(gate and success >= self._config.threshold)
+        self._hits.append(self._gate.open_at(proprio) and success >= self._config.threshold)
         self.declared = self.declared or sum(self._hits) >= self._config.n_of_m.n
         return self.declared
 

@@ -13,6 +13,11 @@ from scipy.spatial.transform import Rotation
 
 PEG_ABOVE_M = 0.012
 """How far the peg's handle reaches above the TCP."""
+BLUE = (0.16, 0.30, 0.62, 1.0)
+IN_HOLE_WEIGHT = 3.0
+"""A millimetre in the hole counts as three outside it: it takes about as long, and it is what the task is about."""
+YAW_WEIGHT_M_RAD = 0.05
+"""Metres that a radian of wrong yaw counts as, as for the scripted person."""
 
 
 class PegInsertConfig(BaseModel):
@@ -48,8 +53,20 @@ class PegInsert:
     def add_to(self, spec: mujoco.MjSpec) -> None:
         """Add socket, peg and the front camera."""
         config = self._config
-        socket = spec.worldbody.add_body(name="socket", mocap=True, pos=[*config.centre_m, 0.0])
-        self._add_walls(socket)
+        self.add_socket(spec, "socket", BLUE)
+        self._add_peg(spec)
+        spec.worldbody.add_camera(  # from the side too: seen along x alone, peg and socket hide each other's depth
+            name="front",
+            pos=[config.centre_m[0] + 0.225, config.centre_m[1] + 0.39, 0.30],
+            xyaxes=[-0.866, 0.5, 0, -0.2425, -0.42, 0.874],
+            fovy=24,
+        )
+
+    def add_socket(self, spec: mujoco.MjSpec, name: str, rgba: tuple[float, float, float, float]) -> None:
+        """Add a block with a hole, which `data.mocap_pos` moves; its walls are called NAME_<quarter>_<number>."""
+        config = self._config
+        socket = spec.worldbody.add_body(name=name, mocap=True, pos=[*config.centre_m, 0.0])
+        self._add_walls(socket, name, rgba)
         hole = (config.peg_side_m + config.clearance_m) / 2
         socket.add_geom(  # the bottom, dark, so that the hole reads as a hole
             type=mujoco.mjtGeom.mjGEOM_BOX,
@@ -59,15 +76,8 @@ class PegInsert:
             contype=0,
             conaffinity=0,
         )
-        self._add_peg(spec)
-        spec.worldbody.add_camera(  # from the side too: seen along x alone, peg and socket hide each other's depth
-            name="front",
-            pos=[config.centre_m[0] + 0.225, config.centre_m[1] + 0.39, 0.30],
-            xyaxes=[-0.866, 0.5, 0, -0.2425, -0.42, 0.874],
-            fovy=24,
-        )
 
-    def _add_walls(self, socket: mujoco.MjsBody) -> None:
+    def _add_walls(self, socket: mujoco.MjsBody, name: str, rgba: tuple[float, float, float, float]) -> None:
         """Four walls around the hole; each has a low inner part, a rim set back by the chamfer, and the chamfer."""
         config = self._config
         hole, wall = (config.peg_side_m + config.clearance_m) / 2, config.socket_wall_m
@@ -94,12 +104,12 @@ class PegInsert:
             for index, (position, size, tilt) in enumerate(boxes):
                 x, y, z, w = (rotation * Rotation.from_euler("y", tilt)).as_quat()
                 socket.add_geom(
-                    name=f"socket_{quarter}_{index}",
+                    name=f"{name}_{quarter}_{index}",
                     type=mujoco.mjtGeom.mjGEOM_BOX,
                     size=size,
                     pos=rotation.apply(position),
                     quat=[w, x, y, z],
-                    rgba=[0.16, 0.30, 0.62, 1.0],
+                    rgba=list(rgba),
                     contype=1,
                     conaffinity=1,
                     friction=[0.3, 0.005, 0.0001],
@@ -179,6 +189,27 @@ class PegInsert:
     def failed(self, data: mujoco.MjData) -> bool:
         """True if the peg has left the hand."""
         return bool(np.linalg.norm(data.body("peg").xpos - data.site("hand/tcp").xpos) > 0.03)
+
+    def left_m(self, data: mujoco.MjData) -> float:
+        r"""Weighted way that is left for the peg [m], 0 only in the hole, aligned and deep enough.
+
+        .. math:: r + w_\psi |\psi| + \max(0, z - h) + l + w_d \, (d - s)
+
+        with r the tip's distance from the hole's axis, psi the peg's yaw against the hole's (a quarter turn is none: it
+        is square), z - h its height above the rim, s how deep it is in the hole, d the depth that counts as inserted,
+        and l the way up over the rim of a tip that is below it beside the hole. Each part falls on a straight way in.
+        """
+        config = self._config
+        x, y, z = self.tip_in_socket(data)
+        sunk = config.socket_height_m - z
+        over_hole = max(abs(x), abs(y)) < (config.peg_side_m + config.clearance_m) / 2
+        depth = min(max(0.0, sunk), config.insert_depth_m) if over_hole else 0.0
+        lift = 0.0 if over_hole else max(0.0, sunk)
+        axis = data.body("socket").xmat.reshape(3, 3).T @ data.body("peg").xmat.reshape(3, 3)[:, 0]
+        quarter = np.pi / 2
+        yaw = (np.arctan2(axis[1], axis[0]) + quarter / 2) % quarter - quarter / 2
+        beside = float(np.hypot(x, y)) + YAW_WEIGHT_M_RAD * abs(float(yaw))
+        return beside + max(0.0, -sunk) + lift + IN_HOLE_WEIGHT * (config.insert_depth_m - depth)
 
     def goal_in_base(self, data: mujoco.MjData) -> np.ndarray:
         """TCP position and yaw with the peg fully inserted."""

@@ -1,0 +1,94 @@
+"""Section H: what an answer costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from reward_models.evaluate.judge import phi_along
+from reward_models.interface import ClipQuery, Frame, LabelledEpisode, PairQuery, RewardModel, Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Times of Φ alone, on frames that the model has not seen, so that no cache answers.
+
+    Attributes:
+        ms_per_frame: Wall time per frame when frames come one by one, as on a robot.
+        ms_per_frame_batched: Wall time per frame when a whole episode is asked about at once.
+        queries: Questions of the whole evaluation.
+        images: Images that they showed, each time they were shown.
+    """
+
+    ms_per_frame: float
+    ms_per_frame_batched: float
+    queries: int
+    images: int
+
+
+class Counted:
+    """A model and how much it was asked. Implements `RewardModel`."""
+
+    def __init__(self, model: RewardModel) -> None:
+        self._model = model
+        self.name, self.version, self.capabilities = model.name, model.version, model.capabilities
+        self.queries = self.images = 0
+
+    def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
+        """See `RewardModel`."""
+        self.queries += len(queries)
+        self.images += sum(len(query.before.images) + len(query.after.images) for query in queries)
+        return self._model.score_pairs(queries)
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """See `RewardModel`."""
+        self._count(queries)
+        return self._model.score_progress(queries)
+
+    def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """See `RewardModel`."""
+        self._count(queries)
+        return self._model.score_done(queries)
+
+    def _count(self, queries: Sequence[ClipQuery]) -> None:
+        self.queries += len(queries)
+        looks_at = self.capabilities.history
+        self.images += sum(min(looks_at, len(query.frames)) * len(query.frames[-1].images) for query in queries)
+
+
+def cost(counted: Counted, episode: LabelledEpisode, rng: np.random.Generator) -> Cost:
+    """Time a model on one episode, after a first time that is not counted."""
+    phi_along(counted, episode.instruction, unseen(episode.frames[:2], rng))
+    frames = unseen(episode.frames, rng)
+    begun = time.perf_counter()
+    for t in range(len(frames)):
+        if counted.capabilities.progress:
+            counted.score_progress([ClipQuery(instruction=episode.instruction, frames=frames[: t + 1])])
+        elif t:
+            pair = PairQuery(instruction=episode.instruction, before=frames[t - 1], after=frames[t], start=frames[0])
+            counted.score_pairs([pair])
+    alone_s = time.perf_counter() - begun
+    frames = unseen(episode.frames, rng)
+    begun = time.perf_counter()
+    phi_along(counted, episode.instruction, frames)
+    batched_s = time.perf_counter() - begun
+    return Cost(
+        ms_per_frame=1e3 * alone_s / len(frames),
+        ms_per_frame_batched=1e3 * batched_s / len(frames),
+        queries=counted.queries,
+        images=counted.images,
+    )
+
+
+def unseen(frames: Sequence[Frame], rng: np.random.Generator) -> tuple[Frame, ...]:
+    """The same frames with the last bit of a few entries flipped: other content, nothing to be seen."""
+    fresh = []
+    for frame in frames:
+        images = {name: image.copy() for name, image in frame.images.items()}
+        for image in images.values():
+            image.reshape(-1)[rng.integers(image.size, size=8)] ^= 1
+        fresh.append(replace(frame, images=images))
+    return tuple(fresh)

@@ -1,0 +1,79 @@
+"""When a model says that the task is done, and whether it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from reward_models.interface import Frame
+from robot_stack.types.errors import RewardError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneRule:
+    """How probabilities become the word "done": n hits among the newest m frames, the gate open at each hit.
+
+    Attributes:
+        threshold: Probability that is a hit, in (0, 1).
+        n: Hits that are needed.
+        m: Among so many frames.
+        gate: What else must hold at a frame, such as a condition on proprio; None if nothing.
+
+    Raises:
+        RewardError: If no frames could ever fulfil it.
+    """
+
+    threshold: float
+    n: int
+    m: int
+    gate: Callable[[Frame], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1 or not 1 <= self.n <= self.m:
+            raise RewardError(
+                f"done rule is {self.n} of {self.m} above {self.threshold}, must be n of at least n, above a "
+                "probability in (0, 1)"
+            )
+
+
+def latched_at(done: np.ndarray, rule: DoneRule, allowed: np.ndarray | None = None) -> int | None:
+    """First frame at which the rule is fulfilled, None if never. An unreadable score is no hit, and takes its place.
+
+    Args:
+        done: Probability per frame, shape (T,), NaN where unreadable.
+        rule: Of the cell.
+        allowed: Whether the gate is open at a frame, bool, shape (T,); always if None.
+
+    >>> latched_at(np.array([0.9, 0.1, 0.9, 0.9]), DoneRule(threshold=0.8, n=2, m=2))
+    3
+    """
+    hits = np.nan_to_num(np.asarray(done, dtype=np.float64), nan=-1.0) >= rule.threshold
+    if allowed is not None:
+        hits &= allowed
+    sums = np.concatenate([[0], np.cumsum(hits)])
+    frames = np.arange(1, len(hits) + 1)
+    enough = sums[frames] - sums[np.maximum(0, frames - rule.m)] >= rule.n
+    return int(enough.argmax()) if enough.any() else None
+
+
+def calibration_error(probability: np.ndarray, truth: np.ndarray, bins: int = 10) -> float:
+    """Expected calibration error: mean distance of what is said from how often it is so, over bins of equal width.
+
+    Args:
+        probability: In [0, 1], all valid, shape (N,).
+        truth: Bool, same.
+
+    >>> round(calibration_error(np.array([0.8, 0.8, 0.1]), np.array([True, False, False])), 4)
+    0.2333
+
+    Source: Guo et al., 2017, arXiv:1706.04599, equation 3.
+    """
+    if not len(probability):
+        return float("nan")
+    which = np.minimum((probability * bins).astype(np.int64), bins - 1)
+    gaps = [
+        abs(probability[which == b].mean() - truth[which == b].mean()) * (which == b).mean() for b in np.unique(which)
+    ]
+    return float(np.sum(gaps))

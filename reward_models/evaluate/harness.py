@@ -1,0 +1,184 @@
+"""Evaluates a reward model on labelled episodes: what it says of them, of changed ones, and what nulls would say.
+
+An episode that the model cannot be asked about is named and left out; the rest goes on. Which figures are made from
+what, and by which convention, is said in the module of each section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from reward_models.evaluate.accuracy import (
+    Accuracy,
+    Discrimination,
+    Ordering,
+    Ranking,
+    accuracy,
+    discrimination,
+    ordering,
+    ranking,
+)
+from reward_models.evaluate.axioms import Axioms, axioms
+from reward_models.evaluate.canaries import Canary, canaries
+from reward_models.evaluate.cost import Cost, Counted, cost
+from reward_models.evaluate.done_metrics import DoneRule
+from reward_models.evaluate.groups import GroupOpd, opd_of_groups
+from reward_models.evaluate.judge import Judged, judge, thinned
+from reward_models.evaluate.nulls import NULLS, Null, against_null, judge_null
+from reward_models.evaluate.pairs import Backwards, backwards
+from reward_models.evaluate.robustness import Change, robustness
+from reward_models.evaluate.verdict import Check, checks
+from reward_models.evaluate.words import Words, words
+from reward_models.interface import LabelledEpisode, RewardModel
+from robot_stack.types.errors import RewardError
+
+SAMPLE = 12
+"""Episodes of which changed versions are scored as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What came out.
+
+    Attributes:
+        model: Name of the model.
+        version: Of the model.
+        seed: Of what was drawn.
+        dt_s: Time between two frames that were scored.
+        refused: Episode -> why the model could not be asked about it.
+        unreadable: Share of frames whose Φ could not be read.
+        judged: Episode by episode.
+        ordering: Section A.
+        backwards: Section A, asked in other ways.
+        accuracy: Section B, by class and "all".
+        discrimination: Section C.
+        ranking: Section D.
+        words: Section D, videos by texts.
+        axioms: Section E.
+        opd: Section F, by kind.
+        robustness: Section G, by change.
+        cost: Section H.
+        canaries: By kind of canary.
+        nulls: By null model.
+        checks: Whether the model may be used.
+    """
+
+    model: str
+    version: str
+    seed: int
+    dt_s: float
+    refused: dict[str, str]
+    unreadable: float
+    judged: tuple[Judged, ...] = field(repr=False)
+    ordering: Ordering
+    backwards: Backwards
+    accuracy: dict[str, Accuracy]
+    discrimination: Discrimination
+    ranking: Ranking
+    words: Words
+    axioms: Axioms
+    opd: dict[str, GroupOpd]
+    robustness: dict[str, Change]
+    cost: Cost
+    canaries: dict[str, Canary]
+    nulls: dict[str, Null]
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> str:
+        """ "accepted", "rejected", or "not known" where these episodes cannot tell."""
+        passed = [check.passed for check in self.checks]
+        return "rejected" if False in passed else "not known" if None in passed else "accepted"
+
+
+def evaluate(
+    model: RewardModel,
+    episodes: Sequence[LabelledEpisode],
+    seed: int,
+    *,
+    rule: DoneRule,
+    dt_s: float,
+    every: int = 1,
+    on_episode: Callable[[int, int], None] = lambda number, episodes: None,
+) -> Report:
+    """Evaluate a model.
+
+    Args:
+        model: Asked as it is on a robot: each frame with its own past only.
+        episodes: With labels; of all classes, or what is not among them cannot be known.
+        seed: Of the bootstrap and of what is sampled.
+        rule: When the word is "done": threshold, n of m, gate, as they are deployed.
+        dt_s: Time between two frames of the episodes.
+        every: Score each n-th frame only, for slow models; the rule then counts these frames.
+        on_episode: Told (number, episodes) after each.
+
+    Raises:
+        RewardError: If there is no episode, or none that the model can be asked about.
+    """
+    if not episodes:
+        raise RewardError("labelled episodes are 0, must be at least 1; record or make up some first")
+    counted, rng = Counted(model), np.random.default_rng(seed)
+    judged, kept, refused = _judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
+    if not judged:
+        name, reason = next(iter(refused.items()))
+        raise RewardError(f"none of {len(episodes)} episodes could be scored by {model.name}; of {name}: {reason}")
+    dt_s *= every
+    sample = _sample(kept, rng)
+    found, by_class = discrimination(judged, rng, dt_s=dt_s), accuracy(judged, rng)
+    nulls = {name: against_null(judged, judge_null(name, kept, rule, rng), rng, dt_s=dt_s) for name in NULLS}
+    checked = axioms(counted, sample, rng)
+    kinds = sorted({one.kind for one in judged})
+    return Report(
+        model=model.name,
+        version=model.version,
+        seed=seed,
+        dt_s=dt_s,
+        refused=refused,
+        unreadable=float(1 - np.concatenate([one.known for one in judged]).mean()),
+        judged=tuple(judged),
+        ordering=ordering(judged, rng),
+        backwards=backwards(counted, [e for e in kept if e.kind == "success"], rng),
+        accuracy=by_class,
+        discrimination=found,
+        ranking=ranking(judged, rng),
+        words=words(counted, kept),
+        axioms=checked,
+        opd=opd_of_groups({kind: [one.phi for one in judged if one.kind == kind] for kind in kinds}, rng),
+        robustness=robustness(counted, sample),
+        canaries=canaries(counted, kept, rule),
+        cost=cost(counted, sample[0], rng),
+        nulls=nulls,
+        checks=checks(found, by_class, checked, nulls),
+    )
+
+
+def _judge_all(
+    model: RewardModel,
+    episodes: Sequence[LabelledEpisode],
+    rule: DoneRule,
+    on_episode: Callable[[int, int], None],
+) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str]]:
+    judged, kept = [], []
+    refused: dict[str, str] = {}
+    for number, episode in enumerate(episodes, start=1):
+        try:
+            judged.append(judge(model, episode, rule))
+            kept.append(episode)
+        except RewardError as error:
+            refused[episode.name] = str(error)
+        on_episode(number, len(episodes))
+    return judged, kept, refused
+
+
+def _sample(episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> list[LabelledEpisode]:
+    """Some of each kind in turn, in a drawn order."""
+    kinds: dict[str, list[LabelledEpisode]] = {}
+    for i in rng.permutation(len(episodes)):
+        kinds.setdefault(episodes[i].kind, []).append(episodes[i])
+    turns: Mapping[int, list[LabelledEpisode]] = {
+        turn: [members[turn] for _, members in sorted(kinds.items()) if turn < len(members)] for turn in range(SAMPLE)
+    }
+    return [episode for turn in turns.values() for episode in turn][:SAMPLE]

@@ -1,0 +1,61 @@
+"""Part of section A: order in time by pairs, and of clips played backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from reward_models.evaluate.estimate import UNKNOWN, Estimate, mean_of
+from reward_models.evaluate.judge import ask_pairs, phi_along
+from reward_models.evaluate.order_metrics import negative_rate, voc_f1, voc_of_pairs, vroc
+from reward_models.interface import LabelledEpisode, RewardModel
+from reward_models.metrics import voc
+
+STRIDE = 5
+"""Frames between the two of a pair: from one to the next there is hardly anything to see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backwards:
+    """Order in time on successes, asked in other ways. Without pairs all but the first are not known.
+
+    Attributes:
+        voc_reversed: Mean VOC of the clip played backwards; -1 is good.
+        voc_pairs: Mean VOC of Φ decoded from pairs `STRIDE` frames apart; +1 is good.
+        vroc: The same, each pair asked the wrong way round; +1 is good.
+        f1: Mean VOC-F1 of the two.
+        negative_rate: Mean share of pairs, in their right order, with a score below 0.
+    """
+
+    voc_reversed: Estimate
+    voc_pairs: Estimate
+    vroc: Estimate
+    f1: Estimate
+    negative_rate: Estimate
+
+
+def backwards(model: RewardModel, episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> Backwards:
+    """Ask the model about successes, played backwards and in pairs."""
+    orders = []
+    for episode in episodes:
+        phi = phi_along(model, episode.instruction, episode.frames[::-1])
+        orders.append(float(np.nan_to_num(voc(phi[np.isfinite(phi)]), nan=0.0)))
+    turned = mean_of(orders, rng)
+    semantics = model.capabilities.pair
+    if semantics is None:
+        return Backwards(voc_reversed=turned, voc_pairs=UNKNOWN, vroc=UNKNOWN, f1=UNKNOWN, negative_rate=UNKNOWN)
+    rows = []
+    for episode in episodes:
+        at = np.unique([*range(0, len(episode.frames), STRIDE), len(episode.frames) - 1])
+        shown = [episode.frames[i] for i in at]
+        start, instruction = episode.frames[0], episode.instruction
+        ahead = ask_pairs(model, instruction, start, list(pairwise(shown)))
+        back = ask_pairs(model, instruction, start, [(after, before) for before, after in pairwise(shown)])
+        there, again = (float(np.nan_to_num(v)) for v in (voc_of_pairs(ahead, semantics), vroc(back, semantics)))
+        rows.append((there, again, voc_f1(there, again), negative_rate(ahead)))
+    columns = np.array(rows).reshape(-1, 4).T
+    voc_pairs, vroc_, f1, negative = (mean_of(column, rng) for column in columns)
+    return Backwards(voc_reversed=turned, voc_pairs=voc_pairs, vroc=vroc_, f1=f1, negative_rate=negative)

@@ -1,0 +1,301 @@
+"""The harness on made-up models: the perfect one passes, each of the others is caught at what is wrong with it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+from watermarked import KINDS, RULE, TASK, Pairs, Watermark, drawn, episode, episodes, read, written
+
+from reward_models.evaluate.document import document, table
+from reward_models.evaluate.harness import Report, evaluate
+from reward_models.evaluate.judge import judge, thinned
+from reward_models.interface import Capabilities, ClipQuery, RewardModel, Score
+from robot_stack.types.errors import RewardError
+
+
+class Peeping(Watermark):
+    """Scores a clip by the longest one that it is asked about at the same time, as min-max over an episode does."""
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        longest = max(queries, key=lambda query: len(query.frames))
+        return [Score(value=read(query) * written(longest.frames[-1])) for query in queries]
+
+
+class Forgetful(Watermark):
+    """Answers otherwise when asked again."""
+
+    asked = 0
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        self.asked += 1
+        return [Score(value=0.5 * read(query) + 0.4 / self.asked) for query in queries]
+
+
+def unreadable(query: ClipQuery) -> float:
+    return math.nan if len(query.frames) % 3 == 0 else read(query)
+
+
+def refusing(query: ClipQuery) -> float:
+    if query.frames[0].key == episode("stall", 1).frames[0].key:
+        raise RewardError("the image is upside down")
+    return read(query)
+
+
+def remembers_time(query: ClipQuery) -> float:
+    return min(1.0, len(query.frames) / 30)
+
+
+MODELS: dict[str, RewardModel] = {
+    "perfect": Watermark(read),
+    "blind to words": Watermark(lambda query: written(query.frames[-1])),
+    "clock": Watermark(remembers_time),
+    "constant": Watermark(lambda query: 0.5),
+    "random": Watermark(drawn),
+    "peeping": Peeping(read),
+    "forgetful": Forgetful(read),
+    "unreadable": Watermark(unreadable),
+    "refusing": Watermark(refusing),
+    "remaining": Pairs("remaining"),
+    "hop": Pairs("hop"),
+}
+
+
+@cache
+def report(name: str) -> Report:
+    return evaluate(MODELS[name], episodes(), 0, rule=RULE, dt_s=0.1)
+
+
+def passed(name: str) -> dict[str, bool | None]:
+    return {check.name: check.passed for check in report(name).checks}
+
+
+def test_perfect_model_is_right_in_every_section() -> None:
+    found = report("perfect")
+    assert found.ordering.voc.value > 0.99
+    assert found.backwards.voc_reversed.value < -0.99
+    assert found.accuracy["all"].mae.value == pytest.approx(0, abs=1e-9)
+    assert found.accuracy["all"].near.value == 1.0
+    assert found.accuracy["stall"].final_phi.value == pytest.approx(0.5, abs=0.01)
+    assert (found.discrimination.auc.value, found.discrimination.missed.count) == (1.0, 0)
+    assert (found.discrimination.false_done.count, found.discrimination.early.count) == (0, 0)
+    assert found.ranking.in_order is True
+    assert found.words.margin == pytest.approx(1.0)
+    assert found.axioms.causal
+    assert found.axioms.deterministic
+    assert set(found.axioms.direction.values()) == {1.0}
+    assert found.nulls["clock"].beaten
+    assert found.nulls["constant"].beaten
+    assert found.unreadable == 0.0
+    assert not found.refused
+
+
+def test_perfect_model_fails_only_for_want_of_episodes() -> None:
+    wrong = [name for name, good in passed("perfect").items() if good is not True]
+    assert wrong == ["false done"]  # none of 19, which bounds nothing below 5 %
+    assert report("perfect").discrimination.false_done.high > 0.05
+    assert report("perfect").verdict == "rejected"
+
+
+@pytest.mark.parametrize("name", ["clock", "constant", "random"])
+def test_a_null_model_does_not_beat_the_clock_and_is_rejected(name: str) -> None:
+    assert passed(name)["beats the clock"] is False
+    assert report(name).verdict == "rejected"
+
+
+def test_clock_null_has_a_perfect_order_and_tells_nothing_apart() -> None:
+    clock = report("perfect").nulls["clock"]
+    assert clock.ordering.voc.value == pytest.approx(1.0)
+    assert clock.discrimination.auc.value == 0.5
+    assert clock.discrimination.false_done.count == clock.discrimination.false_done.n
+
+
+def test_constant_counts_as_no_order() -> None:
+    found = report("constant").ordering
+    assert (found.voc.value, found.degenerate) == (0.0, KINDS["success"])
+
+
+def test_model_that_does_not_read_is_caught_by_other_words_alone() -> None:
+    assert passed("blind to words")["Φ under other words"] is False
+    assert passed("blind to words")["beats the clock"] is False
+    assert report("blind to words").discrimination.auc_against["mismatch"].value == 0.5
+    assert report("blind to words").ordering.voc.value > 0.99
+    assert report("blind to words").words.margin == pytest.approx(0.0)
+
+
+def test_model_that_reads_the_future_is_caught() -> None:
+    assert not report("peeping").axioms.causal
+    assert passed("peeping")["reads no future"] is False
+    assert passed("perfect")["reads no future"] is True
+
+
+def test_model_that_changes_its_mind_is_caught() -> None:
+    assert not report("forgetful").axioms.deterministic
+
+
+def test_model_that_counts_frames_moves_while_nothing_happens() -> None:
+    assert report("clock").axioms.hold_change.value > 0.1
+    assert passed("clock")["Φ while nothing happens"] is False
+    assert report("perfect").axioms.hold_change.value == 0.0
+
+
+def test_an_unreadable_answer_is_not_zero() -> None:
+    found = report("unreadable")
+    assert found.unreadable == pytest.approx(1 / 3, abs=0.05)
+    assert found.accuracy["success"].mae.value == pytest.approx(0, abs=1e-9)
+    assert found.ordering.voc.value > 0.99
+    unread = [one for one in found.judged if math.isnan(one.final)]
+    assert unread
+    assert found.accuracy["all"].final_phi.n == len(found.judged) - len(unread)
+
+
+def test_episode_that_cannot_be_scored_is_named_and_the_rest_goes_on() -> None:
+    found = report("refusing")
+    assert found.refused == {"stall-1": "the image is upside down"}
+    assert len(found.judged) == len(episodes()) - 1
+    assert found.accuracy["stall"].final_phi.n == KINDS["stall"] - 1
+
+
+def test_model_that_can_score_nothing_says_why() -> None:
+    def broken(query: ClipQuery) -> float:
+        raise RewardError("the weights are gone")
+
+    with pytest.raises(
+        RewardError, match=r"none of 2 episodes could be scored by watermark; of drop-0: the weights are gone"
+    ):
+        evaluate(Watermark(broken), [episode("drop", 0), episode("success", 0)], 0, rule=RULE, dt_s=0.1)
+    with pytest.raises(RewardError, match="labelled episodes are 0"):
+        evaluate(Watermark(read), [], 0, rule=RULE, dt_s=0.1)
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, math.inf])
+def test_answer_outside_its_range_is_refused(value: float) -> None:
+    with pytest.raises(RewardError, match=r"must be in \[0, 1\] or NaN"):
+        judge(Watermark(lambda query: value), episode("success", 0), RULE)
+
+
+def test_model_that_answers_too_little_is_refused() -> None:
+    class Lazy(Watermark):
+        def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+            return super().score_progress(queries)[1:]
+
+    with pytest.raises(RewardError, match="one a question"):
+        judge(Lazy(read), episode("success", 0), RULE)
+
+
+def test_model_that_knows_neither_progress_nor_pairs_is_refused() -> None:
+    model = Watermark(read)
+    model.capabilities = Capabilities(done=True)
+    with pytest.raises(RewardError, match="neither progress nor pairs"):
+        judge(model, episode("success", 0), RULE)
+
+
+@pytest.mark.parametrize("semantics", ["remaining", "hop"])
+def test_perfect_judge_of_pairs_is_decoded_to_the_truth(semantics: str) -> None:
+    found = report(semantics)
+    assert found.accuracy["success"].mae.value < 0.01
+    assert found.accuracy["regress_recover"].mae.value < (0.01 if semantics == "hop" else 0.3)
+    assert min(found.backwards.vroc.value, found.backwards.f1.value) > 0.99
+    assert found.backwards.negative_rate.value == 0.0
+    assert found.axioms.macro_residual < (1e-6 if semantics == "hop" else 0.2)
+    assert found.axioms.reverse_residual < 1e-6
+    assert math.isnan(report("perfect").axioms.macro_residual)
+
+
+def test_cost_counts_every_question() -> None:
+    asked = 0
+
+    class Counting(Watermark):
+        def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+            nonlocal asked
+            asked += len(queries)
+            return super().score_progress(queries)
+
+        def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+            return self.score_progress(queries)
+
+    found = evaluate(Counting(read), episodes()[:4], 0, rule=RULE, dt_s=0.1).cost
+    assert found.queries == asked
+    assert found.images == 2 * asked  # two views, of the last frame alone
+    assert min(found.ms_per_frame, found.ms_per_frame_batched) > 0
+
+
+def test_same_seed_is_the_same_report_but_for_its_times() -> None:
+    one, other = (document(evaluate(Watermark(read), episodes(), 3, rule=RULE, dt_s=0.1), fit_s=None) for _ in range(2))
+    for found in (one, other):
+        del found["sections"]["cost"], found["ms_per_frame"], found["ms_per_frame_batched"]
+    assert one == other
+
+
+def test_thinned_episode_keeps_its_last_frame_and_when_it_was_done() -> None:
+    whole = episode("success", 0)
+    thin = thinned(whole, 4)
+    assert thin.frames[-1] is whole.frames[-1]
+    assert thin.done_at is not None
+    assert thin.progress[thin.done_at] == 1.0
+    assert (thin.progress[: thin.done_at] < 1.0).all()
+    assert thinned(whole, 1) is whole
+
+
+def test_document_has_its_keys_and_no_number_that_is_none() -> None:
+    found = document(report("unreadable"), fit_s=1.5)
+    assert list(found) == [
+        "fit_s", "voc_success", "mae", "final_phi", "false_done", "auc", "voc_reversed", "beats_null", "causal",
+        "ms_per_frame", "ms_per_frame_batched", "sections",
+    ]  # fmt: skip
+    assert set(found["final_phi"]) == {"success", "partial", "fail", "stall", "mismatch"}
+    assert set(found["false_done"]) == {"n", "count"}
+    assert set(found["beats_null"]) == {"clock", "constant", "random"}
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_table_has_one_line_an_episode() -> None:
+    lines = list(csv.DictReader(io.StringIO(table(report("perfect")))))
+    assert [line["episode"] for line in lines] == [e.name for e in episodes()]
+    assert {line["class"] for line in lines if line["kind"] in ("near_miss", "drop")} == {"fail"}
+    assert all(line["latched"] == "" for line in lines if line["kind"] == "stall")
+
+
+def test_episodes_without_failures_leave_the_verdict_open() -> None:
+    found = evaluate(Watermark(read), [episode("success", i) for i in range(4)], 0, rule=RULE, dt_s=0.1)
+    assert found.verdict == "not known"
+    assert {c.name for c in found.checks if c.passed is None} >= {
+        "beats the clock",
+        "false done",
+        "Φ under other words",
+    }
+    assert found.nulls["clock"].beaten is None
+
+
+def test_episodes_whose_progress_nobody_knows_have_no_error() -> None:
+    from dataclasses import replace
+
+    unknown = [replace(e, progress=np.full(len(e.frames), np.nan)) for e in episodes()]
+    found = evaluate(Watermark(read), unknown, 0, rule=RULE, dt_s=0.1)
+    assert found.accuracy["all"].mae.n == 0
+    assert found.discrimination.auc.value == 1.0
+    assert document(found, fit_s=None)["mae"] is None
+
+
+def test_two_episodes_of_a_class_prove_nothing() -> None:
+    few = [e for e in episodes() if e.kind in ("success", "mismatch")] + [episode("stall", i) for i in range(2)]
+    found = evaluate(Watermark(read), few, 0, rule=RULE, dt_s=0.1)
+    assert found.nulls["clock"].beaten_on == {"mismatch": True}
+    (clock,) = (check for check in found.checks if check.name == "beats the clock")
+    assert (clock.found, clock.passed) == ("on mismatch; too few of fail, stall", None)
+
+
+def test_words_are_those_of_the_task_first() -> None:
+    assert report("perfect").words.texts[0] == TASK
+
+
+def test_canaries_are_not_done_by_a_perfect_model_and_are_by_a_clock() -> None:
+    assert sum(canary.called_done.count for canary in report("perfect").canaries.values()) == 0
+    assert report("clock").canaries["standing at the start"].called_done.count > 0
+    assert sum(canary.called_done.n for canary in report("perfect").canaries.values()) >= 30
