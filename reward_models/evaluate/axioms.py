@@ -9,8 +9,9 @@ import numpy as np
 
 from reward_models.decode import Semantics, step_hop, step_remaining
 from reward_models.evaluate.estimate import Estimate, mean_of
-from reward_models.evaluate.judge import ask_pairs, done_along, phi_along, phi_at_end
+from reward_models.evaluate.judge import ask_pairs, done_along, each, phi_along, phi_at_end
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
+from robot_stack.types.errors import RewardError
 
 HELD = 5
 """How often the last frame is shown once more."""
@@ -48,49 +49,71 @@ class Axioms:
     reverse_residual: float
 
 
-def axioms(model: RewardModel, episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> Axioms:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """Of one episode: largest changes, mean change by holding, directions (N, 2), residuals (M, 2)."""
+
+    repeat: float
+    future: float
+    hold: float
+    directions: np.ndarray
+    residuals: np.ndarray
+
+
+def axioms(
+    model: RewardModel, episodes: Sequence[LabelledEpisode], rng: np.random.Generator, refused: dict[str, str]
+) -> Axioms:
     """Ask the model about these episodes, and about changed ones.
 
     Args:
         model: Answers.
         episodes: A sample of all kinds, at least one.
         rng: Chooses frames.
+        refused: Takes why an episode could not be asked about.
+
+    Raises:
+        RewardError: If the model answers about none of them.
     """
-    repeats, futures, directions, residuals = [], [], [], []
-    for episode in episodes:
-        phi = phi_along(model, episode.instruction, episode.frames)
-        again = phi_along(model, episode.instruction, episode.frames)
-        repeats.append(_largest(phi, again))
-        futures.append(_future_change(model, episode, phi, rng))
-        directions += _directions(episode, phi, rng)
-        if model.capabilities.pair is not None:
-            residuals.append(_residuals(model, episode, model.capabilities.pair, phi, rng))
-    found = np.array(directions).reshape(-1, 2)
-    pairs = np.concatenate(residuals) if residuals else np.full((1, 2), np.nan)
+    found = each(episodes, lambda episode: _about(model, episode, rng), refused)
+    if not found:
+        raise RewardError(f"{model.name} answers nothing about changed episodes: {next(iter(refused.values()))}")
+    directions = np.concatenate([one.directions for one in found])
+    residuals = np.concatenate([one.residuals for one in found])
     return Axioms(
-        causal=max(futures) <= SAME,
-        future_change=max(futures),
-        deterministic=max(repeats) == 0.0,
-        repeat_change=max(repeats),
-        hold_change=mean_of(hold_changes(model, episodes), rng),
-        direction={
-            name: _mean(found[(found[:, 0] >= low) & (found[:, 0] < high), 1]) for name, (low, high) in HOPS.items()
-        },
-        macro_residual=_mean(pairs[:, 0]),
-        reverse_residual=_mean(pairs[:, 1]),
+        causal=max(one.future for one in found) <= SAME,
+        future_change=max(one.future for one in found),
+        deterministic=max(one.repeat for one in found) == 0.0,
+        repeat_change=max(one.repeat for one in found),
+        hold_change=mean_of([one.hold for one in found], rng),
+        direction={name: _mean(_within(directions, *bounds)) for name, bounds in HOPS.items()},
+        macro_residual=_mean(residuals[:, 0]),
+        reverse_residual=_mean(residuals[:, 1]),
     )
 
 
-def hold_changes(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> np.ndarray:
-    """|ΔΦ| by holding the frame at a third, two thirds and the end of each episode; mean of an episode, shape (N,)."""
-    clips, held = [], []
-    for episode in episodes:
-        for share in (1 / 3, 2 / 3, 1.0):
-            frames = episode.frames[: max(2, round(share * len(episode.frames)))]
-            clips.append((episode.instruction, frames))
-            held.append((episode.instruction, frames + frames[-1:] * HELD))
-    changes = np.abs(phi_at_end(model, held) - phi_at_end(model, clips)).reshape(-1, 3)
-    return np.array([_mean(row) for row in changes])
+def _about(model: RewardModel, episode: LabelledEpisode, rng: np.random.Generator) -> _Found:
+    phi = phi_along(model, episode.instruction, episode.frames)
+    again = phi_along(model, episode.instruction, episode.frames)
+    semantics = model.capabilities.pair
+    return _Found(
+        repeat=_largest(phi, again),
+        future=_future_change(model, episode, phi, rng),
+        hold=_hold_change(model, episode),
+        directions=_directions(episode, phi, rng),
+        residuals=np.zeros((0, 2)) if semantics is None else _residuals(model, episode, semantics, phi, rng),
+    )
+
+
+def _hold_change(model: RewardModel, episode: LabelledEpisode) -> float:
+    """Mean |ΔΦ| by holding the frame at a third, two thirds and the end."""
+    clips = [episode.frames[: max(2, round(share * len(episode.frames)))] for share in (1 / 3, 2 / 3, 1.0)]
+    held = [clip + clip[-1:] * HELD for clip in clips]
+    phi = phi_at_end(model, [(episode.instruction, frames) for frames in (*clips, *held)])
+    return _mean(np.abs(phi[3:] - phi[:3]))
+
+
+def _within(directions: np.ndarray, low: float, high: float) -> np.ndarray:
+    return directions[(directions[:, 0] >= low) & (directions[:, 0] < high), 1]
 
 
 def _future_change(model: RewardModel, episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Generator) -> float:
@@ -116,14 +139,14 @@ def _largest(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.abs(one - other)[both].max(initial=0.0))
 
 
-def _directions(episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Generator) -> list[tuple[float, float]]:
-    """(true change, 1 if Φ changes in the same direction else 0) of pairs of frames."""
+def _directions(episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """True change, and 1 if Φ changes in the same direction else 0, of pairs of frames, shape (N, 2)."""
     found = []
     for i, j in _ordered(rng, len(phi), 2):
         true, said = episode.progress[j] - episode.progress[i], phi[j] - phi[i]
         if np.isfinite(true) and np.isfinite(said):
             found.append((abs(true), float(np.sign(true) == np.sign(said))))
-    return found
+    return np.array(found).reshape(-1, 2)
 
 
 def _residuals(

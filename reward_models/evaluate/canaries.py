@@ -15,6 +15,7 @@ from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.estimate import Rate
 from reward_models.evaluate.judge import Clip, done_at_end, phi_at_end
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
+from robot_stack.types.errors import RewardError
 
 EACH = 8
 """Clips of each kind."""
@@ -35,14 +36,23 @@ class Canary:
     mean_phi: float
 
 
-def canaries(model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule) -> dict[str, Canary]:
-    """Kind -> how the model takes it; a kind that these episodes give no material for is left out."""
+def canaries(
+    model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule, refused: dict[str, str]
+) -> dict[str, Canary]:
+    """Kind -> how the model takes it.
+
+    A kind that these episodes give no material for is left out, and one that the model will not answer about; why says
+    `refused`.
+    """
     found = {}
     for name, clips in canary_clips(episodes).items():
         if not clips:
             continue
-        done = done_at_end(model, clips)
-        phi = phi_at_end(model, clips)
+        try:
+            done, phi = done_at_end(model, clips), phi_at_end(model, clips)
+        except RewardError as error:
+            refused[name] = str(error)
+            continue
         readable = phi[np.isfinite(phi)]
         found[name] = Canary(
             called_done=Rate.of(int((np.nan_to_num(done, nan=0.0) >= rule.threshold).sum()), len(clips)),

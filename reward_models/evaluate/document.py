@@ -51,6 +51,7 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
         "verdict": report.verdict,
         "episodes": {"scored": len(report.judged), "success": sum(one.success for one in report.judged)},
         "refused": report.refused,
+        "skipped": report.skipped,
         "unreadable": report.unreadable,
     }
     parts = {name: _plain(getattr(report, name)) for name in SECTIONS}

@@ -49,6 +49,7 @@ class Report:
         seed: Of what was drawn.
         dt_s: Time between two frames that were scored.
         refused: Episode -> why the model could not be asked about it.
+        skipped: Episode or clip -> why the model could not be asked about it otherwise: changed, in pairs, as a canary.
         unreadable: Share of frames whose Φ could not be read.
         judged: Episode by episode.
         ordering: Section A.
@@ -71,6 +72,7 @@ class Report:
     seed: int
     dt_s: float
     refused: dict[str, str]
+    skipped: dict[str, str]
     unreadable: float
     judged: tuple[Judged, ...] = field(repr=False)
     ordering: Ordering
@@ -129,7 +131,8 @@ def evaluate(
     sample = _sample(kept, rng)
     found, by_class = discrimination(judged, rng, dt_s=dt_s), accuracy(judged, rng)
     nulls = {name: against_null(judged, judge_null(name, kept, rule, rng), rng, dt_s=dt_s) for name in NULLS}
-    checked = axioms(counted, sample, rng)
+    skipped: dict[str, str] = {}
+    checked = axioms(counted, sample, rng, skipped)
     kinds = sorted({one.kind for one in judged})
     return Report(
         model=model.name,
@@ -137,18 +140,19 @@ def evaluate(
         seed=seed,
         dt_s=dt_s,
         refused=refused,
+        skipped=skipped,
         unreadable=float(1 - np.concatenate([one.known for one in judged]).mean()),
         judged=tuple(judged),
         ordering=ordering(judged, rng),
-        backwards=backwards(counted, [e for e in kept if e.kind == "success"], rng),
+        backwards=backwards(counted, [e for e in kept if e.kind == "success"], rng, skipped),
         accuracy=by_class,
         discrimination=found,
         ranking=ranking(judged, rng),
-        words=words(counted, kept),
+        words=words(counted, kept, skipped),
         axioms=checked,
         opd=opd_of_groups({kind: [one.phi for one in judged if one.kind == kind] for kind in kinds}, rng),
         robustness=robustness(counted, sample),
-        canaries=canaries(counted, kept, rule),
+        canaries=canaries(counted, kept, rule, skipped),
         cost=cost(counted, sample[0], rng),
         nulls=nulls,
         checks=checks(found, by_class, checked, nulls),

@@ -24,6 +24,7 @@ from reward_models.interface import (
 from robot_stack.types.errors import RewardError
 
 Query = TypeVar("Query")
+Answer = TypeVar("Answer")
 Clip = tuple[Instruction, tuple[Frame, ...]]
 
 CLASSES = {"near_miss": "fail", "drop": "fail", "reverse": "fail", "wrong_object": "fail"}
@@ -107,6 +108,19 @@ def from_scores(episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rul
         latched=latched_at(done, rule, allowed),
         latched_ungated=latched_at(done, rule),
     )
+
+
+def each(
+    episodes: Sequence[LabelledEpisode], ask: Callable[[LabelledEpisode], Answer], refused: dict[str, str]
+) -> list[Answer]:
+    """What is asked about each episode; where the model refuses, `refused` says why and the rest goes on."""
+    found = []
+    for episode in episodes:
+        try:
+            found.append(ask(episode))
+        except RewardError as error:
+            refused[episode.name] = str(error)
+    return found
 
 
 def thinned(episode: LabelledEpisode, every: int) -> LabelledEpisode:

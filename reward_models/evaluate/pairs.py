@@ -8,8 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from reward_models.decode import Semantics
 from reward_models.evaluate.estimate import UNKNOWN, Estimate, mean_of
-from reward_models.evaluate.judge import ask_pairs, phi_along
+from reward_models.evaluate.judge import ask_pairs, each, phi_along
 from reward_models.evaluate.order_metrics import negative_rate, voc_f1, voc_of_pairs, vroc
 from reward_models.interface import LabelledEpisode, RewardModel
 from reward_models.metrics import voc
@@ -37,25 +38,30 @@ class Backwards:
     negative_rate: Estimate
 
 
-def backwards(model: RewardModel, episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> Backwards:
-    """Ask the model about successes, played backwards and in pairs."""
-    orders = []
-    for episode in episodes:
-        phi = phi_along(model, episode.instruction, episode.frames[::-1])
-        orders.append(float(np.nan_to_num(voc(phi[np.isfinite(phi)]), nan=0.0)))
-    turned = mean_of(orders, rng)
+def backwards(
+    model: RewardModel, episodes: Sequence[LabelledEpisode], rng: np.random.Generator, refused: dict[str, str]
+) -> Backwards:
+    """Ask the model about successes, played backwards and in pairs; `refused` takes why it would not answer."""
+    turned = mean_of(each(episodes, lambda episode: _turned(model, episode), refused), rng)
     semantics = model.capabilities.pair
     if semantics is None:
         return Backwards(voc_reversed=turned, voc_pairs=UNKNOWN, vroc=UNKNOWN, f1=UNKNOWN, negative_rate=UNKNOWN)
-    rows = []
-    for episode in episodes:
-        at = np.unique([*range(0, len(episode.frames), STRIDE), len(episode.frames) - 1])
-        shown = [episode.frames[i] for i in at]
-        start, instruction = episode.frames[0], episode.instruction
-        ahead = ask_pairs(model, instruction, start, list(pairwise(shown)))
-        back = ask_pairs(model, instruction, start, [(after, before) for before, after in pairwise(shown)])
-        there, again = (float(np.nan_to_num(v)) for v in (voc_of_pairs(ahead, semantics), vroc(back, semantics)))
-        rows.append((there, again, voc_f1(there, again), negative_rate(ahead)))
-    columns = np.array(rows).reshape(-1, 4).T
-    voc_pairs, vroc_, f1, negative = (mean_of(column, rng) for column in columns)
-    return Backwards(voc_reversed=turned, voc_pairs=voc_pairs, vroc=vroc_, f1=f1, negative_rate=negative)
+    rows = each(episodes, lambda episode: _by_pairs(model, episode, semantics), refused)
+    voc_pairs, back, f1, negative = (mean_of(column, rng) for column in np.array(rows).reshape(-1, 4).T)
+    return Backwards(voc_reversed=turned, voc_pairs=voc_pairs, vroc=back, f1=f1, negative_rate=negative)
+
+
+def _turned(model: RewardModel, episode: LabelledEpisode) -> float:
+    phi = phi_along(model, episode.instruction, episode.frames[::-1])
+    return float(np.nan_to_num(voc(phi[np.isfinite(phi)]), nan=0.0))
+
+
+def _by_pairs(model: RewardModel, episode: LabelledEpisode, semantics: Semantics) -> tuple[float, float, float, float]:
+    """VOC, VROC, F1 and negative rate of one episode."""
+    at = np.unique([*range(0, len(episode.frames), STRIDE), len(episode.frames) - 1])
+    pairs = list(pairwise(episode.frames[i] for i in at))
+    start, instruction = episode.frames[0], episode.instruction
+    ahead = ask_pairs(model, instruction, start, pairs)
+    back = ask_pairs(model, instruction, start, [(after, before) for before, after in pairs])
+    there, again = (float(np.nan_to_num(v)) for v in (voc_of_pairs(ahead, semantics), vroc(back, semantics)))
+    return there, again, voc_f1(there, again), negative_rate(ahead)

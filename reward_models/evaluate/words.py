@@ -10,6 +10,7 @@ import numpy as np
 from reward_models.evaluate.judge import phi_at_end
 from reward_models.evaluate.rank_metrics import diagonal_margin
 from reward_models.interface import LabelledEpisode, RewardModel
+from robot_stack.types.errors import RewardError
 
 VIDEOS = 4
 """Of each text."""
@@ -30,8 +31,16 @@ class Words:
     margin: float
 
 
-def words(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> Words:
-    """Score some successes under every text that occurs."""
+def words(model: RewardModel, episodes: Sequence[LabelledEpisode], refused: dict[str, str]) -> Words:
+    """Score some successes under every text that occurs; nothing if the model will not, and `refused` says why."""
+    try:
+        return _words(model, episodes)
+    except RewardError as error:
+        refused["other words"] = str(error)
+        return Words(texts=(), matrix=(), margin=float("nan"))
+
+
+def _words(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> Words:
     videos: dict[str, list[LabelledEpisode]] = {}
     for episode in episodes:
         if episode.success:

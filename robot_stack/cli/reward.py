@@ -122,7 +122,7 @@ def _number(value: float | None) -> str:
 
 
 def _audit(folder: Path, as_json: bool) -> int:
-    from robot_stack.report.reward_audit import JSON, write_audit
+    from robot_stack.report.audit_page import JSON, write_audit
 
     page = write_audit(folder)
     result = json.loads((folder / JSON).read_text())

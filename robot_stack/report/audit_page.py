@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from html import escape
 from pathlib import Path
@@ -10,11 +11,28 @@ import numpy as np
 
 from robot_stack.report.film import Film, draw_film, explain
 from robot_stack.report.html import STYLE
-from robot_stack.report.reward_audit import REGRET, Audit, Told
+from robot_stack.report.reward_audit import REGRET, Audit, Told, as_json, audit
 from robot_stack.report.reward_page import WHOLE, opd_table, picture, rate, rows
-from robot_stack.report.run_folder import RunRecord
+from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.style import Sheet
 from robot_stack.run.labelled import recorded_frames
+
+JSON, PAGE = "reward_audit.json", "reward_audit.html"
+
+
+def write_audit(folder: Path) -> Path:
+    """Write `reward_audit.json` and `reward_audit.html` of the run in `folder`; returns the page.
+
+    Raises:
+        StoreError: If there is no run, or nothing in it to audit.
+    """
+    record = read_run(folder)
+    found = audit(record)
+    for name, text in ((JSON, json.dumps(as_json(found), indent=2) + "\n"), (PAGE, render_audit(record, found))):
+        draft = folder / f"{name}.tmp"
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(folder / name)
+    return folder / PAGE
 
 
 def render_audit(record: RunRecord, found: Audit) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,13 @@ import numpy as np
 from reward_models.evaluate.estimate import Rate
 from reward_models.evaluate.groups import GroupOpd, opd_of_groups
 from reward_models.opd import opd
-from robot_stack.report.run_folder import Row, RunRecord, read_run
+from robot_stack.report.run_folder import Row, RunRecord
 from robot_stack.run.labelled import labels_of
 from robot_stack.run.success import SuccessRule
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 
-JSON, PAGE = "reward_audit.json", "reward_audit.html"
 TELLING = 2
 """Episodes of each sort that are drawn."""
 REGRET = "highest regret"
@@ -115,23 +113,6 @@ def audit(record: RunRecord) -> Audit:
         telling=_telling(told),
         episodes=tuple(told),
     )
-
-
-def write_audit(folder: Path) -> Path:
-    """Write `reward_audit.json` and `reward_audit.html` of the run in `folder`; returns the page.
-
-    Raises:
-        StoreError: If there is no run, or nothing in it to audit.
-    """
-    from robot_stack.report.audit_page import render_audit
-
-    record = read_run(folder)
-    found = audit(record)
-    for name, text in ((JSON, json.dumps(as_json(found), indent=2) + "\n"), (PAGE, render_audit(record, found))):
-        draft = folder / f"{name}.tmp"
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(folder / name)
-    return folder / PAGE
 
 
 def as_json(found: Audit) -> dict[str, Any]:

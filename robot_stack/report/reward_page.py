@@ -95,7 +95,7 @@ def _body(
         "<h2>Under other words</h2>", _words(report),
         "<h2>How episodes went, by Φ alone</h2>", opd_table(report.opd),
         "<h2>Cost</h2>", _cost(report),
-        _refused({**left_out, **report.refused}),
+        _refused({**left_out, **report.refused, **report.skipped}),
     ]  # fmt: skip
     return "\n".join(parts)
 

@@ -138,7 +138,8 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
 
 
 def _of(report: Report, episodes: list[LabelledEpisode], every: int) -> tuple[LabelledEpisode, ...]:
-    return tuple(thinned(episode, every) for episode in episodes if episode.name not in report.refused)
+    scored = {one.name for one in report.judged}
+    return tuple(thinned(episode, every) for episode in episodes if episode.name in scored)
 
 
 def _told(say: Say, what: str) -> Callable[[int, int], None]:

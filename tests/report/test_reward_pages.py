@@ -13,8 +13,9 @@ from watermarked import RULE, Watermark, episodes, read
 
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.interface import ClipQuery
+from robot_stack.report.audit_page import write_audit
 from robot_stack.report.plot_reward_evaluation import kinds_of, worst
-from robot_stack.report.reward_audit import Audit, audit, write_audit
+from robot_stack.report.reward_audit import Audit, audit
 from robot_stack.report.reward_page import write_reward_page
 from robot_stack.report.run_folder import read_run
 from robot_stack.types.command import Source

@@ -7,16 +7,17 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
-from watermarked import KINDS, RULE, TASK, Pairs, Watermark, drawn, episode, episodes, read, written
+from watermarked import KINDS, OTHER, RULE, TASK, Pairs, Watermark, drawn, episode, episodes, read, written
 
 from reward_models.evaluate.document import document, table
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import judge, thinned
-from reward_models.interface import Capabilities, ClipQuery, RewardModel, Score
+from reward_models.interface import Capabilities, ClipQuery, Instruction, RewardModel, Score
 from robot_stack.types.errors import RewardError
 
 
@@ -162,6 +163,28 @@ def test_episode_that_cannot_be_scored_is_named_and_the_rest_goes_on() -> None:
     assert found.accuracy["stall"].final_phi.n == KINDS["stall"] - 1
 
 
+def test_model_that_will_not_look_at_changed_images_is_still_evaluated() -> None:
+    def shy(query: ClipQuery) -> float:
+        if query.instruction.text != TASK and not query.instruction.baseline_text:
+            raise RewardError("no such words")
+        if all((image == 128).all() for image in query.frames[-1].images.values()):
+            raise RewardError("nothing but grey")
+        if (query.frames[-1].view("wrist") == 0).all():
+            raise RewardError("the wrist is dark")
+        return read(query)
+
+    known = Instruction(text=OTHER, baseline_text="a drawer")
+    shown = [replace(e, instruction=known) if e.kind == "mismatch" else e for e in episodes()]
+    found = evaluate(Watermark(shy), shown, 0, rule=RULE, dt_s=0.1)
+    assert not found.refused
+    assert found.skipped["other words"] == "no such words"
+    assert found.skipped["nothing but grey"] == "nothing but grey"
+    assert "nothing but grey" not in found.canaries
+    assert found.robustness["wrist dark"].refused == "the wrist is dark"
+    assert found.robustness["front dark"].refused == ""
+    assert found.accuracy["success"].mae.value == pytest.approx(0, abs=1e-9)
+
+
 def test_model_that_can_score_nothing_says_why() -> None:
     def broken(query: ClipQuery) -> float:
         raise RewardError("the weights are gone")
@@ -274,8 +297,6 @@ def test_episodes_without_failures_leave_the_verdict_open() -> None:
 
 
 def test_episodes_whose_progress_nobody_knows_have_no_error() -> None:
-    from dataclasses import replace
-
     unknown = [replace(e, progress=np.full(len(e.frames), np.nan)) for e in episodes()]
     found = evaluate(Watermark(read), unknown, 0, rule=RULE, dt_s=0.1)
     assert found.accuracy["all"].mae.n == 0
