@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reward_models.evaluate.done_metrics import calibration_error
 from reward_models.evaluate.estimate import Estimate, Rate, mean_of, of_groups
 from reward_models.evaluate.judge import Judged
 from reward_models.evaluate.rank_metrics import auc, kendall_tau, order_rate, spearman
 from reward_models.metrics import voc
+from reward_models.progress.calibrate import calibration_error
 
 NEAR = 0.2
 """Error of Φ that Acc@.2 lets pass."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from reward_models.decode import Semantics, step_hop, step_remaining
+from reward_models.decode import hop_between, step_hop, step_remaining
 from reward_models.evaluate.estimate import Estimate, mean_of
 from reward_models.evaluate.judge import ask_pairs, done_along, each, phi_along, phi_at_end
+from reward_models.evaluate.order_metrics import PairScores
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from robot_stack.types.errors import RewardError
 
@@ -34,7 +35,7 @@ class Axioms:
         hold_change: Mean |ΔΦ| after the last frame of a clip is shown `HELD` times more: nothing has happened.
         direction: Size of hop -> share of pairs of frames that are put in the right order in progress.
         macro_residual: Mean |S(0,2) - S(0,1) - S(1,2)| of pair scores decoded to changes of Φ; NaN for a model without
-            pairs, whose S are differences of one Φ and always add up.
+            pairs, whose S are differences of one Φ and always add up, and for one that only says which is further.
         reverse_residual: Mean distance of a pair's score from what its reverse implies: |c(a,b) + c(b,a)| where scores
             are antisymmetric, |h(q,p) - (Φp - Φq) / Φq| for hops; NaN without pairs.
     """
@@ -150,7 +151,7 @@ def _directions(episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Genera
 
 
 def _residuals(
-    model: RewardModel, episode: LabelledEpisode, semantics: Semantics, phi: np.ndarray, rng: np.random.Generator
+    model: RewardModel, episode: LabelledEpisode, meaning: PairScores, phi: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Macro and reverse residuals of some triples of frames, shape (N, 2)."""
     triples = _ordered(rng, len(phi), 3)
@@ -158,20 +159,29 @@ def _residuals(
     asked = [pair for a, b, c in triples for pair in ((a, b), (b, c), (a, c), (b, a))]
     pairs = [(frames[i], frames[j]) for i, j in asked]
     scores = ask_pairs(model, episode.instruction, frames[0], pairs).reshape(-1, 4)
-    step = step_remaining if semantics == "remaining" else step_hop
-    found = []
-    for (a, _, _), (ab, bc, ac, ba) in zip(triples, scores, strict=True):
-        if np.isnan([phi[a], ab, bc, ac, ba]).any():
-            continue
-        p = float(phi[a])
-        q = step(p, ab)
-        if semantics == "remaining":
-            reverse = abs(ab + ba)
-        else:
-            implied = (p - q) / q if p < q else (p - q) / (1 - q) if q < 1 else 0.0
-            reverse = abs(ba - implied)
-        found.append((abs(step(p, ac) - step(q, bc)), reverse))
+    found = [
+        _residuals_of(float(phi[a]), *row, meaning=meaning)
+        for (a, _, _), row in zip(triples, scores.tolist(), strict=True)
+    ]
     return np.array(found).reshape(-1, 2)
+
+
+def _residuals_of(p: float, ab: float, bc: float, ac: float, ba: float, *, meaning: PairScores) -> tuple[float, float]:
+    """Of one triple whose first frame is at progress p; NaN where a score or p is not readable.
+
+    >>> _residuals_of(0.0, 0.5, 0.5, 0.75, -0.5, meaning="remaining")
+    (0.0, 0.0)
+    """
+    if meaning == "sign":  # says nothing of how far, so there is nothing to add up
+        return float("nan"), abs(ab + ba)
+    if np.isnan([p, ab, bc, ac, ba]).any():
+        return float("nan"), float("nan")
+    step = step_remaining if meaning == "remaining" else step_hop
+    q = step(p, ab)
+    macro = abs(step(p, ac) - step(q, bc))
+    if meaning == "remaining":
+        return macro, abs(ab + ba)
+    return macro, abs(ba - hop_between(q, p))
 
 
 def _ordered(rng: np.random.Generator, frames: int, count: int) -> list[list[int]]:

@@ -56,24 +56,3 @@ def latched_at(done: np.ndarray, rule: DoneRule, allowed: np.ndarray | None = No
     frames = np.arange(1, len(hits) + 1)
     enough = sums[frames] - sums[np.maximum(0, frames - rule.m)] >= rule.n
     return int(enough.argmax()) if enough.any() else None
-
-
-def calibration_error(probability: np.ndarray, truth: np.ndarray, bins: int = 10) -> float:
-    """Expected calibration error: mean distance of what is said from how often it is so, over bins of equal width.
-
-    Args:
-        probability: In [0, 1], all valid, shape (N,).
-        truth: Bool, same.
-
-    >>> round(calibration_error(np.array([0.8, 0.8, 0.1]), np.array([True, False, False])), 4)
-    0.2333
-
-    Source: Guo et al., 2017, arXiv:1706.04599, equation 3.
-    """
-    if not len(probability):
-        return float("nan")
-    which = np.minimum((probability * bins).astype(np.int64), bins - 1)
-    gaps = [
-        abs(probability[which == b].mean() - truth[which == b].mean()) * (which == b).mean() for b in np.unique(which)
-    ]
-    return float(np.sum(gaps))

@@ -147,6 +147,8 @@ def phi_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame,
         return ask_clips(model, model.score_progress, [(instruction, frames[: t + 1]) for t in range(len(frames))])
     if model.capabilities.pair is None:
         raise Unsupported(f"{model.name} scores neither progress nor pairs, must score one of them to be evaluated")
+    if model.capabilities.pair == "sign":
+        raise Unsupported(f"{model.name} says which of two frames is further and not how far, must say how far as well")
     scores = ask_pairs(model, instruction, frames[0], list(pairwise(frames)))
     return decode(scores, start=0.0, semantics=model.capabilities.pair)
 

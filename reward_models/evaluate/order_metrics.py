@@ -12,32 +12,48 @@ Robo-Dopamine (Tan et al., 2025, arXiv:2512.23703).
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from reward_models.decode import Semantics, decode
 from reward_models.metrics import voc
 
-
-def voc_of_pairs(scores: np.ndarray, semantics: Semantics) -> float:
-    """VOC of Φ decoded from the scores of consecutive pairs (o_i, o_i+1), shape (T,); unreadable ones are left out."""
-    phi = decode(scores, start=0.0, semantics=semantics)
-    return voc(phi[np.isfinite(phi)])
+PairScores = Semantics | Literal["sign"]
+"""What pair scores mean, see `Capabilities`."""
 
 
-def vroc(scores: np.ndarray, semantics: Semantics) -> float:
+def voc_of_pairs(scores: np.ndarray, meaning: PairScores) -> float:
+    """VOC of Φ decoded from the scores of consecutive pairs (o_i, o_i+1), shape (T,); unreadable ones are left out.
+
+    Signs have no Φ: their running sum stands for it.
+    """
+    return _voc(_running_sum(scores) if meaning == "sign" else decode(scores, start=0.0, semantics=meaning))
+
+
+def vroc(scores: np.ndarray, meaning: PairScores) -> float:
     """The same from the scores of (o_i+1, o_i), in the order of i, shape (T,).
 
-    *Remaining* scores are antisymmetric: negated, accumulated from 0. A *hop* is not: the reverse of a first step out
-    of the start is -1 however small the step, and negated it would end at 1 at once. Hops are accumulated from the
-    last frame, where Φ is 1, back to the first.
+    *Remaining* scores and signs are antisymmetric: negated, accumulated from 0. A *hop* is not: the reverse of a first
+    step out of the start is -1 however small the step, and negated it would end at 1 at once. Hops are accumulated from
+    the last frame, where Φ is 1, back to the first.
 
     >>> round(vroc(np.array([-0.5, -0.5, -0.5]), "remaining"), 9), round(vroc(np.array([-1.0, -0.5, -0.3]), "hop"), 9)
     (1.0, 1.0)
     """
     scores = np.asarray(scores, dtype=np.float64)
-    if semantics == "remaining":
-        return voc_of_pairs(-scores, semantics)
-    phi = decode(scores[::-1], start=1.0, semantics=semantics)[::-1]
+    if meaning == "hop":
+        return _voc(decode(scores[::-1], start=1.0, semantics=meaning)[::-1])
+    return voc_of_pairs(-scores, meaning)
+
+
+def _running_sum(signs: np.ndarray) -> np.ndarray:
+    total = np.concatenate([[0.0], np.cumsum(np.nan_to_num(signs))])
+    total[1:][np.isnan(signs)] = np.nan
+    return total
+
+
+def _voc(phi: np.ndarray) -> float:
     return voc(phi[np.isfinite(phi)])
 
 

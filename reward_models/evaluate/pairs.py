@@ -8,10 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from reward_models.decode import Semantics
 from reward_models.evaluate.estimate import UNKNOWN, Estimate, mean_of
 from reward_models.evaluate.judge import ask_pairs, each, phi_along
-from reward_models.evaluate.order_metrics import negative_rate, voc_f1, voc_of_pairs, vroc
+from reward_models.evaluate.order_metrics import PairScores, negative_rate, voc_f1, voc_of_pairs, vroc
 from reward_models.interface import LabelledEpisode, RewardModel
 from reward_models.metrics import voc
 
@@ -43,10 +42,10 @@ def backwards(
 ) -> Backwards:
     """Ask the model about successes, played backwards and in pairs; `refused` takes why it would not answer."""
     turned = mean_of(each(episodes, lambda episode: _turned(model, episode), refused), rng)
-    semantics = model.capabilities.pair
-    if semantics is None:
+    meaning = model.capabilities.pair
+    if meaning is None:
         return Backwards(voc_reversed=turned, voc_pairs=UNKNOWN, vroc=UNKNOWN, f1=UNKNOWN, negative_rate=UNKNOWN)
-    rows = each(episodes, lambda episode: _by_pairs(model, episode, semantics), refused)
+    rows = each(episodes, lambda episode: _by_pairs(model, episode, meaning), refused)
     voc_pairs, back, f1, negative = (mean_of(column, rng) for column in np.array(rows).reshape(-1, 4).T)
     return Backwards(voc_reversed=turned, voc_pairs=voc_pairs, vroc=back, f1=f1, negative_rate=negative)
 
@@ -56,12 +55,12 @@ def _turned(model: RewardModel, episode: LabelledEpisode) -> float:
     return float(np.nan_to_num(voc(phi[np.isfinite(phi)]), nan=0.0))
 
 
-def _by_pairs(model: RewardModel, episode: LabelledEpisode, semantics: Semantics) -> tuple[float, float, float, float]:
+def _by_pairs(model: RewardModel, episode: LabelledEpisode, meaning: PairScores) -> tuple[float, float, float, float]:
     """VOC, VROC, F1 and negative rate of one episode."""
     at = np.unique([*range(0, len(episode.frames), STRIDE), len(episode.frames) - 1])
     pairs = list(pairwise(episode.frames[i] for i in at))
     start, instruction = episode.frames[0], episode.instruction
     ahead = ask_pairs(model, instruction, start, pairs)
     back = ask_pairs(model, instruction, start, [(after, before) for before, after in pairs])
-    there, again = (float(np.nan_to_num(v)) for v in (voc_of_pairs(ahead, semantics), vroc(back, semantics)))
+    there, again = (float(np.nan_to_num(v)) for v in (voc_of_pairs(ahead, meaning), vroc(back, meaning)))
     return there, again, voc_f1(there, again), negative_rate(ahead)

@@ -6,11 +6,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
-from sim.episodes import GeneratedEpisode
 
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
+from reward_models.confirmed import ConfirmedModel
 from reward_models.interface import (
     Capabilities,
     ClipQuery,
@@ -24,11 +24,12 @@ from reward_models.interface import (
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
-from reward_models.progress.model import FrameScores, ProgressModel
-from robot_stack.run.fitting import OnStep, image_shapes
+from reward_models.progress.model import FrameScores
+from robot_stack.run.fitting import OnStep, RewardNetwork, image_shapes
 from robot_stack.run.training_data import reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
+from sim.episodes import GeneratedEpisode
 
 KEPT = 4096
 """Frames whose features are remembered: an episode is asked about frame by frame."""
@@ -39,9 +40,10 @@ class EmbeddedModel:
 
     name = "progress"
 
-    def __init__(self, trunk: Trunk, model: ProgressModel) -> None:
+    def __init__(self, trunk: Trunk, model: RewardNetwork) -> None:
         self._trunk = trunk
-        self._model = model
+        self._model = model.model if isinstance(model, ConfirmedModel) else model
+        self._classifier = model.classifier if isinstance(model, ConfirmedModel) else None
         self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
         self.version = f"{trunk.identity}-{model.version}"
         self.capabilities = Capabilities(
@@ -49,7 +51,7 @@ class EmbeddedModel:
             progress=True,
             done=True,
             views=tuple(sorted(trunk.shapes)),
-            history=model.config.window,
+            history=self._model.config.window,
             max_batch=256,
         )
 
@@ -79,6 +81,9 @@ class EmbeddedModel:
         for text, which in _by_text([query.instruction for query in queries]).items():
             for part, answer in zip(scores, self._model.score_prefixes(rows[which], text=text), strict=True):
                 part[which] = answer
+        if self._classifier is not None:
+            seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
+            return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
         return scores
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:

@@ -169,6 +169,11 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    lacking = [name for name in ("mean", "scale", "calibration") if name not in tensors]
+    if lacking or "text" not in metadata:
+        raise RewardError(
+            f"reward model in {path.name} lacks {lacking or ['text']}, must be written by this program; fit it again"
+        )
     state = {name: tensors[name] for name in ("mean", "scale", "calibration")}
     inputs = len(state["mean"])
     progress = ProgressModel(inputs, config, text=metadata["text"])

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reward_models.evaluate.done_metrics import DoneRule, calibration_error, latched_at
+from reward_models.evaluate.done_metrics import DoneRule, latched_at
 from reward_models.evaluate.estimate import Rate, mean_of, of_groups
+from reward_models.progress.calibrate import calibration_error
 from robot_stack.config.resolve import load_run
 from robot_stack.run.success import ProprioGate, SuccessRule
 from robot_stack.types.errors import RewardError

@@ -17,7 +17,7 @@ from watermarked import KINDS, OTHER, RULE, TASK, Pairs, Watermark, drawn, episo
 from reward_models.evaluate.document import document, table
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import judge, thinned
-from reward_models.interface import Capabilities, ClipQuery, Instruction, RewardModel, Score
+from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, RewardModel, Score
 from robot_stack.types.errors import RewardError
 
 
@@ -229,6 +229,28 @@ def test_perfect_judge_of_pairs_is_decoded_to_the_truth(semantics: str) -> None:
     assert found.axioms.macro_residual < (1e-6 if semantics == "hop" else 0.2)
     assert found.axioms.reverse_residual < 1e-6
     assert math.isnan(report("perfect").axioms.macro_residual)
+
+
+def test_model_that_says_which_is_further_needs_progress_too() -> None:
+    class Signs(Pairs):
+        def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
+            return [Score(value=float(np.sign(score.value))) for score in super().score_pairs(queries)]
+
+    alone = Signs("hop")
+    alone.capabilities = Capabilities(pair="sign")
+    with pytest.raises(RewardError, match="must say how far as well"):
+        judge(alone, episode("success", 0), RULE)
+
+    class Both(Signs):
+        def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+            return [Score(value=read(query)) for query in queries]
+
+    both = Both("hop")
+    both.capabilities = Capabilities(pair="sign", progress=True)
+    found = evaluate(both, episodes(), 0, rule=RULE, dt_s=0.1)
+    assert min(found.backwards.voc_pairs.value, found.backwards.vroc.value) > 0.95
+    assert math.isnan(found.axioms.macro_residual)
+    assert found.axioms.reverse_residual == 0.0
 
 
 def test_cost_counts_every_question() -> None:

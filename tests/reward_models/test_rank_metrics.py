@@ -88,6 +88,12 @@ def test_a_perfect_judge_of_pairs_gives_the_order_of_the_truth(truth: np.ndarray
     assert negative_rate(ahead) == 0.0
 
 
+def test_signs_are_summed() -> None:
+    assert voc_of_pairs(np.array([1.0, 1.0, 1.0]), "sign") == pytest.approx(1.0)
+    assert voc_of_pairs(np.array([-1.0, math.nan, -1.0]), "sign") == pytest.approx(-1.0)
+    assert vroc(np.array([-1.0, -1.0, -1.0]), "sign") == pytest.approx(1.0)
+
+
 def test_an_unreadable_pair_is_left_out_of_the_order() -> None:
     assert voc_of_pairs(np.array([0.2, np.nan, 0.2, 0.2]), "hop") == pytest.approx(1.0)
     assert math.isnan(voc_of_pairs(np.array([np.nan, np.nan]), "hop"))

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from policies.encoders.embedded import EmbeddedTrunk
+from reward_models.classifier.model import SuccessClassifier
+from reward_models.confirmed import ConfirmedModel
 from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
@@ -89,6 +91,28 @@ def test_pairs_are_scored_in_their_range(model: EmbeddedModel) -> None:
     scores = model.score_pairs(asked)
     assert all(s.valid and -1 <= s.value <= 1 for s in scores)
     assert model.score_pairs([]) == []
+
+
+def test_success_that_the_classifier_does_not_see_is_none(model: EmbeddedModel) -> None:
+    class Sees(SuccessClassifier):
+        threshold = 0.5
+
+        def __init__(self, sure: list[float]) -> None:
+            self.sure, self.version = np.array(sure), "abc"
+
+        def score(self, frames: np.ndarray) -> np.ndarray:
+            assert len(frames) == len(self.sure)
+            return self.sure
+
+    frames = frames_of(13)
+    asked = [ClipQuery(instruction=TASK, frames=frames[: t + 1]) for t in range(3)]
+    alone = [score.value for score in model.score_done(asked)]
+    confirmed = ConfirmedModel(model._model, Sees([0.9, 0.1, 0.5]))
+    both = EmbeddedModel(model._trunk, confirmed)
+    assert both.version != model.version
+    assert [score.value for score in both.score_done(asked)] == [pytest.approx(alone[0]), 0.0, pytest.approx(alone[2])]
+    progress = [[score.value for score in one.score_progress(asked)] for one in (model, both)]
+    assert progress[0] == progress[1]
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
-from robot_stack.run.fitting import fit_reward, load_reward, save_reward
+from robot_stack.run.fitting import fit_reward, load_reward, save_reward, write_tensors
 from robot_stack.types.errors import RewardError
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=3, batch=8, held_out=1)
@@ -36,6 +37,13 @@ def test_saved_and_loaded_it_scores_the_same(tmp_path: Path, config: ProgressCon
     frames = episodes()[0].frames
     for expected, got in zip(model.score(frames), again.score(frames), strict=True):
         assert np.array_equal(expected, got)
+
+
+def test_file_of_an_older_program_is_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "reward.safetensors"
+    write_tensors(path, {"mean": torch.zeros(5), "scale": torch.ones(5)}, {"version": "1"})
+    with pytest.raises(RewardError, match=r"lacks \['calibration'\], must be written by this program"):
+        load_reward(path, "1", TINY)
 
 
 def test_another_version_or_other_settings_are_refused(tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""A run's own model comes back behind its trunk, and is asked under the run's own rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from policies.encoders.embedded import EmbeddedTrunk
+from reward_models.classifier.config import ClassifierConfig
+from reward_models.evaluate.judge import judge
+from reward_models.interface import Frame, LabelledEpisode
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.run.fitting import TRUNK, fit_reward, image_shapes, save_reward, write_tensors
+from robot_stack.run.generated import generate, labelled
+from robot_stack.run.metrics import MetricsLog
+from robot_stack.run.reward_evaluation import done_rule, run_model
+from robot_stack.run.training_data import reward_inputs
+from robot_stack.types.errors import StoreError
+
+TINY = ProgressConfig(
+    members=1, window=4, width=16, layers=1, steps=2, batch=4, held_out=0,
+    confirm=ClassifierConfig(width=8, steps=3, batch=8),
+)  # fmt: skip
+SETTINGS = (
+    "reward.settings={members: 1, window: 4, width: 16, layers: 1, steps: 2, batch: 4, held_out: 0, "
+    "confirm: {width: 8, steps: 3, batch: 8}}"
+)
+
+
+@pytest.fixture(scope="module")
+def resolved() -> ResolvedRun:
+    return load_run("peg_insert", [SETTINGS])
+
+
+@pytest.fixture(scope="module")
+def made(resolved: ResolvedRun) -> list[LabelledEpisode]:
+    return labelled(generate(resolved, {"partial": 1, "success": 1}, seed=(0,)))
+
+
+def test_made_up_episodes_are_such_as_the_cell_records(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
+    spec = resolved.spec()
+    for episode in made:
+        for frame in episode.frames:
+            spec.check_images(dict(frame.images))
+            assert frame.proprio is not None
+            spec.check_proprio(frame.proprio)
+    assert [episode.success for episode in made] == [False, True]
+
+
+def write_model(folder: Path, resolved: ResolvedRun, episode: LabelledEpisode) -> str:
+    torch.manual_seed(0)
+    trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
+    metadata = {"identity": trunk.identity, "reference": json.dumps(trunk.reference)}
+    write_tensors(folder / TRUNK, trunk.state_dict(), metadata)
+    images = {name: np.stack([frame.view(name) for frame in episode.frames]) for name in trunk.shapes}
+    rows = reward_inputs(trunk.encode(images), np.stack([np.asarray(frame.proprio) for frame in episode.frames]))
+    shown = [ScoredEpisode(frames=rows, success=success) for success in (True, True, False, False)]
+    model, _, _ = fit_reward(shown, TINY, text=resolved.task.text, seed=0, on_step=lambda *_: None)
+    save_reward(folder / f"progress_{model.version}.safetensors", model)
+    return model.version
+
+
+def test_newest_model_of_a_run_that_is_there_is_taken(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
+) -> None:
+    version = write_model(tmp_path, resolved, made[1])
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for name in ("older", version, "its-file-is-gone"):
+        log.log("reward_fit", version=name)
+    log.close()
+    model = run_model(tmp_path, resolved)
+    assert version in model.version
+    judged = judge(model, made[1], done_rule(resolved))
+    assert judged.known.all()
+    assert len(judged.phi) == len(made[1].frames)
+
+
+def test_run_without_a_model_is_refused(resolved: ResolvedRun, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="finish its demonstrations first"):
+        run_model(tmp_path, resolved)
+
+
+def test_rule_is_the_tasks_with_its_gate(resolved: ResolvedRun) -> None:
+    rule, success = done_rule(resolved), resolved.task.success
+    assert (rule.threshold, rule.n, rule.m) == (success.threshold, success.n_of_m.n, success.n_of_m.m)
+    bound = success.gate["tcp_pose"].min
+    assert bound is not None
+    assert rule.gate is not None
+    proprio = np.zeros(resolved.spec().proprio_size, np.float32)
+    image = np.zeros((8, 8, 3), np.uint8)
+    assert not rule.gate(Frame(images={"front": image}, proprio=proprio))
+    proprio[2] = (bound[2] or 0.0) + 0.01
+    assert rule.gate(Frame(images={"front": image}, proprio=proprio))
+    assert not rule.gate(Frame(images={"front": image}))
