@@ -30,6 +30,7 @@ class ScoredEpisode:
         done_frames: Frames at the end of a success that show the finished task.
         refused: True if a model had declared success and a person refused it.
         stage_starts: First frame of each stage of the task, if a person has marked them in this success.
+        progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
     """
 
     frames: np.ndarray
@@ -37,6 +38,7 @@ class ScoredEpisode:
     done_frames: int = 2
     refused: bool = False
     stage_starts: tuple[int, ...] = ()
+    progress: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +74,12 @@ def done_labels(indices: np.ndarray, length: int, done_frames: int) -> np.ndarra
 def progress_labels(episodes: Sequence[ScoredEpisode]) -> list[np.ndarray]:
     """True progress per frame of each episode, shape (T+1,): its share of a success, `UNKNOWN` in a failure.
 
-    Where all successes have their stages marked, each stage counts by its mean share of them (SARM).
+    Where all successes have their stages marked, each stage counts by its mean share of them (SARM). Otherwise what an
+    episode says of itself counts, and without that the clock.
     """
     staged = [e.stage_starts for e in episodes if e.success]
     if not staged or not all(staged) or len({len(starts) for starts in staged}) > 1:
-        return [
-            np.linspace(0.0, 1.0, len(e.frames)) if e.success else np.full(len(e.frames), UNKNOWN) for e in episodes
-        ]
+        return [_own_progress(e) for e in episodes]
     shares = stage_shares(np.array([np.diff([*e.stage_starts, len(e.frames)]) for e in episodes if e.success]))
     return [
         staged_progress(*stage_labels(e.stage_starts, len(e.frames)), shares)
@@ -86,6 +87,12 @@ def progress_labels(episodes: Sequence[ScoredEpisode]) -> list[np.ndarray]:
         else np.full(len(e.frames), UNKNOWN)
         for e in episodes
     ]
+
+
+def _own_progress(episode: ScoredEpisode) -> np.ndarray:
+    if not episode.success:
+        return np.full(len(episode.frames), UNKNOWN)
+    return np.linspace(0.0, 1.0, len(episode.frames)) if episode.progress is None else episode.progress
 
 
 class ClipSource:
@@ -146,6 +153,8 @@ class ClipSource:
         if rng.random() < self._config.rewind:  # forward to `last`, then back some of the way
             back = rng.uniform(0.2, 1.0) * last
             path = np.concatenate([np.arange(last + 1), last - np.arange(1, max(2, int(back) + 1))])
+            if rng.random() < self._config.recover:  # and on again, at least as far as it had been
+                path = np.concatenate([path, np.arange(path[-1] + 1, rng.integers(last, length) + 1)])
             indices = path[np.round(np.linspace(0, len(path) - 1, window)).astype(np.int64)]
         elif rng.random() < self._config.stall:
             indices[rng.integers(1, window) :] = last

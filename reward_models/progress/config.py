@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from reward_models.alarms import AlarmConfig
@@ -17,11 +19,15 @@ class ProgressConfig(BaseModel):
     window: int = Field(12, ge=2, le=32, description="frames of a prefix, evenly spread over it")
     width: int = Field(96, ge=16, le=512)
     layers: int = Field(2, ge=1, le=8)
-    steps: int = Field(400, ge=1, le=20_000, description="of each member")
+    steps: int = Field(600, ge=1, le=20_000, description="of each member")
     batch: int = Field(48, ge=1, le=1024)
-    learning_rate: float = Field(7e-4, gt=0.0, le=1e-1)
+    learning_rate: float = Field(6e-4, gt=0.0, le=1e-1)
     rewind: float = Field(0.6, ge=0.0, le=1.0, description="share of clips that run forward, then back")
+    recover: float = Field(0.35, ge=0.0, le=1.0, description="share of these that then run forward again")
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
+    labels: Literal["time", "distance"] = Field(
+        "time", description="progress of a success: its share in time, or how much nearer the arm is to its last pose"
+    )
     mismatch: float = Field(0.2, ge=0.0, le=1.0, description="share of clips under the words of another task")
     shuffle: float = Field(0.05, ge=0.0, le=1.0, description="share of clips out of order")
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")

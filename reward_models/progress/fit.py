@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from reward_models.alarms import nearest_distance
 from reward_models.metrics import clock_scores, mean_voc
 from reward_models.progress.calibrate import calibration_error, platt
 from reward_models.progress.clips import UNKNOWN, Clips, ClipSource, ScoredEpisode, done_labels, prefix_indices
@@ -23,6 +24,8 @@ OnStep = Callable[[int, int, float], None]
 
 FEW = 10
 """Episodes of a kind under which each member sees all of them: a draw of four would leave one or two out."""
+DONE_KNOWN = 100
+"""Newest successes whose last frames say what a finished task looks like."""
 NOISE = 0.1
 """Standard deviation of what is added to standardised inputs while training."""
 
@@ -92,6 +95,7 @@ def fit(
 
         losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
     model.members.eval()
+    model.done_known, model.done_reach = _reach(model, [e for e in episodes if e.success])
     error = _calibrate(model, held_out)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
@@ -108,6 +112,19 @@ def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[Score
     kept_failures = failures[: min(held_out, len(failures) // 2)]
     held = {id(e) for e in (*kept, *kept_failures)}
     return [*kept, *kept_failures], [e for e in episodes if id(e) not in held]
+
+
+def _reach(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> tuple[np.ndarray, float]:
+    """Frames that show the finished task, and how far such a frame may be from the nearest of them.
+
+    Half as far again as the furthest of them is from the nearest of another episode. A covered camera, another socket
+    or a hand before the lens is further; the members were never shown any of it and may be sure of anything.
+    """
+    ends = [model.standardised(e.frames[-e.done_frames :]) for e in successes][-DONE_KNOWN:]
+    if len(ends) < 2:
+        return np.zeros((0, model.inputs), np.float32), float("inf")
+    away = [nearest_distance(own, np.concatenate([other for other in ends if other is not own])).max() for own in ends]
+    return np.concatenate(ends), 1.5 * float(max(away))
 
 
 def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> list[ScoredEpisode]:

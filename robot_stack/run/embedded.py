@@ -26,7 +26,7 @@ from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
 from reward_models.progress.model import FrameScores
 from robot_stack.run.fitting import OnStep, RewardNetwork, image_shapes
-from robot_stack.run.training_data import reward_inputs, to_go
+from robot_stack.run.training_data import nearer, reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
@@ -123,7 +123,7 @@ def fit_embedded(
     spec: Spec,
     *,
     seed: int,
-    config: ProgressConfig | None = None,
+    config: ProgressConfig,
     on_step: OnStep = lambda step, steps, loss: None,
 ) -> EmbeddedModel:
     """The embedded model from nothing but successful demonstrations: first its trunk, then itself.
@@ -132,7 +132,7 @@ def fit_embedded(
         demos: At least one.
         spec: Of the cell that they were made in.
         seed: Seeds weights and draws.
-        config: Of the progress model; None for its defaults.
+        config: Of the progress model.
         on_step: Told of each step of either fit.
 
     Raises:
@@ -148,10 +148,11 @@ def fit_embedded(
             frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
             success=demo.success,
             done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
+            progress=nearer(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
         )
         for demo in demos
     ]
-    model, _ = fit(episodes, config or ProgressConfig(), text=demos[0].text, seed=seed, on_step=on_step)
+    model, _ = fit(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
     return EmbeddedModel(trunk, model)
 
 

@@ -23,7 +23,7 @@ from reward_models.confirmed import ConfirmedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import FitReport, fit
-from reward_models.progress.model import ProgressModel
+from reward_models.progress.model import ARRAYS, ProgressModel
 from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.settings import LearningSettings
@@ -154,7 +154,7 @@ def save_reward(path: Path, model: RewardNetwork) -> None:
     progress = model.model if isinstance(model, ConfirmedModel) else model
     state = progress.state_dict()
     tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
-    tensors |= {name: state[name] for name in ("mean", "scale", "calibration")}
+    tensors |= {name: state[name] for name in ARRAYS}
     if isinstance(model, ConfirmedModel):
         tensors |= {f"confirm.{name}": tensor for name, tensor in model.classifier.state_dict().items()}
     write_tensors(path, tensors, {"version": state["version"], "text": state["text"]})
@@ -169,12 +169,12 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    lacking = [name for name in ("mean", "scale", "calibration") if name not in tensors]
+    lacking = [name for name in ARRAYS if name not in tensors]
     if lacking or "text" not in metadata:
         raise RewardError(
             f"reward model in {path.name} lacks {lacking or ['text']}, must be written by this program; fit it again"
         )
-    state = {name: tensors[name] for name in ("mean", "scale", "calibration")}
+    state = {name: tensors[name] for name in ARRAYS}
     inputs = len(state["mean"])
     progress = ProgressModel(inputs, config, text=metadata["text"])
     progress.load_state_dict(state | metadata | {"members": _under("members.", tensors)})

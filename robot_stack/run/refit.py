@@ -6,6 +6,8 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
+
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.run import fitting
@@ -14,9 +16,11 @@ from robot_stack.run.ingest import Ingest
 from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.scoring import Scorer
+from robot_stack.run.training_data import nearer
 from robot_stack.run.trust import Trust
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 REFIT_AT = (12, 30, 70, 130, 200)
@@ -33,6 +37,7 @@ class Refitter:
         *,
         folder: Path,
         settings: ProgressConfig,
+        spec: Spec,
         text: str,
         ledger: Ledger,
         scorer: Scorer,
@@ -43,6 +48,7 @@ class Refitter:
     ) -> None:
         self._folder = folder
         self._settings = settings
+        self._spec = spec
         self._text = text
         self._ledger = ledger
         self._scorer = scorer
@@ -103,6 +109,7 @@ class Refitter:
                 success=a.success,
                 done_frames=self._done_frames(a),
                 refused=a.refused,
+                progress=self._progress(a.header.episode_id) if a.success else None,
             )
             for a in accounts
         ]
@@ -150,6 +157,9 @@ class Refitter:
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
         self._trust.renew(model, known)
+
+    def _progress(self, episode_id: str) -> np.ndarray | None:
+        return nearer(self._scorer.proprio(episode_id), self._spec) if self._settings.labels == "distance" else None
 
     def _done_frames(self, account: EpisodeAccount) -> int:
         """A person waits before he says so; the model does not, and its word must not creep forward in time."""

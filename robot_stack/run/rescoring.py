@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
+from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from reward_models.service import ScoringService
 from reward_models.tickets import Ticket
 from reward_models.vlm.grm import anchor_queries
 from reward_models.vlm.registry import make_reward_model
-
-from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
-from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import RewardError, StoreError

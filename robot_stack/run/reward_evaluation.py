@@ -11,6 +11,7 @@ from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import thinned
 from reward_models.interface import Frame, LabelledEpisode
+from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.run import fitting
@@ -74,7 +75,11 @@ def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every
     demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
     begun = time.perf_counter()
     model = fit_embedded(
-        demos, resolved.spec(), seed=seed, on_step=lambda step, steps, loss: say("step of the fit", step, steps)
+        demos,
+        resolved.spec(),
+        seed=seed,
+        config=resolved.section("run.reward.settings", ProgressConfig),
+        on_step=lambda step, steps, loss: say("step of the fit", step, steps),
     )
     fit_s = time.perf_counter() - begun
     made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "made-up episode"))

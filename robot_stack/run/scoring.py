@@ -53,6 +53,10 @@ class Scorer:
         """Model inputs of an episode so far, (T, D)."""
         return self._inputs[episode_id]
 
+    def proprio(self, episode_id: str) -> np.ndarray:
+        """Proprio of an episode so far, (T, P)."""
+        return self._proprio[episode_id]
+
     def standardised(self, episode_id: str) -> np.ndarray:
         """The same as the active model takes them, (T, D)."""
         assert self._model is not None

@@ -244,7 +244,7 @@ class Training:
             scorer=self._scorer, shape=self._shape, log=self._alarm,
         )  # fmt: skip
         refitter = self._refitter = Refitter(
-            folder=self.folder, settings=settings.reward, text=self._resolved.task.text, ledger=self._ledger,
+            folder=self.folder, settings=settings.reward, spec=spec, text=self._resolved.task.text, ledger=self._ledger,
             scorer=self._scorer, trust=trust, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._loop = UpdateLoop(

@@ -50,6 +50,21 @@ def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
     return rows[:, list(spec.arms[0].axis_indices)].astype(np.float32)
 
 
+def nearer(proprio: np.ndarray, spec: Spec) -> np.ndarray:
+    """How much nearer the arm is to its last pose than at the start: progress of a success whose end is a pose.
+
+    Hindsight from proprioception alone, and not from the clock: pauses and detours are no progress, going back is less
+    of it. Of no use where the arm must go away from its last pose first, as in picking and placing.
+
+    Returns:
+        1 - d_t / d_0 of what is `to_go`, float64, shape (T+1,), in [0, 1]; the share in time if the arm never moved.
+    """
+    left = np.linalg.norm(to_go(proprio, spec), axis=1).astype(np.float64)
+    if left[0] < 1e-6:
+        return np.linspace(0.0, 1.0, len(proprio))
+    return np.clip(1.0 - left / left[0], 0.0, 1.0)
+
+
 def demo_frames(episode: StoredEpisode) -> DemoFrames:
     """One demonstration as input of `fit_trunk`."""
     arrays, spec = episode.arrays, episode.spec

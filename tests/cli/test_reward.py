@@ -12,6 +12,7 @@ from fake_run import write_run
 from watermarked import Watermark
 
 from reward_models.interface import ClipQuery
+from reward_models.progress.config import ProgressConfig
 from robot_stack.cli.main import main
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.run import generated, reward_evaluation
@@ -61,7 +62,12 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     fitted: list[int] = []
 
     def fit(
-        demos: Sequence[GeneratedEpisode], spec: Spec, *, seed: int, on_step: Callable[[int, int, float], None]
+        demos: Sequence[GeneratedEpisode],
+        spec: Spec,
+        *,
+        seed: int,
+        config: ProgressConfig,
+        on_step: Callable[[int, int, float], None],
     ) -> Watermark:
         fitted.append(len(demos))
         on_step(1, 1, 0.0)

@@ -19,7 +19,7 @@ def episode(seed: int, *, success: bool = True) -> ScoredEpisode:
     pace = rng.gamma(0.5, size=length - 1)
     progress = np.concatenate([[0.0], np.cumsum(pace) / pace.sum()]) * (1.0 if success else 0.4)
     mixing = np.random.default_rng(0).normal(size=(3, INPUTS))  # the same world for all episodes
-    causes = np.stack([progress, np.sin(3 * progress), rng.normal() * np.ones(length)], axis=1)
+    causes = np.stack([progress, np.sin(3 * progress), rng.uniform(-1, 1) * np.ones(length)], axis=1)
     frames = causes @ mixing + 0.05 * rng.normal(size=(length, INPUTS))
     return ScoredEpisode(frames=frames.astype(np.float32), success=success)
 

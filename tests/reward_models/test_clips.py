@@ -19,7 +19,7 @@ from reward_models.progress.text import other_task, text_features
 
 LENGTH = 41
 TEXT = "put the red cube into the bowl"
-PLAIN = ProgressConfig(window=8, rewind=0.0, stall=0.0, mismatch=0.0, shuffle=0.0)
+PLAIN = ProgressConfig(window=8, rewind=0.0, recover=0.0, stall=0.0, mismatch=0.0, shuffle=0.0)
 
 
 def numbered(*, success: bool = True, refused: bool = False) -> ScoredEpisode:
@@ -124,3 +124,18 @@ def test_words_make_the_text_not_its_case_or_stops() -> None:
     assert np.square(text_features("open the drawer")).mean() == pytest.approx(1.0)
     assert (text_features("open the drawer") * text_features("open the cupboard")).mean() < 0.9
     assert np.isfinite(text_features("?")).all()
+
+
+def test_recovered_clips_go_back_and_then_at_least_as_far_as_before() -> None:
+    config = PLAIN.model_copy(update={"rewind": 1.0, "recover": 1.0, "window": 30})
+    clips = draw([numbered()], config, 64)
+    fell = (np.diff(clips.progress, axis=1) < 0).any(axis=1)
+    assert fell.mean() > 0.8
+    assert (clips.progress[:, -1] >= clips.progress.max(axis=1) - 1e-6).all()
+
+
+def test_progress_that_is_known_better_than_by_the_clock_is_taken() -> None:
+    known = np.linspace(0, 1, LENGTH) ** 2
+    episode = ScoredEpisode(frames=numbered().frames, success=True, progress=known)
+    clips = draw([episode], PLAIN, 16)
+    np.testing.assert_allclose(clips.progress, known[clips.frames[..., 0].astype(int)], atol=1e-6)

@@ -13,7 +13,7 @@ from reward_models.decode import hop_between
 from reward_models.metrics import mean_voc
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import FitReport, fit
-from reward_models.progress.model import ProgressModel
+from reward_models.progress.model import PESSIMISM, ProgressModel
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import TEXT_SIZE
 from robot_stack.types.errors import RewardError
@@ -165,12 +165,12 @@ def test_members_differ_and_the_score_is_the_careful_side_of_them(fitted: Fitted
     prefixes = frames[[[0] * model.config.window]]
     progress, _ = model.logits(prefixes)
     members = torch.sigmoid(progress[:, 0]).numpy()
-    assert scores.progress[0] == pytest.approx(max(0.0, members.mean() - members.std()), abs=1e-5)
+    assert scores.progress[0] == pytest.approx(max(0.0, members.mean() - PESSIMISM * members.std()), abs=1e-5)
 
 
 def test_success_is_said_by_the_least_sure_member(fitted: Fitted) -> None:
     model, _ = fitted
-    frames = episode(51).frames
+    frames = episode(50).frames
     _, done = model.logits(np.stack([frames[-model.config.window :]]))
     scale, offset = model.calibration
     wanted = 1 / (1 + np.exp(-(scale * float(done.min()) + offset)))
@@ -205,3 +205,26 @@ def test_weights_of_other_settings_are_refused_in_words(fitted: Fitted) -> None:
     wider = QUICK.model_copy(update={"width": 64})
     with pytest.raises(RewardError, match="of other settings"):
         ProgressModel(INPUTS, wider, text=TEXT).load_state_dict(model.state_dict())
+
+
+def test_what_looks_like_no_finished_task_is_not_done_however_sure_the_members_are(fitted: Fitted) -> None:
+    model, _ = fitted
+    frames = episode(50).frames
+    sure = copy.deepcopy(model)
+    sure.calibration = (1.0, 30.0)
+    near = sure.score(frames).success[-1]
+    covered = frames.copy()
+    covered[-1] += 50.0
+    assert near > 0.99
+    assert sure.score(covered).success[-1] == 0.0
+    sure.done_reach = float("inf")
+    assert sure.score(covered).success[-1] > 0.99
+
+
+def test_one_success_says_nothing_of_how_finished_tasks_differ() -> None:
+    short = QUICK.model_copy(update={"steps": 2})
+    model, _ = fit(episodes(1), short, text=TEXT, seed=0)
+    assert model.done_reach == float("inf")
+    model, _ = fit(episodes(4), short, text=TEXT, seed=0)
+    assert 0 < model.done_reach < float("inf")
+    assert model.done_known.shape == (4 * 2, INPUTS)

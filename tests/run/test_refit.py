@@ -29,7 +29,7 @@ P = Source.POLICY
 
 def _refitter(bench: Bench) -> Refitter:
     return Refitter(
-        folder=bench.folder, settings=TINY, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
+        folder=bench.folder, settings=TINY, spec=SPEC, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
         trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
 
@@ -183,7 +183,7 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
 def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
     trust = trust_of(bench)
     refitter = Refitter(
-        folder=bench.folder, settings=TINY, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
+        folder=bench.folder, settings=TINY, spec=SPEC, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
         trust=trust, ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
     _demos(bench)

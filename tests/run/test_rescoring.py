@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench import Bench
-from reward_models.service import ScoringService
 
 from reward_models.decode import hop_between
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
+from reward_models.service import ScoringService
 from robot_stack.run.rescoring import Rescorer, potential, spread_out
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError

@@ -14,7 +14,7 @@ from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
 from robot_stack.run.live_policy import LivePolicy
-from robot_stack.run.training_data import TO_GO_SCALE, proprio_slice, reward_inputs, to_go
+from robot_stack.run.training_data import TO_GO_SCALE, nearer, proprio_slice, reward_inputs, to_go
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose
@@ -64,6 +64,19 @@ def test_to_go_is_the_same_wherever_the_episode_started() -> None:
         there = start @ pose
         row[:6] = [*there.position_m, *there.rotation.as_rotvec()]
     np.testing.assert_allclose(to_go(moved, SPEC), to_go(rows, SPEC), atol=1e-4)
+
+
+def test_progress_by_distance_knows_no_clock_and_falls_when_the_arm_goes_back() -> None:
+    rows = np.zeros((7, SPEC.proprio_size), np.float32)
+    rows[:, 0] = [0.0, 0.01, 0.01, 0.03, 0.02, 0.04, 0.04]
+    np.testing.assert_allclose(nearer(rows, SPEC), [0, 0.25, 0.25, 0.75, 0.5, 1, 1], atol=1e-5)
+    rows[1, 0] = -0.02
+    assert nearer(rows, SPEC)[1] == 0.0
+
+
+def test_an_arm_that_never_moved_leaves_only_the_clock() -> None:
+    rows = np.zeros((5, SPEC.proprio_size), np.float32)
+    np.testing.assert_allclose(nearer(rows, SPEC), [0, 0.25, 0.5, 0.75, 1])
 
 
 def test_missing_proprio_field_is_named() -> None:
