@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
-from reward_models.vlm.registry import find_family
 
 from policies.device import find_device
 from policies.encoders.registry import find_encoder
 from policies.registry import find_algorithm
 from reward_models.progress.config import ProgressConfig
+from reward_models.vlm.registry import find_family
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import ConfigError, RewardError
 
