@@ -23,7 +23,16 @@ class HelloRequest(_message.Message):
     task: str
     run_id: str
     life: str
-    def __init__(self, protocol: _Optional[int] = ..., actor_id: _Optional[str] = ..., spec_digest: _Optional[str] = ..., spec_json: _Optional[str] = ..., task: _Optional[str] = ..., run_id: _Optional[str] = ..., life: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        protocol: _Optional[int] = ...,
+        actor_id: _Optional[str] = ...,
+        spec_digest: _Optional[str] = ...,
+        spec_json: _Optional[str] = ...,
+        task: _Optional[str] = ...,
+        run_id: _Optional[str] = ...,
+        life: _Optional[str] = ...,
+    ) -> None: ...
 
 class HelloReply(_message.Message):
     __slots__ = ("protocol", "run_id", "accepted_steps")
@@ -33,7 +42,9 @@ class HelloReply(_message.Message):
     protocol: int
     run_id: str
     accepted_steps: int
-    def __init__(self, protocol: _Optional[int] = ..., run_id: _Optional[str] = ..., accepted_steps: _Optional[int] = ...) -> None: ...
+    def __init__(
+        self, protocol: _Optional[int] = ..., run_id: _Optional[str] = ..., accepted_steps: _Optional[int] = ...
+    ) -> None: ...
 
 class PushRequest(_message.Message):
     __slots__ = ("run_id", "header", "step")
@@ -43,7 +54,12 @@ class PushRequest(_message.Message):
     run_id: str
     header: EpisodeHeader
     step: Step
-    def __init__(self, run_id: _Optional[str] = ..., header: _Optional[_Union[EpisodeHeader, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self,
+        run_id: _Optional[str] = ...,
+        header: _Optional[_Union[EpisodeHeader, _Mapping]] = ...,
+        step: _Optional[_Union[Step, _Mapping]] = ...,
+    ) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("episode_id", "index", "refusal")
@@ -53,7 +69,9 @@ class Ack(_message.Message):
     episode_id: str
     index: int
     refusal: str
-    def __init__(self, episode_id: _Optional[str] = ..., index: _Optional[int] = ..., refusal: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self, episode_id: _Optional[str] = ..., index: _Optional[int] = ..., refusal: _Optional[str] = ...
+    ) -> None: ...
 
 class EpisodeHeader(_message.Message):
     __slots__ = ("episode_id", "kind", "task", "actor", "started_unix_s", "seed", "level", "reset")
@@ -73,7 +91,17 @@ class EpisodeHeader(_message.Message):
     seed: int
     level: int
     reset: str
-    def __init__(self, episode_id: _Optional[str] = ..., kind: _Optional[str] = ..., task: _Optional[str] = ..., actor: _Optional[str] = ..., started_unix_s: _Optional[float] = ..., seed: _Optional[int] = ..., level: _Optional[int] = ..., reset: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        episode_id: _Optional[str] = ...,
+        kind: _Optional[str] = ...,
+        task: _Optional[str] = ...,
+        actor: _Optional[str] = ...,
+        started_unix_s: _Optional[float] = ...,
+        seed: _Optional[int] = ...,
+        level: _Optional[int] = ...,
+        reset: _Optional[str] = ...,
+    ) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("episode_id", "index", "observation", "action", "end")
@@ -87,7 +115,14 @@ class Step(_message.Message):
     observation: Observation
     action: ActionRow
     end: str
-    def __init__(self, episode_id: _Optional[str] = ..., index: _Optional[int] = ..., observation: _Optional[_Union[Observation, _Mapping]] = ..., action: _Optional[_Union[ActionRow, _Mapping]] = ..., end: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        episode_id: _Optional[str] = ...,
+        index: _Optional[int] = ...,
+        observation: _Optional[_Union[Observation, _Mapping]] = ...,
+        action: _Optional[_Union[ActionRow, _Mapping]] = ...,
+        end: _Optional[str] = ...,
+    ) -> None: ...
 
 class Observation(_message.Message):
     __slots__ = ("images", "proprio", "stamp_ns", "age_s", "skew_s")
@@ -101,7 +136,14 @@ class Observation(_message.Message):
     stamp_ns: int
     age_s: float
     skew_s: float
-    def __init__(self, images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ..., proprio: _Optional[bytes] = ..., stamp_ns: _Optional[int] = ..., age_s: _Optional[float] = ..., skew_s: _Optional[float] = ...) -> None: ...
+    def __init__(
+        self,
+        images: _Optional[_Iterable[_Union[Image, _Mapping]]] = ...,
+        proprio: _Optional[bytes] = ...,
+        stamp_ns: _Optional[int] = ...,
+        age_s: _Optional[float] = ...,
+        skew_s: _Optional[float] = ...,
+    ) -> None: ...
 
 class Image(_message.Message):
     __slots__ = ("camera", "height_px", "width_px", "rgb")
@@ -113,10 +155,25 @@ class Image(_message.Message):
     height_px: int
     width_px: int
     rgb: bytes
-    def __init__(self, camera: _Optional[str] = ..., height_px: _Optional[int] = ..., width_px: _Optional[int] = ..., rgb: _Optional[bytes] = ...) -> None: ...
+    def __init__(
+        self,
+        camera: _Optional[str] = ...,
+        height_px: _Optional[int] = ...,
+        width_px: _Optional[int] = ...,
+        rgb: _Optional[bytes] = ...,
+    ) -> None: ...
 
 class ActionRow(_message.Message):
-    __slots__ = ("executed", "proposed", "human", "source", "gripper_pressed", "clipped", "params_version", "params_age_s")
+    __slots__ = (
+        "executed",
+        "proposed",
+        "human",
+        "source",
+        "gripper_pressed",
+        "clipped",
+        "params_version",
+        "params_age_s",
+    )
     EXECUTED_FIELD_NUMBER: _ClassVar[int]
     PROPOSED_FIELD_NUMBER: _ClassVar[int]
     HUMAN_FIELD_NUMBER: _ClassVar[int]
@@ -133,7 +190,17 @@ class ActionRow(_message.Message):
     clipped: bool
     params_version: int
     params_age_s: float
-    def __init__(self, executed: _Optional[bytes] = ..., proposed: _Optional[bytes] = ..., human: _Optional[bytes] = ..., source: _Optional[int] = ..., gripper_pressed: _Optional[bool] = ..., clipped: _Optional[bool] = ..., params_version: _Optional[int] = ..., params_age_s: _Optional[float] = ...) -> None: ...
+    def __init__(
+        self,
+        executed: _Optional[bytes] = ...,
+        proposed: _Optional[bytes] = ...,
+        human: _Optional[bytes] = ...,
+        source: _Optional[int] = ...,
+        gripper_pressed: _Optional[bool] = ...,
+        clipped: _Optional[bool] = ...,
+        params_version: _Optional[int] = ...,
+        params_age_s: _Optional[float] = ...,
+    ) -> None: ...
 
 class WatchParamsRequest(_message.Message):
     __slots__ = ("actor_id", "version")
@@ -152,6 +219,7 @@ class Params(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     SAFETENSORS_FIELD_NUMBER: _ClassVar[int]
@@ -162,7 +230,14 @@ class Params(_message.Message):
     safetensors: bytes
     metadata: _containers.ScalarMap[str, str]
     created_unix_s: float
-    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ..., safetensors: _Optional[bytes] = ..., metadata: _Optional[_Mapping[str, str]] = ..., created_unix_s: _Optional[float] = ...) -> None: ...
+    def __init__(
+        self,
+        version: _Optional[int] = ...,
+        sha256: _Optional[str] = ...,
+        safetensors: _Optional[bytes] = ...,
+        metadata: _Optional[_Mapping[str, str]] = ...,
+        created_unix_s: _Optional[float] = ...,
+    ) -> None: ...
 
 class WatchScoresRequest(_message.Message):
     __slots__ = ("actor_id",)
@@ -184,7 +259,15 @@ class LiveScore(_message.Message):
     success: float
     declared: bool
     version: str
-    def __init__(self, episode_id: _Optional[str] = ..., index: _Optional[int] = ..., progress: _Optional[float] = ..., success: _Optional[float] = ..., declared: _Optional[bool] = ..., version: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        episode_id: _Optional[str] = ...,
+        index: _Optional[int] = ...,
+        progress: _Optional[float] = ...,
+        success: _Optional[float] = ...,
+        declared: _Optional[bool] = ...,
+        version: _Optional[str] = ...,
+    ) -> None: ...
 
 class Label(_message.Message):
     __slots__ = ("episode_id", "verdict", "source", "stamp_unix_s", "note")
@@ -198,7 +281,14 @@ class Label(_message.Message):
     source: str
     stamp_unix_s: float
     note: str
-    def __init__(self, episode_id: _Optional[str] = ..., verdict: _Optional[str] = ..., source: _Optional[str] = ..., stamp_unix_s: _Optional[float] = ..., note: _Optional[str] = ...) -> None: ...
+    def __init__(
+        self,
+        episode_id: _Optional[str] = ...,
+        verdict: _Optional[str] = ...,
+        source: _Optional[str] = ...,
+        stamp_unix_s: _Optional[float] = ...,
+        note: _Optional[str] = ...,
+    ) -> None: ...
 
 class LabelReply(_message.Message):
     __slots__ = ()
@@ -217,6 +307,7 @@ class StatusReply(_message.Message):
         key: str
         value: float
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+
     PHASE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
@@ -225,10 +316,30 @@ class StatusReply(_message.Message):
     message: str
     counters: _containers.ScalarMap[str, float]
     actors: _containers.RepeatedCompositeFieldContainer[ActorStatus]
-    def __init__(self, phase: _Optional[str] = ..., message: _Optional[str] = ..., counters: _Optional[_Mapping[str, float]] = ..., actors: _Optional[_Iterable[_Union[ActorStatus, _Mapping]]] = ...) -> None: ...
+    def __init__(
+        self,
+        phase: _Optional[str] = ...,
+        message: _Optional[str] = ...,
+        counters: _Optional[_Mapping[str, float]] = ...,
+        actors: _Optional[_Iterable[_Union[ActorStatus, _Mapping]]] = ...,
+    ) -> None: ...
 
 class ActorStatus(_message.Message):
-    __slots__ = ("actor_id", "connected", "last_seen_s", "params_version", "episodes", "steps", "bytes", "resends", "refused", "held", "reconnects", "ack_p50_ms", "ack_p99_ms")
+    __slots__ = (
+        "actor_id",
+        "connected",
+        "last_seen_s",
+        "params_version",
+        "episodes",
+        "steps",
+        "bytes",
+        "resends",
+        "refused",
+        "held",
+        "reconnects",
+        "ack_p50_ms",
+        "ack_p99_ms",
+    )
     ACTOR_ID_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
     LAST_SEEN_S_FIELD_NUMBER: _ClassVar[int]
@@ -255,7 +366,22 @@ class ActorStatus(_message.Message):
     reconnects: int
     ack_p50_ms: float
     ack_p99_ms: float
-    def __init__(self, actor_id: _Optional[str] = ..., connected: _Optional[bool] = ..., last_seen_s: _Optional[float] = ..., params_version: _Optional[int] = ..., episodes: _Optional[int] = ..., steps: _Optional[int] = ..., bytes: _Optional[int] = ..., resends: _Optional[int] = ..., refused: _Optional[int] = ..., held: _Optional[int] = ..., reconnects: _Optional[int] = ..., ack_p50_ms: _Optional[float] = ..., ack_p99_ms: _Optional[float] = ...) -> None: ...
+    def __init__(
+        self,
+        actor_id: _Optional[str] = ...,
+        connected: _Optional[bool] = ...,
+        last_seen_s: _Optional[float] = ...,
+        params_version: _Optional[int] = ...,
+        episodes: _Optional[int] = ...,
+        steps: _Optional[int] = ...,
+        bytes: _Optional[int] = ...,
+        resends: _Optional[int] = ...,
+        refused: _Optional[int] = ...,
+        held: _Optional[int] = ...,
+        reconnects: _Optional[int] = ...,
+        ack_p50_ms: _Optional[float] = ...,
+        ack_p99_ms: _Optional[float] = ...,
+    ) -> None: ...
 
 class SpoolRecord(_message.Message):
     __slots__ = ("header", "step", "label")
@@ -265,4 +391,9 @@ class SpoolRecord(_message.Message):
     header: EpisodeHeader
     step: Step
     label: Label
-    def __init__(self, header: _Optional[_Union[EpisodeHeader, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ..., label: _Optional[_Union[Label, _Mapping]] = ...) -> None: ...
+    def __init__(
+        self,
+        header: _Optional[_Union[EpisodeHeader, _Mapping]] = ...,
+        step: _Optional[_Union[Step, _Mapping]] = ...,
+        label: _Optional[_Union[Label, _Mapping]] = ...,
+    ) -> None: ...
