@@ -39,7 +39,7 @@ class OperatorConfig(Section):
     """Standard deviation of the hand's noise, in deflection."""
     stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.5
     """Without progress for this long, the person steps in."""
-    patience_s: Annotated[float, Field(gt=0, le=600)] = 4.7
+    patience_s: Annotated[float, Field(gt=0, le=600)] = 4.4
     """This late in an episode the person steps in, unless the tip is going in."""
     off_course_m: Annotated[float, Field(gt=0, le=1)] = 0.025
     """Further than this from its best distance to the goal, the person steps in."""
