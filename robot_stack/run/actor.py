@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.replay.durable import write_durable
+from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.run.live_policy import LivePolicy
 from robot_stack.run.metrics import MetricsLog
@@ -24,12 +24,29 @@ from robot_stack.run.protocol import HelpProtocol, Plan
 from robot_stack.run.seeds import reset_seed
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Mode
-from robot_stack.types.errors import ConfigError, RobotError, SpecError, TransportError
+from robot_stack.types.errors import ConfigError, RobotError, SpecError, StoreError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 
 RETRY_S = 1.0
 _DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
+
+
+def _help_of(resolved: ResolvedRun, plans: Path) -> HelpProtocol:
+    """The help protocol where it left off.
+
+    Raises:
+        ConfigError: If its file cannot be read.
+    """
+    protocol = HelpProtocol(resolved.run.training.protocol, np.random.default_rng((resolved.run.seed, 7)))
+    if plans.exists():
+        try:
+            protocol.load_state_dict(json.loads(plans.read_text()))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{plans} is unreadable ({error!r}), must be what this actor wrote; remove it to begin at level 0"
+            ) from error
+    return protocol
 
 
 class Actor:
@@ -54,9 +71,7 @@ class Actor:
         self._id = actor_id
         self._counter = folder / f"{actor_id}.next"
         self._plans = folder / f"{actor_id}.protocol.json"
-        self._help = HelpProtocol(resolved.run.training.protocol, np.random.default_rng((resolved.run.seed, 7)))
-        if self._plans.exists():
-            self._help.load_state_dict(json.loads(self._plans.read_text()))
+        self._help = _help_of(resolved, self._plans)
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
         limits = LoopLimits(
@@ -118,8 +133,16 @@ class Actor:
         if plan is not _DEMONSTRATE and outcome.end is not EndReason.FAULT:
             helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
             self._help.ended(plan, header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
-            write_durable(self._plans, json.dumps(self._help.state_dict()).encode())
+            self._keep_plans()
         return outcome
+
+    def _keep_plans(self) -> None:
+        """Best effort: without them a restart of this actor begins at level 0, and no episode is worth less."""
+        try:
+            with disk_errors(f"writing {self._plans.name}"):
+                write_durable(self._plans, json.dumps(self._help.state_dict()).encode())
+        except StoreError as error:
+            self._metrics.log("fault", reason=str(error))
 
     def _next_number(self) -> int:
         """Counts up across restarts of this actor, whether or not the learner can be reached."""

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import cast
 
+import pytest
 from fake_cell import FakeCell
 from tiny_run import write_run
 
@@ -14,6 +15,7 @@ from robot_stack.run.actor import Actor
 from robot_stack.run.metrics import read_metrics
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient
+from robot_stack.types.errors import ConfigError
 from robot_stack.types.params import Params
 
 
@@ -59,3 +61,11 @@ def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) 
     assert said[0].startswith("episode not run: encoder is 'of tomorrow', must be one of")
     assert [row["kind"] for row in read_metrics(tmp_path / "a.jsonl")] == ["fault"]
     assert cell.calls == []
+
+
+def test_plans_that_cannot_be_read_are_refused_by_file(tmp_path: Path) -> None:
+    cell = FakeCell()
+    (tmp_path / "a.protocol.json").write_text('{"level": ')
+    client = cast(LearnerClient, FakeClient(Params(version=1, tensors={}, sha256="", metadata={})))
+    with pytest.raises(ConfigError, match=r"a\.protocol\.json is unreadable .* remove it to begin at level 0"):
+        Actor(write_run(tmp_path), tmp_path, cell, cell, client, "a")
