@@ -27,6 +27,7 @@ from reward_models.vlm.grm import anchor_queries
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.run.labelled import recorded_frames
 from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.reward import EpisodeScores
 
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 REFERENCE_FRAMES = 11
 """Images of a demonstration that are kept for models that look at one; each takes as many as it was made for."""
+NO_PROGRESS = "neither progress nor how far pairs are apart, must know one; choose another"
 ENOUGH_KNOWN = 0.9
 """Share of the episodes that a version must have scored before it may shape the reward."""
 
@@ -96,7 +98,7 @@ def potential(
         return progress
     if steps is not None and can.pair in ("remaining", "hop"):
         return decode(steps, start=0.0, semantics=can.pair)
-    raise RewardError("reward model knows neither progress nor how far pairs are apart, must know one; choose another")
+    raise RewardError(f"reward model knows {NO_PROGRESS}")
 
 
 def spread_out(known: np.ndarray, at: np.ndarray, frames: int) -> np.ndarray:
@@ -188,7 +190,8 @@ class Rescorer:
     def _ask(self, episode: StoredEpisode) -> None:
         count = len(episode.arrays["proprio"])
         at = np.unique(np.append(np.arange(0, count, self._every), count - 1))
-        frames = [_frame(episode, int(t)) for t in at]
+        shown = recorded_frames(episode)
+        frames = [shown[t] for t in at]
         if len(frames) < 2:
             raise RewardError(f"frames of {episode.header.episode_id} are {len(frames)}, must be at least 2")
         asked = questions(frames, self._instruction, self._can)
@@ -219,15 +222,18 @@ class Rescorer:
             self._fail(episode_id, "no answer could be read")
             return
         success = answers.get("done", np.full(len(at), np.nan))
-        self._deliver(
-            EpisodeScores(
-                episode_id=episode_id,
-                version=self.version,
-                progress=np.clip(spread_out(phi, at, count), 0.0, 1.0),
-                success=np.clip(spread_out(success, at, count), 0.0, 1.0),
-            )
+        scores = EpisodeScores(
+            episode_id=episode_id,
+            version=self.version,
+            progress=np.clip(spread_out(phi, at, count), 0.0, 1.0),
+            success=np.clip(spread_out(success, at, count), 0.0, 1.0),
         )
-        self.known.add(episode_id)
+        try:
+            self._deliver(scores)
+        except StoreError as error:  # the service's thread must not end because a disk is full
+            self._fail(episode_id, str(error))
+        else:
+            self.known.add(episode_id)
 
     def _fail(self, episode_id: str, why: str) -> None:
         self.failed[episode_id] = why
@@ -251,7 +257,9 @@ def make_rescorer(
     choice = resolved.run.reward.rescore
     assert choice is not None
     model = make_reward_model(choice.name, settings)
-    frames = [_frame(demo, t) for t in range(len(demo.arrays["proprio"]))]
+    if not model.capabilities.progress and model.capabilities.pair not in ("remaining", "hop"):
+        raise RewardError(f"reward model {choice.name} knows {NO_PROGRESS}")
+    frames = recorded_frames(demo)
     picked = np.unique(np.linspace(0, len(frames) - 1, REFERENCE_FRAMES).astype(int))
     instruction = Instruction(text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked))
     return Rescorer(
@@ -263,11 +271,6 @@ def make_rescorer(
         deliver=deliver,
         every=choice.every,
     )
-
-
-def _frame(episode: StoredEpisode, t: int) -> Frame:
-    images = {camera.name: episode.arrays[f"image_{camera.name}"][t] for camera in episode.spec.cameras}
-    return Frame(images=images, proprio=episode.arrays["proprio"][t])
 
 
 class _Collector:

@@ -49,6 +49,10 @@ class Scorer:
         known = self._proprio.get(episode_id)
         self._proprio[episode_id] = proprio if known is None else np.concatenate([known, proprio])
 
+    def holds(self, episode_id: str) -> bool:
+        """Whether its frames are here; those of a damaged episode are not."""
+        return episode_id in self._inputs
+
     def inputs(self, episode_id: str) -> np.ndarray:
         """Model inputs of an episode so far, (T, D)."""
         return self._inputs[episode_id]

@@ -64,6 +64,7 @@ class Trust:
 
         It is trusted unless it fails its canaries.
         """
+        known = [name for name in known if self._scorer.holds(name)]
         demos = [a.header.episode_id for a in self._ledger.demos() if a.header.episode_id in known] or list(known)
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
         normal = Normal.of([self._evidence(self._ledger.episodes[name], others[name]) for name in demos])
@@ -84,9 +85,16 @@ class Trust:
         online = [a for a in self._ledger.accounts if a.header.kind is EpisodeKind.ONLINE]
         for number, account in enumerate(online):
             old = number < len(online) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
-            if account.end is None or account.header.episode_id in self._seen or not old or not account.steps:
+            name = account.header.episode_id
+            if (
+                account.end is None
+                or name in self._seen
+                or not old
+                or not account.steps
+                or not self._scorer.holds(name)
+            ):
                 continue
-            self._seen.add(account.header.episode_id)
+            self._seen.add(name)
             alarms = self._watch.add(self._evidence(account, self._known))
             if alarms:
                 self.lose(*alarms)

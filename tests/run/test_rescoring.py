@@ -15,7 +15,7 @@ from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction,
 from reward_models.service import ScoringService
 from robot_stack.run.rescoring import Rescorer, potential, spread_out
 from robot_stack.types.command import Source
-from robot_stack.types.errors import RewardError
+from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
 
@@ -178,3 +178,22 @@ def test_progress_is_taken_as_it_is_and_pairs_are_decoded() -> None:
     assert potential(Capabilities(progress=True), steps=None, progress=known, **kinds) is known
     with pytest.raises(RewardError, match="neither progress nor how far"):
         potential(Capabilities(done=True), steps=None, progress=None, **kinds)
+
+
+def test_a_disk_that_refuses_scores_ends_nothing(rig: Rig) -> None:
+    def refuse(scores: EpisodeScores) -> None:
+        raise StoreError("disk is full")
+
+    rig.episode("000010-online-a")
+    rig.episode("000011-online-a")
+    taking, rig.rescorer._deliver = rig.rescorer._deliver, refuse
+    rig.rescorer.offer("000010-online-a")
+    for _ in range(3000):
+        if rig.rescorer.failed:
+            break
+        threading.Event().wait(0.01)
+    assert rig.rescorer.failed == {"000010-online-a": "disk is full"}
+    assert "000010-online-a" not in rig.rescorer.known
+    rig.rescorer._deliver = taking
+    rig.rescorer.offer("000011-online-a")
+    rig.wait_for(1)

@@ -123,3 +123,13 @@ def test_an_episode_is_looked_at_only_once_its_verdict_can_be_known(bench: Bench
     trust.consider()
     assert trust._seen >= {"000010-online-a"}
     assert "000011-online-a" not in trust._seen
+
+
+def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
+    trust = trust_of(bench)
+    adopt(bench, trust, Model("good", 0.99))
+    practise(bench, 10, refused=False)
+    del bench.scorer._inputs["000010-online-a"]
+    assert trust.consider() is False
+    trust.renew(Model("good", 0.99), ["000000-demo-a", "000001-demo-a", "000010-online-a"])  # type: ignore[arg-type]
+    assert not trust.lost
