@@ -2,6 +2,7 @@
 # make test   style, types, imports and pytest, each also a target of its own
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
+# make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim test style types imports pytest bench bench-algorithms clean
+.PHONY: help install gl sim test style types imports pytest bench bench-algorithms bench-shaping clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -84,6 +85,9 @@ bench: gl $(INSTALLED)
 
 bench-algorithms: gl $(INSTALLED)
 	$(BIN)/python benchmarks/algorithms.py
+
+bench-shaping: gl $(INSTALLED)
+	$(BIN)/python benchmarks/shaping.py
 
 clean:
 	rm -rf $(VENV) build dist install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,19 +1,15 @@
 """Every algorithm on the same demonstrations at equal robot time: success and interventions.
 
 Run: make bench-algorithms, or python benchmarks/algorithms.py [--minutes 10] [--seeds 0 1 2] [--only NAME ...].
-Writes ALGORITHMS.md, algorithms.json and docs/images/algorithms.png. Each run is the real actor and the real learner
-over gRPC with the cell in this process: time stands still while the learner makes the updates that it owes, so that a
-run takes as long as its updates and not as long as its robot. Hours for all of them; what is done is kept, and the
-next call goes on from there.
+Writes ALGORITHMS.md, algorithms.json and docs/images/algorithms.png. Hours for all of them; what is done is kept, and
+the next call goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,18 +18,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
+from lockstep import LAST, human_share, practise_from_shared, smoothed
 
 from robot_stack.config.resolve import load_run
-from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run import fitting
-from robot_stack.run.actor import Actor
-from robot_stack.run.build import build_local_cell
 from robot_stack.run.evaluate import evaluate, load_params
-from robot_stack.run.local_cell import LocalCell
-from robot_stack.run.metrics import read_metrics
-from robot_stack.run.settings import learning_settings
-from robot_stack.run.training import Training
-from robot_stack.transport.client import LearnerClient
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -42,76 +30,6 @@ FOLDER = Path(__file__).parent
 FIGURE = FOLDER.parent / "docs" / "images" / "algorithms.png"
 ALGORITHMS = ("rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start")
 EVAL_EPISODES = 50
-LAST = 20
-LEARNER_LATE_S = 120.0
-
-
-class Lockstep:
-    """The clock of a cell whose time waits for the learner.
-
-    Args:
-        cell: Whose time it is.
-        training: Must have made the updates that it owes before time goes on.
-        utd: Updates owed for each online step.
-        pretrain: Updates owed before the first.
-    """
-
-    def __init__(self, cell: LocalCell, training: Training, *, utd: float, pretrain: int) -> None:
-        self._cell, self._training = cell, training
-        self._utd, self._pretrain = utd, pretrain
-
-    def now_ns(self) -> int:
-        """Simulated time."""
-        return self._cell.now_ns()
-
-    def sleep_until_ns(self, when_ns: int) -> None:
-        """Wait for the learner, then let the simulation run until then."""
-        deadline_s = time.monotonic() + LEARNER_LATE_S
-        while not self._level():
-            if time.monotonic() > deadline_s:
-                raise SystemExit(f"learner owes updates for {LEARNER_LATE_S:.0f} s, must make them; see its log")
-            time.sleep(0.001)
-        self._cell.sleep_until_ns(when_ns)
-
-    def _level(self) -> bool:
-        status = self._training.status()
-        owed = self._pretrain + self._utd * (status.counters["env_steps"] - 1)
-        return status.phase != "training" or status.counters["updates"] >= owed
-
-
-def practise(resolved: ResolvedRun, folder: Path) -> None:
-    """One whole run in `folder`, up to its final parameters."""
-    (folder / "actor").mkdir(parents=True, exist_ok=True)
-    (folder / "run.yaml").write_text(resolved.to_yaml())
-    stop, training = threading.Event(), Training(resolved, folder)
-    failures: list[BaseException] = []
-
-    def learn() -> None:
-        try:
-            training.run(stop)
-        except BaseException as error:  # the top of this thread: raised below, where the benchmark can end
-            failures.append(error)
-            stop.set()
-
-    address = training.serve("127.0.0.1:0")
-    learner = threading.Thread(target=learn, name="learner")
-    learner.start()
-    spec, cell = resolved.spec(), build_local_cell(resolved, seed=resolved.run.seed)
-    client = LearnerClient(address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool")
-    client.connect()
-    config = learning_settings(resolved).config
-    clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates)
-    try:
-        why = Actor(resolved, folder / "actor", cell, clock, client, "bench").run(stop)
-    finally:
-        stop.set()
-        learner.join()
-        client.close()
-        training.close()
-    if failures:
-        raise failures[0]
-    if why:
-        raise SystemExit(f"run {folder.name} ended with {why!r}, must come to its end")
 
 
 def measure(name: str, seed: int, minutes: float, work: Path) -> dict[str, Any]:
@@ -124,17 +42,9 @@ def measure(name: str, seed: int, minutes: float, work: Path) -> dict[str, Any]:
         "run.training.enough.episodes=10000",
     ]
     resolved = load_run("peg_insert", overrides)
-    folder, shared = work / f"{name}-{seed}", work / f"shared-{seed}"
-    shutil.rmtree(folder, ignore_errors=True)
-    if shared.exists():
-        shutil.copytree(shared, folder)
+    folder = work / f"{name}-{seed}"
     started = time.monotonic()
-    practise(resolved, folder)
-    if not shared.exists():
-        keep_demonstrations(folder, shared)
-    rows = [
-        r for r in read_metrics(folder / "metrics.jsonl") if r["kind"] == "episode" and r["episode_kind"] == "online"
-    ]
+    rows = practise_from_shared(resolved, folder, work / f"shared-{seed}")
     result = evaluate(resolved, load_params(folder / "policy.safetensors"), EVAL_EPISODES)
     return {
         "algorithm": name,
@@ -149,23 +59,6 @@ def measure(name: str, seed: int, minutes: float, work: Path) -> dict[str, Any]:
         "steps": [r["steps"] for r in rows],
         "wall_s": time.monotonic() - started,
     }
-
-
-def keep_demonstrations(folder: Path, shared: Path) -> None:
-    """What other algorithms start from: recorded demonstrations, their labels, and the trunk."""
-    draft = shared.with_suffix(".tmp")
-    shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(folder / "store", draft / "store", ignore=lambda _, names: [n for n in names if "online" in n])
-    shutil.copy(folder / fitting.TRUNK, draft / fitting.TRUNK)
-    (draft / "actor").mkdir()
-    demos = len(list((draft / "store" / "episodes").iterdir()))
-    (draft / "actor" / "bench.next").write_text(str(demos))
-    draft.rename(shared)
-
-
-def human_share(rows: Sequence[dict[str, Any]]) -> float:
-    """Share of steps that a person executed."""
-    return sum(r["human_steps"] for r in rows) / max(1, sum(r["steps"] for r in rows))
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
@@ -205,14 +98,6 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
     figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
-
-
-def smoothed(result: dict[str, Any], grid_min: np.ndarray) -> np.ndarray:
-    """Mean over the last 20 episodes at each instant of the grid."""
-    alone = np.array(result["alone"], np.float64)
-    done_min = np.cumsum(result["steps"]) / 600
-    counts = np.searchsorted(done_min, grid_min, side="right")
-    return np.array([alone[max(0, c - LAST) : max(1, c)].mean() for c in counts])
 
 
 def main() -> None:

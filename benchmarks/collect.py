@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-BENCHMARKS = ("cycle", "gpu", "replay_sample", "replay_memory", "rescore", "link", "resume", "kills")
+BENCHMARKS = ("cycle", "gpu", "replay_sample", "replay_memory", "rescore", "vlm", "hacking", "link", "resume", "kills")
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
 CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
 
@@ -64,6 +64,20 @@ FIGURES = (
     _figure("score_frame_batched_ms", "the same, episodes at a time"),
     _figure("rescore_50k_s", "scoring 50,000 transitions with a new version while training, s"),
     _figure("rescore_updates_kept", "updates a second meanwhile / alone"),
+    _figure("vlm_in_process_per_s", "tiny VLM in this process, pairs of 8 images answered a second"),
+    _figure("vlm_in_process_p99_ms", "from question to answer, p99, ms; they queue"),
+    _figure("vlm_in_process_hits", "answered without asking; a quarter came before"),
+    _figure("vlm_served_per_s", "the same from a `transformers serve` process"),
+    _figure("vlm_served_p99_ms", "from question to answer, p99, ms"),
+    _figure("vlm_served_hits", "answered without asking"),
+    _figure("vlm_tick_alone_p99_ms", "ticks of a 100 Hz loop beside it, late by, p99, ms: alone"),
+    _figure("vlm_in_process_tick_p99_ms", "while a VLM answers in another process"),
+    _figure("vlm_served_tick_p99_ms", "while one is served"),
+    _figure("hack_alarm_episode", "a planted exploitable reward model: episodes until the alarm", 10),
+    _figure("hack_trusted_again_episode", "episodes until a refitted version is trusted"),
+    _figure("hack_refused_claims", "claims of success refused in the whole run"),
+    _figure("hack_alone_last20", "success without help in the last 20 episodes"),
+    _figure("hack_episodes", "of so many"),
     _figure("publish_bytes", "published parameters, bytes", 5_000_000),
     _figure("publish_p99_ms", "from publishing to an actor acting on it, p99, ms"),
     _figure("ack_p99_ms.1", "step to durable ack at 10 Hz, 1 actor, p99, ms"),

@@ -136,6 +136,20 @@ def trust(forward: np.ndarray, backward: np.ndarray, *, alpha: float) -> np.ndar
     return np.asarray(np.exp(-alpha * np.square(np.abs(backward - forward) / (mean + 1e-6))))
 
 
+def hold_back(phi: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Φ that follows `phi` by the share `weight` of what it lacks, frame by frame, both shape (T,).
+
+    So it freezes where the weight is 0, instead of paying for what the model does not know.
+
+    >>> hold_back(np.array([0.2, 0.6, 1.0]), np.array([1.0, 0.0, 0.5])).tolist()
+    [0.2, 0.2, 0.6]
+    """
+    held = np.array(phi, dtype=np.float64)
+    for t in range(1, len(held)):
+        held[t] = held[t - 1] + weight[t] * (held[t] - held[t - 1])
+    return held
+
+
 def fuse(
     hops: np.ndarray,
     forward: np.ndarray,

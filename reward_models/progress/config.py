@@ -38,6 +38,9 @@ class ProgressConfig(BaseModel):
         6, ge=1, le=100, description="frames before a person's word that show the finished task; fewer than he waits"
     )
     threshold: float = Field(0.85, gt=0.0, lt=1.0, description="probability of success that counts as done")
+    gate: float = Field(
+        0.0, ge=0.0, le=100.0, description="how fast Φ stops following where it contradicts itself; 0 is no gate"
+    )
     alarms: AlarmConfig = Field(default=AlarmConfig(), description="when the model is no longer trusted")
     confirm: ClassifierConfig | None = Field(
         None, description="a success classifier that must see success too before it is declared"

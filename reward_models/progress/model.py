@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from reward_models.alarms import nearest_distance
+from reward_models.decode import backward_anchor, forward_anchor, hold_back, trust
 from reward_models.progress.clips import prefix_indices
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.network import ProgressNetwork
@@ -19,6 +20,8 @@ from robot_stack.types.errors import RewardError
 
 ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach")
 """What a model consists of beside its members and its text."""
+GOALS = 8
+"""Finished frames that the gate compares with."""
 
 
 class FrameScores(NamedTuple):
@@ -103,11 +106,39 @@ class ProgressModel:
             torch.stack([done[:, -1] for _, done in answers]),
         )
 
-    @torch.no_grad()
     def compare(self, before: np.ndarray, after: np.ndarray, *, text: str | None = None) -> np.ndarray:
         """Hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
-        shown = torch.from_numpy(np.stack([self.standardised(before), self.standardised(after)], axis=1))
-        said = self._said(text, len(shown))
+        return self._hops(self.standardised(before), self.standardised(after), self._said(text, len(before)))
+
+    def settled(self, frames: np.ndarray, progress: np.ndarray) -> np.ndarray:
+        """Φ of a whole episode as it shapes the reward: held back by the gate where the pair head contradicts itself.
+
+        Its word on how far a frame is from the first one, and how far from finished ones, should say the same.
+
+        Args:
+            frames: Features and proprio, float32, shape (T, D).
+            progress: Φ of each, shape (T,).
+
+        Returns:
+            float32, shape (T,).
+
+        Source: Robo-Dopamine's gate; deviation: it gates the progress head's Φ, and the goals are those of the demos.
+        """
+        if not self.config.gate or not len(self.done_known):
+            return progress
+        shown = self.standardised(frames)
+        first = np.broadcast_to(shown[:1], shown.shape)
+        goals = self.done_known[np.linspace(0, len(self.done_known) - 1, GOALS).astype(np.int64)]
+        said = self._said(None, len(shown))
+        forward = forward_anchor(self._hops(first, shown, said))
+        left = [self._hops(np.broadcast_to(goal, shown.shape), shown, said) for goal in goals]
+        weight = trust(forward, backward_anchor(np.mean(left, axis=0)), alpha=self.config.gate)
+        return hold_back(progress, weight).astype(np.float32)
+
+    @torch.no_grad()
+    def _hops(self, before: np.ndarray, after: np.ndarray, said: torch.Tensor) -> np.ndarray:
+        """Between standardised frames (N, D), shape (N,)."""
+        shown = torch.from_numpy(np.stack([before, after], axis=1))
         hops = []
         for member in self.networks:
             seen, words = member.embed(shown, said)

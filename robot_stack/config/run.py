@@ -8,6 +8,7 @@ from pydantic import Field
 
 from robot_stack.config.protocol import ProtocolConfig
 from robot_stack.config.section import FreeSection, Name, Section
+from robot_stack.types.reward import RewardForm
 
 
 class Choice(Section):
@@ -31,6 +32,8 @@ class RewardChoice(Choice):
 
     rescore: RescoreChoice | None = None
     """None: the live one alone."""
+    form: RewardForm = "potential"
+    """How progress becomes reward. The others are for comparison: they can be farmed."""
 
 
 class EnoughConfig(Section):

@@ -1,7 +1,8 @@
 """Reward and discount of n-step transitions, computed when sampled and never stored.
 
 Source: Ng, Harada and Russell, 1999, potential-based shaping: r + γⁿ Φ(s') - Φ(s) with Φ(terminal) = 0 leaves the
-best policy what it was.
+best policy what it was. The other forms are what is often done instead, for comparison: a policy may be paid for
+staying where Φ is high, and be right to.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from robot_stack.replay.outcome import Outcome
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.reward import RewardForm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +25,35 @@ class RewardRule:
         failure: Reward on the transition into a failure.
         step_penalty: Taken off each step.
         shaping: Weight of the shaping term; 0 leaves the sparse reward alone.
+        form: How Φ becomes reward. Other forms than potential-based are of single steps: not of n-step returns, and
+            without a Monte Carlo return.
     """
 
     success: float = 1.0
     failure: float = 0.0
     step_penalty: float = 0.0
     shaping: float = 1.0
+    form: RewardForm = "potential"
 
     def __post_init__(self) -> None:
         for name, low in (("success", None), ("failure", None), ("step_penalty", 0.0), ("shaping", 0.0)):
             value = getattr(self, name)
             if not np.isfinite(value) or (low is not None and value < low):
                 raise ConfigError(f"reward {name} is {value}, must be finite" + ("" if low is None else " and >= 0"))
+
+
+def payout(
+    form: RewardForm, discount: np.ndarray, *, phi: np.ndarray, next_phi: np.ndarray, terminal: np.ndarray
+) -> np.ndarray:
+    """What Φ adds to the reward of single steps in any form; arguments and returns of `shaping`, and
+
+    Args:
+        next_phi: Looked at where the task ended too, unless the form is potential-based.
+    """
+    if form == "potential":
+        return shaping(discount, phi=phi, next_phi=next_phi, terminal=terminal)
+    term = {"sparse": np.zeros(len(phi)), "absolute": next_phi, "difference": next_phi - phi}[form]
+    return np.where(np.isnan(term), 0.0, term)
 
 
 def shaping(discount: np.ndarray, *, phi: np.ndarray, next_phi: np.ndarray, terminal: np.ndarray) -> np.ndarray:
@@ -74,7 +93,7 @@ def returns(
         steps: m, transitions behind each row, int64, shape (B,).
         outcome: `Outcome` at s', int, shape (B,); OPEN unless the task ended there.
         phi: Φ(s), float64, shape (B,), NaN where not valid; a NaN on either side masks the shaping of its row.
-        next_phi: Φ(s'), same; not looked at where the task ended.
+        next_phi: Φ(s'), same; not looked at where the task ended, unless the form is not potential-based.
 
     Returns:
         Reward and discount, float32, shape (B,); discount is 0 where the task ended.
@@ -85,7 +104,7 @@ def returns(
     penalties = rule.step_penalty * np.concatenate([[0.0], np.cumsum(powers[:-1])])
     discount = powers[steps]
     sparse = powers[steps - 1] * worth[outcome] - penalties[steps]
-    reward = sparse + rule.shaping * shaping(discount, phi=phi, next_phi=next_phi, terminal=terminal)
+    reward = sparse + rule.shaping * payout(rule.form, discount, phi=phi, next_phi=next_phi, terminal=terminal)
     return reward.astype(np.float32), np.where(terminal, 0.0, discount).astype(np.float32)
 
 
@@ -104,8 +123,10 @@ def monte_carlo(
         phi: Φ(s), float64, shape (B,), NaN where not valid.
 
     Returns:
-        float32, shape (B,); NaN where the task has not ended.
+        float32, shape (B,); NaN where the task has not ended, or where the form does not telescope.
     """
+    if rule.form in ("absolute", "difference"):
+        return np.full(len(phi), np.nan, np.float32)
     reward, _ = returns(rule, gamma, steps=steps, outcome=outcome, phi=phi, next_phi=np.zeros(len(phi)))
     return np.where(ended(outcome), reward, np.float32(np.nan))
 

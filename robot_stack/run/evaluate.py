@@ -83,6 +83,18 @@ def load_params(path: Path) -> Params:
     return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
 
 
+def eval_header(resolved: ResolvedRun, number: int) -> EpisodeHeader:
+    """Of the held-out reset `number` of a run."""
+    return EpisodeHeader(
+        episode_id=episode_id(number, EpisodeKind.EVAL, "eval"),
+        kind=EpisodeKind.EVAL,
+        task=resolved.task.name,
+        actor="eval",
+        started_unix_s=time.time(),
+        seed=reset_seed(resolved.run.seed, EpisodeKind.EVAL, number),
+    )
+
+
 def evaluate(
     resolved: ResolvedRun,
     params: Params,
@@ -96,15 +108,7 @@ def evaluate(
     loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=resolved.task.episode_steps))
     successes, durations = [], []
     for number in range(episodes):
-        header = EpisodeHeader(
-            episode_id=episode_id(number, EpisodeKind.EVAL, "eval"),
-            kind=EpisodeKind.EVAL,
-            task=resolved.task.name,
-            actor="eval",
-            started_unix_s=time.time(),
-            seed=reset_seed(resolved.run.seed, EpisodeKind.EVAL, number),
-        )
-        outcome = loop.run_episode(header, policy, NullSink(), deterministic=True)
+        outcome = loop.run_episode(eval_header(resolved, number), policy, NullSink(), deterministic=True)
         successes.append(bool(outcome.truth))
         durations.append(outcome.duration_s)
         on_episode(number + 1, successes[-1])

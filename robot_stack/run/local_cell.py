@@ -69,6 +69,11 @@ class LocalCell:
         self._events: list[str] = []
         self._ticks = 0
 
+    @property
+    def world(self) -> World:
+        """What really is so, for audits."""
+        return self._world
+
     # Clock -----------------------------------------------------------------------------------------------------
     def now_ns(self) -> int:
         """Simulated time."""

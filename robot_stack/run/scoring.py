@@ -120,5 +120,8 @@ class Scorer:
         return scores
 
     def _score(self, model: RewardNetwork, episode_id: str) -> EpisodeScores:
-        progress, success, _ = model.score(self._inputs[episode_id])
-        return EpisodeScores(episode_id=episode_id, version=model.version, progress=progress, success=success)
+        inputs = self._inputs[episode_id]
+        progress, success, _ = model.score(inputs)
+        return EpisodeScores(
+            episode_id=episode_id, version=model.version, progress=model.settled(inputs, progress), success=success
+        )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from policies.device import find_device
 from policies.encoders.registry import find_encoder
 from policies.registry import find_algorithm
@@ -51,10 +49,16 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         ConfigError: If a name is unknown, a setting does not fit, or the device is not there.
     """
     name = resolved.run.algorithm.name
-    config: BaseModel = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    config: Any = resolved.section("run.algorithm.settings", find_algorithm(name).config)
     encoder = resolved.run.encoder.name
     if resolved.run.reward.name != "progress":
         raise ConfigError(f"run.reward.name is {resolved.run.reward.name!r}, must be one of ['progress']")
+    form = resolved.run.reward.form
+    if form in ("difference", "absolute") and (n_step := config.sampling.n_step) > 1:
+        raise ConfigError(
+            f"run.reward.form is {form!r} with returns of {n_step} steps, must be of single ones; set n_step and chunk "
+            "to 1 or take 'potential'"
+        )
     return LearningSettings(
         algorithm=name,
         config=config,

@@ -223,7 +223,7 @@ class Training:
         config = settings.config
         self._replay = Replay(
             spec,
-            RewardRule(shaping=config.shaping_weight),
+            RewardRule(shaping=config.shaping_weight, form=self._resolved.run.reward.form),
             feature_size=0 if trained else trunk.feature_size,
             keep_images=trained,
         )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
+
+RewardForm = Literal["potential", "difference", "absolute", "sparse"]
+"""How Φ becomes reward: Φ(s') discounted less Φ(s), Φ(s') less Φ(s), Φ(s') itself, or not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from reward_models.decode import (
     decode,
     forward_anchor,
     fuse,
+    hold_back,
     hop_between,
     remaining_between,
     step_remaining,
@@ -127,3 +128,9 @@ def test_a_frame_with_an_unreadable_anchor_is_unknown() -> None:
 def test_anchors_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match="one more than the 3 hops"):
         fuse(np.zeros(3), np.zeros(3), np.zeros(4), mode="mean")
+
+
+@given(curves)
+def test_held_back_progress_follows_where_it_is_trusted_and_stands_where_it_is_not(phi: np.ndarray) -> None:
+    assert hold_back(phi, np.ones(len(phi))) == pytest.approx(phi, abs=1e-12)
+    assert hold_back(phi, np.zeros(len(phi))).tolist() == [phi[0]] * len(phi)

@@ -1,0 +1,138 @@
+"""Whole runs of practice in one process, for comparisons: the real actor and learner over gRPC, the cell beside them.
+
+Time stands still while the learner makes the updates that it owes, so that a run takes as long as its updates and not
+as long as its robot, and comes out the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.run import fitting
+from robot_stack.run.actor import Actor
+from robot_stack.run.build import build_local_cell
+from robot_stack.run.local_cell import LocalCell
+from robot_stack.run.metrics import read_metrics
+from robot_stack.run.settings import learning_settings
+from robot_stack.run.training import Training
+from robot_stack.transport.client import LearnerClient
+
+LAST = 20
+LEARNER_LATE_S = 120.0
+
+
+class Lockstep:
+    """The clock of a cell whose time waits for the learner.
+
+    Args:
+        cell: Whose time it is.
+        training: Must have made the updates that it owes before time goes on.
+        utd: Updates owed for each online step.
+        pretrain: Updates owed before the first.
+    """
+
+    def __init__(self, cell: LocalCell, training: Training, *, utd: float, pretrain: int) -> None:
+        self._cell, self._training = cell, training
+        self._utd, self._pretrain = utd, pretrain
+
+    def now_ns(self) -> int:
+        """Simulated time."""
+        return self._cell.now_ns()
+
+    def sleep_until_ns(self, when_ns: int) -> None:
+        """Wait for the learner, then let the simulation run until then."""
+        deadline_s = time.monotonic() + LEARNER_LATE_S
+        while not self._level():
+            if time.monotonic() > deadline_s:
+                raise SystemExit(f"learner owes updates for {LEARNER_LATE_S:.0f} s, must make them; see its log")
+            time.sleep(0.001)
+        self._cell.sleep_until_ns(when_ns)
+
+    def _level(self) -> bool:
+        status = self._training.status()
+        owed = self._pretrain + self._utd * (status.counters["env_steps"] - 1)
+        return status.phase != "training" or status.counters["updates"] >= owed
+
+
+def practise(resolved: ResolvedRun, folder: Path) -> None:
+    """One whole run in `folder`, up to its final parameters."""
+    (folder / "actor").mkdir(parents=True, exist_ok=True)
+    (folder / "run.yaml").write_text(resolved.to_yaml())
+    stop, training = threading.Event(), Training(resolved, folder)
+    failures: list[BaseException] = []
+
+    def learn() -> None:
+        try:
+            training.run(stop)
+        except BaseException as error:  # the top of this thread: raised below, where the benchmark can end
+            failures.append(error)
+            stop.set()
+
+    address = training.serve("127.0.0.1:0")
+    learner = threading.Thread(target=learn, name="learner")
+    learner.start()
+    spec, cell = resolved.spec(), build_local_cell(resolved, seed=resolved.run.seed)
+    client = LearnerClient(address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool")
+    client.connect()
+    config = learning_settings(resolved).config
+    clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates)
+    try:
+        why = Actor(resolved, folder / "actor", cell, clock, client, "bench").run(stop)
+    finally:
+        stop.set()
+        learner.join()
+        client.close()
+        training.close()
+    if failures:
+        raise failures[0]
+    if why:
+        raise SystemExit(f"run {folder.name} ended with {why!r}, must come to its end")
+
+
+def practise_from_shared(resolved: ResolvedRun, folder: Path, shared: Path) -> list[dict[str, Any]]:
+    """Practise in `folder`, from the demonstrations and the trunk in `shared`; the first to come leaves them there.
+
+    Returns:
+        The metrics row of each online episode.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    if shared.exists():
+        shutil.copytree(shared, folder)
+    practise(resolved, folder)
+    if not shared.exists():
+        keep_demonstrations(folder, shared)
+    rows = read_metrics(folder / "metrics.jsonl")
+    return [r for r in rows if r["kind"] == "episode" and r["episode_kind"] == "online"]
+
+
+def keep_demonstrations(folder: Path, shared: Path) -> None:
+    """What other algorithms start from: recorded demonstrations, their labels, and the trunk."""
+    draft = shared.with_suffix(".tmp")
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(folder / "store", draft / "store", ignore=lambda _, names: [n for n in names if "online" in n])
+    shutil.copy(folder / fitting.TRUNK, draft / fitting.TRUNK)
+    (draft / "actor").mkdir()
+    demos = len(list((draft / "store" / "episodes").iterdir()))
+    (draft / "actor" / "bench.next").write_text(str(demos))
+    draft.rename(shared)
+
+
+def human_share(rows: Sequence[dict[str, Any]]) -> float:
+    """Share of steps that a person executed."""
+    return sum(r["human_steps"] for r in rows) / max(1, sum(r["steps"] for r in rows))
+
+
+def smoothed(result: dict[str, Any], grid_min: np.ndarray) -> np.ndarray:
+    """Mean over the last 20 episodes at each instant of the grid."""
+    alone = np.array(result["alone"], np.float64)
+    done_min = np.cumsum(result["steps"]) / 600
+    counts = np.searchsorted(done_min, grid_min, side="right")
+    return np.array([alone[max(0, c - LAST) : max(1, c)].mean() for c in counts])

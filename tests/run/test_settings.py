@@ -1,0 +1,28 @@
+"""Settings of a run are checked where they meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_stack.config.resolve import load_run
+from robot_stack.run.settings import learning_settings
+from robot_stack.types.errors import ConfigError
+
+
+@pytest.mark.parametrize("form", ["absolute", "difference"])
+@pytest.mark.parametrize("over_steps", ["n_step=3", "chunk=2"])
+def test_forms_of_single_steps_refuse_longer_returns(form: str, over_steps: str) -> None:
+    resolved = load_run("peg_insert", [f"run.reward.form={form}", f"algorithm.settings.{over_steps}"])
+    with pytest.raises(ConfigError, match=rf"run.reward.form is '{form}' with returns of \d steps, must be"):
+        learning_settings(resolved)
+
+
+@pytest.mark.parametrize("form", ["potential", "sparse"])
+def test_forms_that_telescope_take_longer_returns(form: str) -> None:
+    resolved = load_run("peg_insert", [f"run.reward.form={form}", "algorithm.settings.n_step=3"])
+    assert learning_settings(resolved).config.sampling.n_step == 3
+
+
+def test_an_unknown_form_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="form"):
+        load_run("peg_insert", ["run.reward.form=raw"])
