@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ def questions(count: int, *, seed: int) -> list[PairQuery]:
     rng = np.random.default_rng(seed)
     shown = [Frame(images={"front": rng.integers(0, 256, (128, 128, 3), dtype=np.uint8)}) for _ in range(count + 2)]
     task = Instruction(text="insert the orange peg into the blue socket", goal=shown[-1])
-    pairs = [PairQuery(instruction=task, before=a, after=b, start=shown[0]) for a, b in zip(shown, shown[1:-1])]
+    pairs = [PairQuery(instruction=task, before=a, after=b, start=shown[0]) for a, b in pairwise(shown[:-1])]
     return [pairs[i // 2] if i % AGAIN == AGAIN - 1 else pairs[i] for i in range(count)]
 
 

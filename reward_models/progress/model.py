@@ -18,7 +18,7 @@ from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import text_features
 from robot_stack.types.errors import RewardError
 
-ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach")
+ARRAYS = ("mean", "scale", "calibration", "bend", "done_known", "done_reach")
 """What a model consists of beside its members and its text."""
 GOALS = 8
 """Finished frames that the gate compares with."""
@@ -28,7 +28,7 @@ class FrameScores(NamedTuple):
     """Of T frames, each float32, shape (T,).
 
     Attributes:
-        progress: Φ in [0, 1]: mean of the members less their standard deviation.
+        progress: Φ in [0, 1]: mean of the members less their standard deviation, to the power of `bend`.
         success: Probability that the task is done, in [0, 1]: of the member that is least sure.
         spread: Standard deviation of the members' Φ.
     """
@@ -45,6 +45,7 @@ class ProgressModel:
         text: The task that it was trained on.
         members: The networks, as one module.
         calibration: Scale and offset of the done logit.
+        bend: Exponent of Φ, see `calibrate.bend`.
         done_known: Standardised inputs of frames that show the finished task, float32, shape (N, D).
         done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
     """
@@ -57,6 +58,7 @@ class ProgressModel:
             ProgressNetwork(inputs, width=config.width, layers=config.layers) for _ in range(config.members)
         )
         self.calibration = (1.0, 0.0)
+        self.bend = 1.0
         self.done_known = np.zeros((0, inputs), np.float32)
         self.done_reach = float("inf")
         self.mean = np.zeros(inputs, np.float32)
@@ -94,7 +96,8 @@ class ProgressModel:
         if np.isfinite(self.done_reach):
             away = nearest_distance(self.standardised(prefixes[:, -1]), self.done_known)
             success = np.where(away <= self.done_reach, success, np.float32(0))
-        return FrameScores((phi.mean(dim=0) - spread).clamp_min(0).numpy(), success, spread.numpy())
+        progress = (phi.mean(dim=0) - spread).clamp_min(0) ** self.bend
+        return FrameScores(progress.numpy(), success, spread.numpy())
 
     @torch.no_grad()
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -169,6 +172,7 @@ class ProgressModel:
             "mean": torch.from_numpy(self.mean),
             "scale": torch.from_numpy(self.scale),
             "calibration": torch.tensor(self.calibration, dtype=torch.float64),
+            "bend": torch.tensor(self.bend, dtype=torch.float64),
             "done_known": torch.from_numpy(self.done_known),
             "done_reach": torch.tensor(self.done_reach, dtype=torch.float64),
         }
@@ -199,7 +203,7 @@ class ProgressModel:
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
         scale, offset = state["calibration"].tolist()
-        self.calibration, self.text = (scale, offset), state["text"]
+        self.calibration, self.bend, self.text = (scale, offset), float(state["bend"]), state["text"]
         self.seal()
         if self.version != state["version"]:
             raise RewardError(f"progress model is {self.version}, must be {state['version']}; the file is damaged")

@@ -165,7 +165,7 @@ def test_members_differ_and_the_score_is_the_careful_side_of_them(fitted: Fitted
     prefixes = frames[[[0] * model.config.window]]
     progress, _ = model.logits(prefixes)
     members = torch.sigmoid(progress[:, 0]).numpy()
-    assert scores.progress[0] == pytest.approx(max(0.0, members.mean() - members.std()), abs=1e-5)
+    assert scores.progress[0] == pytest.approx(max(0.0, members.mean() - members.std()) ** model.bend, abs=1e-5)
 
 
 def test_success_is_said_by_the_least_sure_member(fitted: Fitted) -> None:
