@@ -34,10 +34,6 @@ class ConfirmedModel:
         """As the progress model takes frames (..., D)."""
         return self.model.standardised(frames)
 
-    def settled(self, frames: np.ndarray, progress: np.ndarray) -> np.ndarray:
-        """See `ProgressModel.settled`."""
-        return self.model.settled(frames, progress)
-
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
         """See `ProgressModel.score`."""
         scores = self.model.score(frames, start, text=text)

@@ -150,6 +150,22 @@ def hold_back(phi: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return held
 
 
+def gated(progress: np.ndarray, spread: np.ndarray, *, alpha: float) -> np.ndarray:
+    """Φ of an ensemble, held back where its members contradict each other; float64, shape (T,).
+
+    Args:
+        progress: Mean less standard deviation of the members, in [0, 1], shape (T,).
+        spread: Their standard deviation, shape (T,).
+        alpha: How fast trust falls with disagreement.
+
+    >>> gated(np.array([0.2, 0.6]), np.array([0.0, 0.0]), alpha=20.0).tolist()
+    [0.2, 0.6]
+
+    Source: Robo-Dopamine's gate; deviation: the two anchors are the careful and the bold side of the ensemble.
+    """
+    return hold_back(progress, trust(progress, progress + 2 * spread, alpha=alpha))
+
+
 def fuse(
     hops: np.ndarray,
     forward: np.ndarray,

@@ -1,14 +1,12 @@
-"""Makes a probability out of a done logit, and mends Φ, on episodes that were not trained on. Pure numpy and scipy."""
+"""Makes a probability out of a done logit, on episodes that were not trained on. Pure numpy and scipy."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 
 PRIOR = 8.0
 """Frames whose evidence is worth as much as the belief that the logits are right as they are."""
-PROGRESS_PRIOR = 1.0
-"""The same for progress, in frames that are off by one."""
 
 
 def platt(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
@@ -36,29 +34,6 @@ def platt(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 
     best = minimize(cost, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-6}).x
     return float(np.exp(best[0])), float(best[1])
-
-
-def bend(said: np.ndarray, true: np.ndarray) -> float:
-    """Exponent in [1/3, 3] that brings what was said of progress nearest to the truth, by squared error.
-
-    Where frames look nearer to the goal than they are, all of the middle is said too high; a power mends that and
-    changes neither an order nor 0 nor 1.
-
-    Args:
-        said: Φ of frames, in [0, 1], shape (N,).
-        true: Their progress, same.
-
-    Returns:
-        1 without frames; with few of them near it.
-    """
-    if not len(said):
-        return 1.0
-    kept = np.clip(said, 1e-6, 1.0)
-
-    def cost(logarithm: float) -> float:
-        return float(np.square(kept ** np.exp(logarithm) - true).sum() + PROGRESS_PRIOR * logarithm**2)
-
-    return float(np.exp(minimize_scalar(cost, bounds=(-np.log(3), np.log(3)), method="bounded").x))
 
 
 def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 10) -> float:

@@ -12,16 +12,8 @@ from torch.nn import functional
 
 from reward_models.alarms import nearest_distance
 from reward_models.metrics import clock_scores, mean_voc
-from reward_models.progress.calibrate import bend, calibration_error, platt
-from reward_models.progress.clips import (
-    UNKNOWN,
-    Clips,
-    ClipSource,
-    ScoredEpisode,
-    done_labels,
-    prefix_indices,
-    progress_labels,
-)
+from reward_models.progress.calibrate import calibration_error, platt
+from reward_models.progress.clips import UNKNOWN, Clips, ClipSource, ScoredEpisode, done_labels, prefix_indices
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
@@ -105,7 +97,6 @@ def fit(
     model.members.eval()
     model.done_known, model.done_reach = _reach(model, [e for e in episodes if e.success])
     error = _calibrate(model, held_out)
-    model.bend = _bend(model, held_out)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
     return model, _report(model, successes, error, float(np.mean(losses)))
@@ -212,13 +203,6 @@ def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float
     z, y = np.concatenate(logits), np.concatenate(labels)
     model.calibration = scale, offset = platt(z, y)
     return calibration_error(1 / (1 + np.exp(-(scale * z + offset))), y)
-
-
-def _bend(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float:
-    """How Φ is to be bent, from the successes among them."""
-    labelled = list(zip(held_out, progress_labels(held_out), strict=True))
-    shown = [(model.score(e.frames).progress, label) for e, label in labelled if e.success]
-    return bend(*(np.concatenate(part) for part in zip(*shown, strict=True))) if shown else 1.0
 
 
 def _report(model: ProgressModel, successes: Sequence[ScoredEpisode], error: float, loss: float) -> FitReport:

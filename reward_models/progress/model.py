@@ -11,24 +11,21 @@ import torch
 from torch import nn
 
 from reward_models.alarms import nearest_distance
-from reward_models.decode import backward_anchor, forward_anchor, hold_back, trust
 from reward_models.progress.clips import prefix_indices
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import text_features
 from robot_stack.types.errors import RewardError
 
-ARRAYS = ("mean", "scale", "calibration", "bend", "done_known", "done_reach")
+ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach")
 """What a model consists of beside its members and its text."""
-GOALS = 8
-"""Finished frames that the gate compares with."""
 
 
 class FrameScores(NamedTuple):
     """Of T frames, each float32, shape (T,).
 
     Attributes:
-        progress: Φ in [0, 1]: mean of the members less their standard deviation, to the power of `bend`.
+        progress: Φ in [0, 1]: mean of the members less their standard deviation.
         success: Probability that the task is done, in [0, 1]: of the member that is least sure.
         spread: Standard deviation of the members' Φ.
     """
@@ -45,7 +42,6 @@ class ProgressModel:
         text: The task that it was trained on.
         members: The networks, as one module.
         calibration: Scale and offset of the done logit.
-        bend: Exponent of Φ, see `calibrate.bend`.
         done_known: Standardised inputs of frames that show the finished task, float32, shape (N, D).
         done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
     """
@@ -58,7 +54,6 @@ class ProgressModel:
             ProgressNetwork(inputs, width=config.width, layers=config.layers) for _ in range(config.members)
         )
         self.calibration = (1.0, 0.0)
-        self.bend = 1.0
         self.done_known = np.zeros((0, inputs), np.float32)
         self.done_reach = float("inf")
         self.mean = np.zeros(inputs, np.float32)
@@ -96,8 +91,7 @@ class ProgressModel:
         if np.isfinite(self.done_reach):
             away = nearest_distance(self.standardised(prefixes[:, -1]), self.done_known)
             success = np.where(away <= self.done_reach, success, np.float32(0))
-        progress = (phi.mean(dim=0) - spread).clamp_min(0) ** self.bend
-        return FrameScores(progress.numpy(), success, spread.numpy())
+        return FrameScores((phi.mean(dim=0) - spread).clamp_min(0).numpy(), success, spread.numpy())
 
     @torch.no_grad()
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -109,39 +103,11 @@ class ProgressModel:
             torch.stack([done[:, -1] for _, done in answers]),
         )
 
+    @torch.no_grad()
     def compare(self, before: np.ndarray, after: np.ndarray, *, text: str | None = None) -> np.ndarray:
         """Hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
-        return self._hops(self.standardised(before), self.standardised(after), self._said(text, len(before)))
-
-    def settled(self, frames: np.ndarray, progress: np.ndarray) -> np.ndarray:
-        """Φ of a whole episode as it shapes the reward: held back by the gate where the pair head contradicts itself.
-
-        Its word on how far a frame is from the first one, and how far from finished ones, should say the same.
-
-        Args:
-            frames: Features and proprio, float32, shape (T, D).
-            progress: Φ of each, shape (T,).
-
-        Returns:
-            float32, shape (T,).
-
-        Source: Robo-Dopamine's gate; deviation: it gates the progress head's Φ, and the goals are those of the demos.
-        """
-        if not self.config.gate or not len(self.done_known):
-            return progress
-        shown = self.standardised(frames)
-        first = np.broadcast_to(shown[:1], shown.shape)
-        goals = self.done_known[np.linspace(0, len(self.done_known) - 1, GOALS).astype(np.int64)]
-        said = self._said(None, len(shown))
-        forward = forward_anchor(self._hops(first, shown, said))
-        left = [self._hops(np.broadcast_to(goal, shown.shape), shown, said) for goal in goals]
-        weight = trust(forward, backward_anchor(np.mean(left, axis=0)), alpha=self.config.gate)
-        return hold_back(progress, weight).astype(np.float32)
-
-    @torch.no_grad()
-    def _hops(self, before: np.ndarray, after: np.ndarray, said: torch.Tensor) -> np.ndarray:
-        """Between standardised frames (N, D), shape (N,)."""
-        shown = torch.from_numpy(np.stack([before, after], axis=1))
+        shown = torch.from_numpy(np.stack([self.standardised(before), self.standardised(after)], axis=1))
+        said = self._said(text, len(shown))
         hops = []
         for member in self.networks:
             seen, words = member.embed(shown, said)
@@ -172,7 +138,6 @@ class ProgressModel:
             "mean": torch.from_numpy(self.mean),
             "scale": torch.from_numpy(self.scale),
             "calibration": torch.tensor(self.calibration, dtype=torch.float64),
-            "bend": torch.tensor(self.bend, dtype=torch.float64),
             "done_known": torch.from_numpy(self.done_known),
             "done_reach": torch.tensor(self.done_reach, dtype=torch.float64),
         }
@@ -203,7 +168,7 @@ class ProgressModel:
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
         scale, offset = state["calibration"].tolist()
-        self.calibration, self.bend, self.text = (scale, offset), float(state["bend"]), state["text"]
+        self.calibration, self.text = (scale, offset), state["text"]
         self.seal()
         if self.version != state["version"]:
             raise RewardError(f"progress model is {self.version}, must be {state['version']}; the file is damaged")

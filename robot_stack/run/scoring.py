@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from reward_models.decode import gated
 from reward_models.progress.model import FrameScores
 from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.success import SuccessRule
@@ -18,14 +19,17 @@ class Scorer:
 
     Args:
         make_rule: Builds the success rule of an episode.
+        gate: How fast Φ stops following where the members of the model contradict each other; 0 is no gate. It acts on
+            what shapes the reward, whole episodes; live scores are what the model says.
 
     Attributes:
         trusted: Whether the model may declare success.
         declared_at: Episode -> frame at which it did.
     """
 
-    def __init__(self, make_rule: Callable[[], SuccessRule]) -> None:
+    def __init__(self, make_rule: Callable[[], SuccessRule], *, gate: float = 0.0) -> None:
         self._make_rule = make_rule
+        self._gate = gate
         self._model: RewardNetwork | None = None
         self._inputs: dict[str, np.ndarray] = {}
         self._proprio: dict[str, np.ndarray] = {}
@@ -120,8 +124,7 @@ class Scorer:
         return scores
 
     def _score(self, model: RewardNetwork, episode_id: str) -> EpisodeScores:
-        inputs = self._inputs[episode_id]
-        progress, success, _ = model.score(inputs)
-        return EpisodeScores(
-            episode_id=episode_id, version=model.version, progress=model.settled(inputs, progress), success=success
-        )
+        progress, success, spread = model.score(self._inputs[episode_id])
+        if self._gate:
+            progress = gated(progress, spread, alpha=self._gate).astype(np.float32)
+        return EpisodeScores(episode_id=episode_id, version=model.version, progress=progress, success=success)

@@ -77,7 +77,7 @@ class Training:
         )
         self._store = EpisodeStore(folder / "store", self._spec, resolved.task.name)
         self._ledger = Ledger(self._spec.rate_hz)
-        self._scorer = Scorer(lambda: SuccessRule(resolved.task.success, self._spec))
+        self._scorer = Scorer(lambda: SuccessRule(resolved.task.success, self._spec), gate=self._settings.reward.gate)
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
         self._writer = CheckpointWriter(self._checkpoints, on_failure=self._not_saved, on_best=self._keep_best)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reward_models.progress.calibrate import bend, calibration_error, platt
+from reward_models.progress.calibrate import calibration_error, platt
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
@@ -38,20 +38,3 @@ def test_error_of_calibration_is_the_gap_weighted_by_frames() -> None:
     said, was = np.array([0.95, 0.95, 0.95, 0.05]), np.array([1, 1, 0, 0])
     assert calibration_error(said, was) == pytest.approx(0.75 * (0.95 - 2 / 3) + 0.25 * 0.05)
     assert np.isnan(calibration_error(np.zeros(0), np.zeros(0)))
-
-
-@pytest.mark.parametrize("exponent", [0.6, 1.0, 1.8])
-def test_a_bent_curve_is_straightened(exponent: float) -> None:
-    true = np.linspace(0, 1, 200)
-    assert bend(true**exponent, true) == pytest.approx(1 / exponent, rel=0.1)
-
-
-def test_few_frames_bend_little_and_none_do_not() -> None:
-    said, true = np.array([0.8]), np.array([0.4])
-    assert 1.0 < bend(said, true) < 1.5
-    assert bend(np.zeros(0), np.zeros(0)) == 1.0
-
-
-def test_what_cannot_be_straightened_stays_within_bounds() -> None:
-    assert 1 / 3 <= bend(np.full(100, 0.5), np.ones(100)) <= 3
-    assert 1 / 3 <= bend(np.zeros(100), np.ones(100)) <= 3

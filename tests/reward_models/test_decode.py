@@ -16,6 +16,7 @@ from reward_models.decode import (
     decode,
     forward_anchor,
     fuse,
+    gated,
     hold_back,
     hop_between,
     remaining_between,
@@ -134,3 +135,13 @@ def test_anchors_of_another_length_are_refused() -> None:
 def test_held_back_progress_follows_where_it_is_trusted_and_stands_where_it_is_not(phi: np.ndarray) -> None:
     assert hold_back(phi, np.ones(len(phi))) == pytest.approx(phi, abs=1e-12)
     assert hold_back(phi, np.zeros(len(phi))).tolist() == [phi[0]] * len(phi)
+
+
+@given(curves)
+def test_the_gate_freezes_progress_while_members_contradict_each_other(phi: np.ndarray) -> None:
+    half = len(phi) // 2
+    spread = np.where(np.arange(len(phi)) < half, 0.0, 2.0)
+    held = gated(phi, spread, alpha=20.0)
+    assert held[:half] == pytest.approx(phi[:half], abs=1e-12)
+    assert held[half:] == pytest.approx(np.full(len(phi) - half, held[max(0, half - 1)]), abs=1e-6)
+    assert ((held >= 0) & (held <= 1)).all()

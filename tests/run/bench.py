@@ -87,10 +87,6 @@ class FakeModel:
         self.success = success
         self.asked: list[tuple[int, int]] = []
 
-    def settled(self, frames: np.ndarray, progress: np.ndarray) -> np.ndarray:
-        """No gate."""
-        return progress
-
     def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
         self.asked.append((len(frames), start))
         k = np.arange(start, len(frames), dtype=np.float32)

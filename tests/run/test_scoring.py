@@ -87,6 +87,30 @@ def test_new_model_scores_whole_episodes_it_has_the_frames_of() -> None:
     assert finished.version == "m2"
 
 
+class TornModel(FakeModel):
+    """Its members agree on the first two frames only."""
+
+    def score(self, frames: np.ndarray, start: int = 0) -> FrameScores:
+        scores = super().score(frames, start)
+        return scores._replace(spread=np.where(np.arange(start, len(frames)) < 2, 0, 1).astype(np.float32))
+
+
+def test_the_gate_holds_back_what_shapes_the_reward_and_not_what_is_shown() -> None:
+    gated = Scorer(lambda: SuccessRule(RULE, SPEC), gate=20.0)
+    free = make_scorer()
+    for scorer in (gated, free):
+        _adopt(scorer, TornModel("torn"), [])
+        _frames(scorer, "e", 5)
+        scorer.score_live("e")
+        _, live = scorer.after(0, 0.0)
+        assert [round(s.progress, 2) for s in live] == [0.0, 0.01, 0.02, 0.03, 0.04]
+    held, followed = gated.finish("e"), free.finish("e")
+    assert held is not None
+    assert followed is not None
+    assert held.progress.tolist() == pytest.approx([0.0, 0.01, 0.01, 0.01, 0.01], abs=1e-6)
+    assert followed.progress.tolist() == pytest.approx([0.0, 0.01, 0.02, 0.03, 0.04], abs=1e-6)
+
+
 def test_success_is_declared_per_episode_and_latched() -> None:
     scorer, model = make_scorer(), FakeModel("m", success=0.9)
     _adopt(scorer, model, [])

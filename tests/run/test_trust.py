@@ -30,9 +30,6 @@ class Model:
     def standardised(self, frames: np.ndarray) -> np.ndarray:
         return frames
 
-    def settled(self, frames: np.ndarray, progress: np.ndarray) -> np.ndarray:
-        return progress
-
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
         count = len(frames) - start
         moved = float(np.ptp(frames)) > 0 and not np.array_equal(frames[0], frames[-1])
