@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from bench import RULE, SPEC, FakeModel, make_scorer
 
+from reward_models.progress.model import FrameScores
 from robot_stack.config.task import GateCondition, NOfM, SuccessConfig
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.success import SuccessRule
