@@ -26,7 +26,7 @@ from robot_stack.run.training import Training
 from robot_stack.transport.client import LearnerClient
 
 LAST = 20
-LEARNER_LATE_S = 120.0
+LEARNER_LATE_S = 600.0
 
 
 class Lockstep:
