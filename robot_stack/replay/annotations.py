@@ -6,8 +6,10 @@ import io
 import json
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,11 +46,7 @@ class LabelLog:
         whole = raw.rfind(b"\n") + 1
         if whole != len(raw):
             write_durable(self._path, raw[:whole])
-        for number, line in enumerate(raw[:whole].splitlines(), start=1):
-            try:
-                self._labels.append(_label_from_json(line))
-            except (ValueError, KeyError, TypeError) as error:
-                self.damaged[f"{self._path.name} line {number}"] = f"unreadable label: {error!r}"
+        self._labels, self.damaged = read_labels(self._path)
 
     def append(self, label: Label) -> bool:
         """Log a label; False if this very label is there already.
@@ -66,8 +64,28 @@ class LabelLog:
         return True
 
 
-def _label_from_json(line: bytes) -> Label:
-    raw = json.loads(line)
+def read_labels(path: Path) -> tuple[list[Label], dict[str, str]]:
+    """Labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing.
+
+    A last line without its end is still being written, or was torn by a crash, and does not count.
+    """
+    raw = path.read_bytes() if path.exists() else b""
+    labels: list[Label] = []
+    damaged: dict[str, str] = {}
+    for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
+        try:
+            labels.append(label_from(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            damaged[f"{path.name} line {number}"] = f"unreadable label: {error!r}"
+    return labels, damaged
+
+
+def label_from(raw: Mapping[str, Any]) -> Label:
+    """A label from its JSON form.
+
+    Raises:
+        ValueError, KeyError, TypeError: If it is none.
+    """
     return Label(**{**raw, "verdict": Verdict(raw["verdict"]), "source": LabelSource(raw["source"])})
 
 

@@ -15,11 +15,12 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.array_spec import ArrayConfigParams
+from zarr.storage import LocalStore
 
 from robot_stack.replay.columns import Column, action_row, columns, frame_row
 from robot_stack.replay.durable import DurableLocalStore, at_once, sync_directory
 from robot_stack.replay.manifest import Manifest
-from robot_stack.replay.stored_episode import complete_steps, episode_attributes
+from robot_stack.replay.stored_episode import StoredEpisode, complete_steps, episode_attributes
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
@@ -51,17 +52,7 @@ class EpisodeWriter:
         shutil.rmtree(fresh, ignore_errors=True)
         rows = chunk_rows(spec)
         capacity = rows * math.ceil(60.0 * spec.rate_hz / rows)
-        group = zarr.create_group(DurableLocalStore(fresh), zarr_format=3, attributes=episode_attributes(header, spec))
-        for column in columns(spec):
-            group.create_array(
-                column.name,
-                shape=(capacity, *column.shape),
-                chunks=(rows, *column.shape),
-                dtype=column.dtype,
-                fill_value=column.fill,
-                compressors=(ZstdCodec(level=1), Crc32cCodec()),
-                chunk_key_encoding={"name": "default", "separator": "."},
-            )
+        _create_arrays(DurableLocalStore(fresh), header, spec, capacity, capacity)
         fresh.rename(path)
         sync_directory(path.parent)
         writer = cls(path, header, spec)
@@ -179,3 +170,44 @@ class EpisodeWriter:
 def chunk_rows(spec: Spec) -> int:
     """Rows of a chunk: about one second."""
     return max(1, round(spec.rate_hz))
+
+
+def write_whole(path: Path, episode: StoredEpisode) -> None:
+    """Write a closed episode at once, array by array, with its manifest.
+
+    For a directory that nobody reads yet: nothing is synced, the caller does that once for all episodes.
+
+    Raises:
+        StoreError: If the episode has not ended.
+        OSError: If the disk refuses.
+    """
+    if episode.end is None:
+        raise StoreError(f"end of {episode.header.episode_id} is None, must be set; leave the episode out")
+    frames = len(episode.arrays["stamp_ns"])
+    arrays = _create_arrays(LocalStore(path), episode.header, episode.spec, frames, episode.length, whole=True)
+
+    def write(name: str) -> None:
+        arrays[name].with_config(_CONFIG)[:] = episode.arrays[name]
+
+    at_once(write, arrays, THREADS)
+    Manifest.seal(path, end=episode.end, length=episode.length)
+
+
+def _create_arrays(
+    store: LocalStore, header: EpisodeHeader, spec: Spec, frames: int, actions: int, *, whole: bool = False
+) -> dict[str, zarr.Array[Any]]:
+    """With `whole`, the numbers of all rows share a chunk: few files are quick to copy, verify and read."""
+    short = chunk_rows(spec)
+    group = zarr.create_group(store, zarr_format=3, attributes=episode_attributes(header, spec))
+    return {
+        column.name: group.create_array(
+            column.name,
+            shape=(frames if column.per_frame else actions, *column.shape),
+            chunks=(short if len(column.shape) == 3 or not whole else max(short, frames), *column.shape),
+            dtype=column.dtype,
+            fill_value=column.fill,
+            compressors=(ZstdCodec(level=1), Crc32cCodec()),
+            chunk_key_encoding={"name": "default", "separator": "."},
+        )
+        for column in columns(spec)
+    }

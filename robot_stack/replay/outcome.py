@@ -28,13 +28,19 @@ class Outcome(IntEnum):
     """Not to be trained on."""
 
 
-def verdict(labels: Iterable[Label]) -> Verdict | None:
-    """The verdict that counts, or None."""
+def counting_label(labels: Iterable[Label]) -> Label | None:
+    """The label that counts, or None."""
     ranked = [label for label in labels if label.source in _RANK]
     if not ranked:
         return None
     # the verdict breaks ties of source and time, so that the order of arrival never shows
-    return max(ranked, key=lambda label: (_RANK[label.source], label.stamp_unix_s, label.verdict)).verdict
+    return max(ranked, key=lambda label: (_RANK[label.source], label.stamp_unix_s, label.verdict))
+
+
+def verdict(labels: Iterable[Label]) -> Verdict | None:
+    """The verdict that counts, or None."""
+    label = counting_label(labels)
+    return None if label is None else label.verdict
 
 
 def outcome(labels: Iterable[Label], end: EndReason | None) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class StoredEpisode:
         header: As announced.
         spec: Of the cell it was recorded on.
         end: Why it ended; None while unfinished, and then there are as many frames as actions.
-        arrays: Column name -> rows, as in `columns.columns`; without the images if they were not asked for.
+        arrays: Column name -> rows, as in `columns.columns`; without those that were not asked for.
     """
 
     header: EpisodeHeader
@@ -115,10 +115,11 @@ def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
         raise StoreError(f"header of {path.name} is unreadable ({error!r}), must be valid group attributes") from error
 
 
-def read_episode(path: Path, *, images: bool = True) -> StoredEpisode:
+def read_episode(path: Path, *, images: bool = True, only: Collection[str] | None = None) -> StoredEpisode:
     """Read the episode directory `path`; needs no lock, and may run while another process writes.
 
-    An unfinished episode is read up to its last complete step. Without `images` no pixel is decoded.
+    An unfinished episode is read up to its last complete step. Without `images` no pixel is decoded; with `only`
+    nothing but these columns and `source`.
 
     Raises:
         StoreError: If it cannot be read.
@@ -129,7 +130,8 @@ def read_episode(path: Path, *, images: bool = True) -> StoredEpisode:
         group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
         length = manifest.length if manifest else complete_steps(group)
         frames = length + 1 if manifest else length
-        wanted = [c for c in columns(spec) if images or not c.name.startswith(IMAGE_PREFIX)]
+        wanted = [c for c in columns(spec) if only is None or c.name in (*only, "source")]
+        wanted = [c for c in wanted if images or not c.name.startswith(IMAGE_PREFIX)]
         arrays = {c.name: np.asarray(group[c.name][: frames if c.per_frame else length]) for c in wanted}  # type: ignore[index]
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise StoreError(f"episode {path.name} is unreadable: {error!r}") from error
