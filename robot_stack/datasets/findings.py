@@ -1,0 +1,84 @@
+"""What a check found: one sentence that names the episode and its frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    FAIL = "FAIL"
+    """Wrong data: it teaches something that did not happen."""
+    WARN = "warn"
+    """Look at it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Frames of an episode in which a rule is broken.
+
+    Attributes:
+        first: First frame, counted from 0.
+        last: Last one, inclusive.
+        value: What was measured there.
+    """
+
+    first: int
+    last: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong with one episode.
+
+    Attributes:
+        check: Name of the rule, as in the documentation.
+        level: How bad it is.
+        episode_id: Which episode.
+        frames: First and last frame, inclusive; None where it is about the whole episode.
+        what: What is and what should be, without the episode's name.
+    """
+
+    check: str
+    level: Level
+    episode_id: str
+    frames: tuple[int, int] | None
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        if self.frames is None:
+            where = ""
+        elif self.frames[0] == self.frames[1]:
+            where = f", frame {self.frames[0]}"
+        else:
+            where = f", frames {self.frames[0]} to {self.frames[1]}"
+        return f"episode {self.episode_id}{where}: {self.what}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "check": self.check,
+            "level": self.level.value,
+            "episode_id": self.episode_id,
+            "frames": None if self.frames is None else list(self.frames),
+            "sentence": self.sentence,
+        }
+
+
+def stretches(mask: np.ndarray) -> list[tuple[int, int]]:
+    """First and last index, inclusive, of each stretch of True in a bool array of shape (N,)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
+    return [(int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def spans(mask: np.ndarray, values: np.ndarray) -> list[Span]:
+    """A span per stretch of True, with the largest of `values` in it; both of shape (N,)."""
+    return [Span(first=a, last=b, value=float(values[a : b + 1].max())) for a, b in stretches(mask)]

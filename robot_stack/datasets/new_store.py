@@ -1,0 +1,166 @@
+"""Fills the draft of a dataset: whole episodes copied file by file, changed ones written anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_stack.datasets.store_view import IDENTITY, LABELS, NOTES, ORIGIN, Note, StoreView, broken
+from robot_stack.replay.columns import columns
+from robot_stack.replay.durable import write_json
+from robot_stack.replay.episode_store import SUFFIX
+from robot_stack.replay.episode_writer import write_whole
+from robot_stack.replay.identity import check_identity
+from robot_stack.replay.manifest import FILE_NAME, Manifest
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.names import check_name
+from robot_stack.types.spec import Spec
+
+Progress = Callable[[str, int, int], None]
+"""Told what was done to an episode, its number from 1, and of how many."""
+
+
+@dataclass(slots=True, kw_only=True)
+class NewStore:
+    """A dataset in the making; not frozen, because it grows.
+
+    Attributes:
+        root: The draft.
+        spec: Of all episodes.
+        task: Name of the task.
+        text: The task in words.
+        labels: To be written by `finish`.
+        notes: To be written by `finish`.
+        left_out: Episode -> why it was not taken.
+        taken: Ids of what has been written.
+    """
+
+    root: Path
+    spec: Spec
+    task: str
+    text: str
+    labels: list[Label] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)
+
+    def copy(self, view: StoreView, episode_id: str, *, name: str | None = None) -> bool:
+        """Take an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken.
+
+        Args:
+            view: Where it is.
+            episode_id: Its id there.
+            name: Its id here; by default the same.
+        """
+        name = name or episode_id
+        target = self.root / "episodes" / (name + SUFFIX)
+        reason = _copy_files(view.path(episode_id), target)
+        if reason is not None:
+            shutil.rmtree(target, ignore_errors=True)
+            self.left_out[episode_id] = reason
+            return False
+        if name != episode_id:
+            _rename(target, name)
+        self.labels += [replace(label, episode_id=name) for label in view.labels_of(episode_id)]
+        self.notes += [replace(note, episode_id=name) for note in view.notes if note.episode_id == episode_id]
+        for scores in (view.root / "scores").glob(f"*/{episode_id}.npz"):
+            beside = self.root / "scores" / scores.parent.name / f"{name}.npz"
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(scores, beside)
+        self.taken.append(name)
+        return True
+
+    def write(self, episode: StoredEpisode) -> None:
+        """Take a made or changed episode, without labels.
+
+        Raises:
+            StoreError: If it has not ended, does not fit the spec, or an episode of this id is there.
+        """
+        name = check_name(episode.header.episode_id, "episode id")
+        _check_arrays(episode.arrays, self.spec, name)
+        if name in self.taken:
+            raise StoreError(f"episode {name} is there twice, must be there once; give one of them another id")
+        write_whole(self.root / "episodes" / (name + SUFFIX), episode)
+        self.taken.append(name)
+
+    def finish(self, made_by: str, sources: Iterable[Path], changes: Mapping[str, Any]) -> None:
+        """Write identity, labels, notes, and from what it was made.
+
+        Raises:
+            StoreError: If no episode was taken.
+        """
+        if not self.taken:
+            reasons = "; ".join(self.left_out.values()) or "none was asked for"
+            raise StoreError(f"number of episodes to write is 0, must be at least 1: {reasons}; nothing was written")
+        check_identity(self.root / IDENTITY, self.spec, self.task)
+        for file, rows in ((LABELS, self.labels), (NOTES, self.notes)):
+            (self.root / file).write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+        origin = {
+            "made_by": made_by,
+            "text": self.text,
+            "sources": [str(source.resolve()) for source in sources],
+            "changes": dict(changes),
+            "left_out": self.left_out,
+        }
+        write_json(self.root / ORIGIN, origin)
+
+
+def start_store(root: Path, like: StoreView) -> NewStore:
+    """An empty store in the draft `root`, of the spec and task of another."""
+    (root / "episodes").mkdir(parents=True)
+    return NewStore(root=root, spec=like.spec, task=like.task, text=like.text)
+
+
+def _copy_files(source: Path, target: Path) -> str | None:
+    """Copy what the manifest lists, and the manifest; returns why the copy is broken, or None."""
+    try:
+        manifest = Manifest.load(source)
+    except StoreError as error:
+        return str(error)
+    if manifest is None:
+        return f"{source.name} is unfinished"
+    for name in (*manifest.sha256, FILE_NAME):
+        if not (source / name).exists():
+            return f"file {source.name}/{name} is missing"
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+    return broken(target)
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], spec: Spec, name: str) -> None:
+    """Raise StoreError naming the first array of an episode that has not the shape and values of the spec."""
+    steps = len(arrays["source"])
+    for column in columns(spec):
+        wanted = (steps + column.per_frame, *column.shape)
+        if arrays[column.name].shape != wanted:
+            raise StoreError(
+                f"shape of {column.name} in episode {name} is {arrays[column.name].shape}, must be {wanted}; "
+                "name a run of the same cell"
+            )
+    for action in ("executed", "proposed", "human"):
+        values = arrays[action]
+        if not (np.abs(values) <= 1.0 + 1e-5).all():
+            raise StoreError(
+                f"{action} of episode {name} spans {values.min():.3g} to {values.max():.3g}, must be within [-1, 1]; "
+                "scale the actions to the steps of the cell first"
+            )
+    if not np.isfinite(arrays["proprio"]).all():
+        raise StoreError(f"proprio of episode {name} has an entry that is not finite, must be finite; leave it out")
+
+
+def _rename(path: Path, name: str) -> None:
+    """Give the copied episode in `path` another id, and seal it again."""
+    episode = read_episode(path, only=())
+    assert episode.end is not None
+    group = json.loads((path / "zarr.json").read_text())
+    group["attributes"]["header"]["episode_id"] = name
+    (path / "zarr.json").write_text(json.dumps(group, indent=2))
+    Manifest.seal(path, end=episode.end, length=episode.length)

@@ -1,0 +1,199 @@
+"""A folder of episodes, read only: a run's store, or a dataset made by `robot-stack data`. Needs no lock.
+
+root/store.json, episodes/, labels.jsonl, scores/, quarantine/   as in `replay.episode_store`
+root/notes.jsonl                                                 what people wrote about episodes
+root/origin.json                                                 of a dataset: from what it was made, and how
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from robot_stack.replay.annotations import read_labels
+from robot_stack.replay.columns import SCHEMA_VERSION
+from robot_stack.replay.episode_store import SUFFIX
+from robot_stack.replay.manifest import FILE_NAME, Manifest
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.spec import Spec
+
+IDENTITY = "store.json"
+LABELS = "labels.jsonl"
+NOTES = "notes.jsonl"
+ORIGIN = "origin.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What a person wrote about an episode.
+
+    Attributes:
+        episode_id: Which episode.
+        text: The note.
+        stamp_unix_s: When, seconds since the epoch.
+    """
+
+    episode_id: str
+    text: str
+    stamp_unix_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreView:
+    """What lies in a folder of episodes.
+
+    Attributes:
+        root: The folder.
+        spec: Of the cell that all episodes were recorded on.
+        task: Name of the task.
+        text: The task in words, as a policy that reads language is told it.
+        episodes: Ids of the closed episodes, sorted.
+        unfinished: Ids of episodes that are still being written, or whose writer died.
+        quarantined: What is broken and set aside: episode or line -> reason.
+        labels: All labels in the order of their arrival.
+        notes: All notes in the order of their arrival.
+    """
+
+    root: Path
+    spec: Spec
+    task: str
+    text: str
+    episodes: tuple[str, ...]
+    unfinished: tuple[str, ...]
+    quarantined: Mapping[str, str]
+    labels: tuple[Label, ...]
+    notes: tuple[Note, ...]
+
+    def path(self, episode_id: str) -> Path:
+        """Directory of a closed episode.
+
+        Raises:
+            StoreError: If there is none; the message says which one may be meant.
+        """
+        self.check_there([episode_id])
+        return self.root / "episodes" / (episode_id + SUFFIX)
+
+    def check_there(self, episode_ids: Iterable[str]) -> None:
+        """Raise StoreError naming the first of these that is no closed episode."""
+        known = set(self.episodes)
+        for wanted in episode_ids:
+            if wanted in known:
+                continue
+            near = difflib.get_close_matches(wanted, [*self.episodes, *self.unfinished, *self.quarantined], n=1)
+            if wanted in self.unfinished:
+                advice = "it is unfinished, let the run close it first"
+            elif wanted in self.quarantined:
+                advice = f"it was set aside: {self.quarantined[wanted]}"
+            elif near:
+                advice = f"did you mean {near[0]!r}?"
+            else:
+                advice = "see robot-stack data list"
+            raise StoreError(f"episode is {wanted!r}, must be one of the {len(known)} in {self.root}; {advice}")
+
+    def read(self, episode_id: str, *, images: bool = True) -> StoredEpisode:
+        """One closed episode.
+
+        Raises:
+            StoreError: If it is not there or cannot be read.
+        """
+        return read_episode(self.path(episode_id), images=images)
+
+    def labels_of(self, episode_id: str) -> tuple[Label, ...]:
+        """Labels of one episode, in the order of their arrival."""
+        return tuple(label for label in self.labels if label.episode_id == episode_id)
+
+    def note_of(self, episode_id: str) -> str:
+        """The newest note on an episode, else the note of its newest label that has one, else ""."""
+        notes = [note.text for note in self.notes if note.episode_id == episode_id]
+        notes = notes or [label.note for label in self.labels if label.episode_id == episode_id and label.note]
+        return notes[-1] if notes else ""
+
+
+def open_store(root: Path, text: str | None = None) -> StoreView:
+    """Look at a folder of episodes.
+
+    Args:
+        root: The folder.
+        text: The task in words; by default what the folder says of itself, else the name of the task.
+
+    Raises:
+        StoreError: If it is none, or of another version of this program.
+    """
+    spec, task = _identity(root / IDENTITY)
+    labels, damaged = read_labels(root / LABELS)
+    closed: list[str] = []
+    unfinished: list[str] = []
+    for path in (root / "episodes").glob("*" + SUFFIX):
+        if not path.name.startswith("."):
+            (closed if (path / FILE_NAME).exists() else unfinished).append(path.name.removesuffix(SUFFIX))
+    return StoreView(
+        root=root,
+        spec=spec,
+        task=task,
+        text=text or _origin_text(root) or task,
+        episodes=tuple(sorted(closed)),
+        unfinished=tuple(sorted(unfinished)),
+        quarantined={**_set_aside(root / "quarantine"), **damaged},
+        labels=tuple(labels),
+        notes=_notes(root / NOTES),
+    )
+
+
+def broken(path: Path) -> str | None:
+    """Why a closed episode differs from its checksums, or None if it is whole. Reads every byte of it."""
+    try:
+        manifest = Manifest.load(path)
+        if manifest is not None:
+            manifest.verify(path)
+    except (StoreError, OSError, ValueError, KeyError) as error:
+        return str(error)
+    return None
+
+
+def _identity(path: Path) -> tuple[Spec, str]:
+    try:
+        raw = json.loads(path.read_text())
+        schema, task = raw["schema"], raw["task"]
+        if schema != SCHEMA_VERSION:
+            raise StoreError(
+                f"schema of {path} is {schema}, must be {SCHEMA_VERSION}; use the version of this program that wrote it"
+            )
+        return Spec.from_json(json.dumps(raw["spec"])), str(task)
+    except FileNotFoundError as error:
+        raise StoreError(
+            f"{path.name} of {path.parent} is missing, must be there; name a folder of episodes"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"file {path} is unreadable ({error!r}), must say spec and task; restore it") from error
+
+
+def _set_aside(aside: Path) -> dict[str, str]:
+    found = {}
+    for path in sorted(aside.iterdir()) if aside.exists() else ():
+        reason = path / "reason.txt"
+        found[path.name] = reason.read_text().strip() if reason.exists() else "unknown"
+    return found
+
+
+def _notes(path: Path) -> tuple[Note, ...]:
+    found = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            found.append(Note(**json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"a line of {path} is unreadable ({error!r}), must be a note; remove the line") from error
+    return tuple(found)
+
+
+def _origin_text(root: Path) -> str | None:
+    path = root / ORIGIN
+    try:
+        text = json.loads(path.read_text())["text"] if path.exists() else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"file {path} is unreadable ({error!r}), must be as data edit writes it; remove it") from error
+    return None if text is None else str(text)
