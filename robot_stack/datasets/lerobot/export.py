@@ -1,0 +1,212 @@
+"""Episodes become a LeRobotDataset v3.0; in memory are one episode and, without images, the open file of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_stack.datasets.draft import new_folder
+from robot_stack.datasets.extras import need
+from robot_stack.datasets.lerobot import layout
+from robot_stack.datasets.lerobot.codec import Codec, ImageError, VideoReader, VideoWriter, check_codec
+from robot_stack.datasets.lerobot.rows import rest_of, rows_of
+from robot_stack.datasets.lerobot.stats import Stats, flat, image_stats, merge_stats, to_json, vector_stats
+from robot_stack.datasets.lerobot.tables import MEGABYTE, RollingTable, arrow_table, write_tasks
+from robot_stack.datasets.new_store import Progress
+from robot_stack.datasets.store_view import StoreView
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.types.spec import CameraSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        episodes: How many.
+        rows: Rows of the table: actions of all episodes.
+        codec: Of the videos.
+        image_errors: Camera -> `ImageError.to_json`, measured on every pixel by reading the videos back.
+    """
+
+    episodes: int
+    rows: int
+    codec: str
+    image_errors: dict[str, dict[str, float]]
+
+
+@dataclass(slots=True)
+class _Videos:
+    """The files of one camera; not frozen, because they grow."""
+
+    root: Path
+    camera: CameraSpec
+    codec: Codec
+    rate_hz: int
+    number: int = -1
+    writer: VideoWriter | None = None
+    error: ImageError = field(default_factory=ImageError)
+
+    def add(self, images: np.ndarray) -> tuple[int, int]:
+        """Append an episode's frames; returns the number of the file and the first frame in it."""
+        if self.writer is not None and self.writer.size_bytes >= layout.VIDEO_FILE_MB * MEGABYTE:
+            self.close()
+        if self.writer is None:
+            self.number += 1
+            path = layout.place(layout.VIDEO, self.number, video_key=layout.video_key(self.camera.name))
+            self.writer = VideoWriter(self.root / path, self.codec, self.camera, self.rate_hz)
+        first = self.writer.frames
+        self.writer.add(images)
+        return self.number, first
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+
+
+def export_lerobot(
+    view: StoreView, episode_ids: Sequence[str], out: Path, *, codec: str, on_episode: Progress
+) -> Exported:
+    """Write the dataset, then read every video back and compare it with the store.
+
+    Args:
+        view: Where the episodes are.
+        episode_ids: Which ones, in this order.
+        out: The new folder.
+        codec: One of `codec.CODECS`.
+        on_episode: Called with what is done, its number from 1, and of how many.
+
+    Raises:
+        StoreError: If an episode, a package or a codec is missing, or the disk refuses.
+    """
+    view.check_there(episode_ids)
+    rate_hz = layout.whole_rate(view.spec)
+    need("pyarrow", "pyarrow")
+    chosen = check_codec(codec, view.spec.cameras)
+    with new_folder(out) as draft:
+        videos = [_Videos(draft, camera, chosen, rate_hz) for camera in view.spec.cameras]
+        data = RollingTable(draft, layout.DATA, layout.DATA_FILE_MB)
+        table = RollingTable(draft, layout.EPISODES, layout.DATA_FILE_MB)
+        stats: Stats | None = None
+        spans: list[dict[str, tuple[int, int]]] = []
+        first = 0
+        for number, episode_id in enumerate(episode_ids):
+            on_episode("exported", number + 1, len(episode_ids))
+            episode = view.read(episode_id)
+            labels = view.labels_of(episode_id)
+            rows = rows_of(episode, labels, number=number, first=first)
+            spans.append({v.camera.name: v.add(episode.arrays[IMAGE_PREFIX + v.camera.name]) for v in videos})
+            own = _stats(rows, episode)
+            file = data.add(arrow_table(rows))
+            line = {
+                **_line(number, episode, first, view.text),
+                **_where("data", file),
+                **_video_columns(spans[-1], episode.length, rate_hz),
+                **flat(own),
+                layout.EPISODE_COLUMN: rest_of(episode, labels),
+            }
+            table.add(_episode_table(line, table))
+            stats = merge_stats(stats, own)
+            first += episode.length
+        data.close()
+        table.close()
+        for video in videos:
+            video.close()
+        assert stats is not None
+        errors = _compare(view, episode_ids, videos, spans, draft, on_episode)
+        described = {v.camera.name: _video_info(v.camera, chosen, codec, rate_hz) for v in videos}
+        info = layout.info(view.spec, described, episodes=len(episode_ids), frames=first)
+        ours = {"task": view.task, "spec": json.loads(view.spec.to_json()), "codec": codec, "image_errors": errors}
+        for name, content in ((layout.INFO, info), (layout.STATS, to_json(stats)), (layout.OURS, ours)):
+            (draft / name).write_text(json.dumps(content, indent=4) + "\n")
+        write_tasks(draft / layout.TASKS, [view.text])
+    return Exported(episodes=len(episode_ids), rows=first, codec=codec, image_errors=errors)
+
+
+def _stats(rows: dict[str, np.ndarray], episode: StoredEpisode) -> Stats:
+    found = {name: vector_stats(values) for name, values in rows.items()}
+    for camera in episode.spec.cameras:
+        images = episode.arrays[IMAGE_PREFIX + camera.name][: episode.length]
+        found[layout.video_key(camera.name)] = image_stats(images)
+    return found
+
+
+def _line(number: int, episode: StoredEpisode, first: int, text: str) -> dict[str, Any]:
+    return {
+        "episode_index": number,
+        "tasks": [text],
+        "length": episode.length,
+        "dataset_from_index": first,
+        "dataset_to_index": first + episode.length,
+    }
+
+
+def _where(what: str, file: int) -> dict[str, int]:
+    chunk, number = divmod(file, layout.FILES_PER_CHUNK)
+    return {f"{what}/chunk_index": chunk, f"{what}/file_index": number}
+
+
+def _video_columns(spans: dict[str, tuple[int, int]], steps: int, rate_hz: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for camera, (file, first) in spans.items():
+        name = f"videos/{layout.video_key(camera)}"
+        found |= _where(name, file)
+        found[f"{name}/from_timestamp"] = first / rate_hz
+        found[f"{name}/to_timestamp"] = (first + steps) / rate_hz
+    return found
+
+
+def _episode_table(line: dict[str, Any], table: RollingTable) -> Any:
+    arrow = need("pyarrow", "pyarrow")
+    line |= _where("meta/episodes", table.turn())
+    return arrow.Table.from_pylist([line])
+
+
+def _video_info(camera: CameraSpec, chosen: Codec, codec: str, rate_hz: int) -> dict[str, Any]:
+    info = {
+        "video.height": camera.height_px,
+        "video.width": camera.width_px,
+        "video.fps": rate_hz,
+        "video.channels": 3,
+        "has_audio": False,
+        "is_depth_map": False,
+    }
+    if chosen.pixels == "rgb24":
+        return info  # LeRobot's tools encode anew with what stands here, and do not know this pixel format
+    how = {"video.g": int(chosen.options["g"]), "video.crf": int(chosen.options["crf"])}
+    return {**info, **how, "video.codec": codec, "video.pix_fmt": chosen.pixels}
+
+
+def _compare(
+    view: StoreView,
+    episode_ids: Sequence[str],
+    videos: list[_Videos],
+    spans: list[dict[str, tuple[int, int]]],
+    draft: Path,
+    on_episode: Progress,
+) -> dict[str, dict[str, float]]:
+    """Camera -> how far its pixels were changed; a video that does not have every frame is an error."""
+    readers: dict[str, tuple[int, VideoReader]] = {}
+    for number, episode_id in enumerate(episode_ids):
+        on_episode("compared", number + 1, len(episode_ids))
+        arrays = view.read(episode_id).arrays
+        for video in videos:
+            name = video.camera.name
+            file, first = spans[number][name]
+            if name not in readers or readers[name][0] != file:
+                if name in readers:
+                    readers[name][1].close()
+                path = draft / layout.place(layout.VIDEO, file, video_key=layout.video_key(name))
+                readers[name] = (file, VideoReader(path, video.rate_hz))
+            wanted = arrays[IMAGE_PREFIX + name]
+            video.error.add(readers[name][1].take(first, len(wanted)), wanted)
+    for _, reader in readers.values():
+        reader.close()
+    return {video.camera.name: video.error.to_json() for video in videos}

@@ -1,0 +1,243 @@
+"""A LeRobotDataset v3.x becomes a folder of episodes: our own exactly, another program's as far as it says.
+
+Where LeRobot's own tools have cut episodes out of one of ours, the frames behind the tables are gone: such a dataset is
+read like another program's, with the ids of its episodes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_stack.datasets.draft import new_folder
+from robot_stack.datasets.extras import need
+from robot_stack.datasets.lerobot import layout
+from robot_stack.datasets.lerobot.codec import VideoReader
+from robot_stack.datasets.lerobot.rows import episode_from, foreign_episode
+from robot_stack.datasets.lerobot.tables import numpy_rows
+from robot_stack.datasets.new_store import NewStore, Progress
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.types.errors import SpecError, StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.spec import Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Like:
+    """What a dataset of another program is to fit.
+
+    Attributes:
+        spec: Of the run.
+        task: Its name.
+    """
+
+    spec: Spec
+    task: str
+
+
+@dataclass(slots=True, kw_only=True)
+class LeRobotFolder:
+    """An opened dataset; not frozen, because it keeps the file it reads from.
+
+    Attributes:
+        root: Where it is.
+        info: Its info.json.
+        spec: Ours, or that of the run it is to fit.
+        task: Name of the task.
+        text: The task in words.
+        episodes: A row of the episode table each.
+        complete: True if the videos still hold the last frame of each episode, behind the rows of the table.
+    """
+
+    root: Path
+    info: dict[str, Any]
+    spec: Spec
+    task: str
+    text: str
+    episodes: list[dict[str, Any]]
+    complete: bool
+    _data: tuple[int, int, Any] | None = None
+    _videos: dict[str, tuple[int, VideoReader]] = field(default_factory=dict)
+
+    def read(self, number: int) -> tuple[StoredEpisode, list[Label]]:
+        """One episode and its labels.
+
+        Raises:
+            StoreError: If it is damaged or does not fit.
+        """
+        line = self.episodes[number]
+        with readable(self.root):
+            rows = self._rows(line, number)
+            rest = line.get(layout.EPISODE_COLUMN)
+            steps = int(line["length"])
+            if rest is not None and self.complete:
+                images = {c.name: self._images(c.name, line, steps + 1) for c in self.spec.cameras}
+                return episode_from(rows, images, rest, self.spec)
+            images = {c.name: self._images(c.name, line, steps) for c in self.spec.cameras}
+            name = f"{number:06d}-demo-lerobot"
+            header = {"episode_id": name, "kind": "demo", "task": self.task, "actor": "lerobot", "started_unix_s": 0.0}
+            if rest is not None:
+                header = json.loads(rest)["header"]
+            return foreign_episode(rows, images, header, self.spec), []
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for _, reader in self._videos.values():
+            reader.close()
+
+    def _rows(self, line: dict[str, Any], number: int) -> dict[str, np.ndarray]:
+        chunk, file = int(line["data/chunk_index"]), int(line["data/file_index"])
+        if self._data is None or self._data[:2] != (chunk, file):
+            path = self.root / self.info["data_path"].format(chunk_index=chunk, file_index=file)
+            self._data = (chunk, file, need("pyarrow.parquet", "pyarrow").read_table(path))
+        table = self._data[2]
+        mine = np.flatnonzero(table["episode_index"].to_numpy() == number)
+        if len(mine) != line["length"] or not len(mine) or mine[-1] - mine[0] + 1 != len(mine):
+            raise StoreError(
+                f"episode {number} of {self.root} has {len(mine)} rows, must have {line['length']} in a row; fetch "
+                "the dataset again"
+            )
+        return numpy_rows(table.slice(mine[0], len(mine)))
+
+    def _images(self, camera: str, line: dict[str, Any], count: int) -> np.ndarray:
+        key = layout.video_key(camera)
+        chunk, file = int(line[f"videos/{key}/chunk_index"]), int(line[f"videos/{key}/file_index"])
+        place = chunk * int(self.info["chunks_size"]) + file
+        if camera not in self._videos or self._videos[camera][0] != place:
+            if camera in self._videos:
+                self._videos[camera][1].close()
+            path = self.root / self.info["video_path"].format(video_key=key, chunk_index=chunk, file_index=file)
+            self._videos[camera] = (place, VideoReader(path, float(self.info["fps"])))
+        first = round(line[f"videos/{key}/from_timestamp"] * self.info["fps"])
+        return self._videos[camera][1].take(first, count)
+
+
+def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Progress) -> NewStore:
+    """Write a folder of episodes.
+
+    Args:
+        folder: The LeRobotDataset.
+        out: The new folder.
+        like: What it is to fit; needed, and only used, if another program wrote it.
+        on_episode: Called with what is done, its number from 1, and of how many.
+
+    Raises:
+        StoreError: If it is damaged, of another version or does not fit, a package is missing, or the disk refuses.
+    """
+    source = open_lerobot(folder, like)
+    with new_folder(out) as draft:
+        (draft / "episodes").mkdir()
+        store = NewStore(root=draft, spec=source.spec, task=source.task, text=source.text)
+        try:
+            for number in range(len(source.episodes)):
+                on_episode("imported", number + 1, len(source.episodes))
+                episode, labels = source.read(number)
+                store.write(episode)
+                store.labels += labels
+        finally:
+            source.close()
+        store.finish("import lerobot", [folder], {"dataset": source.info.get("robot_type")})
+    return store
+
+
+def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
+    """Open a dataset and compare its features with the spec.
+
+    Raises:
+        StoreError: If it cannot be used; the message names the field.
+    """
+    if not (folder / layout.INFO).is_file():
+        raise StoreError(
+            f"file {folder / layout.INFO} is missing, must be there; name the folder of a LeRobotDataset "
+            f"{layout.VERSION}"
+        )
+    with readable(folder):
+        info = json.loads((folder / layout.INFO).read_text())
+        if not str(info["codebase_version"]).startswith("v3."):
+            raise StoreError(
+                f"codebase_version of {folder} is {info['codebase_version']}, must be {layout.VERSION}; convert it "
+                "with LeRobot's convert_dataset_v21_to_v30"
+            )
+        spec, task = _identity(folder, like)
+        _check_features(folder, info, spec)
+        parquet = need("pyarrow.parquet", "pyarrow")
+        files = sorted((folder / "meta" / "episodes").glob("*/*.parquet"))
+        lines = []
+        for file in files:
+            wanted = [name for name in parquet.read_schema(file).names if not name.startswith("stats/")]
+            lines += parquet.read_table(file, columns=wanted).to_pylist()
+        lines.sort(key=lambda line: int(line["episode_index"]))
+        if not lines or [int(line["episode_index"]) for line in lines] != list(range(int(info["total_episodes"]))):
+            raise StoreError(
+                f"episode table of {folder} has {len(lines)} episodes, must have the {info['total_episodes']} of "
+                "info.json; fetch the dataset again"
+            )
+        text = str((lines[0].get("tasks") or [task])[0])
+    complete = not any(_touch(one, two, spec, float(info["fps"])) for one, two in itertools.pairwise(lines))
+    return LeRobotFolder(root=folder, info=info, spec=spec, task=task, text=text, episodes=lines, complete=complete)
+
+
+def _touch(one: dict[str, Any], two: dict[str, Any], spec: Spec, fps: float) -> bool:
+    """True if an episode's frames follow another's without the frame between them that `data export` puts there."""
+    for camera in spec.cameras:
+        name = f"videos/{layout.video_key(camera.name)}"
+        same = all(one[f"{name}/{key}"] == two[f"{name}/{key}"] for key in ("chunk_index", "file_index"))
+        apart = (two[f"{name}/from_timestamp"] - one[f"{name}/to_timestamp"]) * fps
+        if same and round(apart) == 0:
+            return True
+    return False
+
+
+def _identity(folder: Path, like: Like | None) -> tuple[Spec, str]:
+    ours = folder / layout.OURS
+    if ours.is_file():
+        raw = json.loads(ours.read_text())
+        return Spec.from_json(json.dumps(raw["spec"])), str(raw["task"])
+    if like is None:
+        raise StoreError(
+            f"spec of {folder} is not known, must be that of a run, because another program wrote this dataset; name "
+            "a run whose cell it fits with --like"
+        )
+    return like.spec, like.task
+
+
+def _check_features(folder: Path, info: dict[str, Any], spec: Spec) -> None:
+    features = info["features"]
+    wanted: dict[str, list[int]] = {layout.STATE: [spec.proprio_size], layout.ACTION: [spec.action_size]}
+    wanted |= {layout.video_key(camera.name): list(camera.shape) for camera in spec.cameras}
+    problems = []
+    for name, shape in wanted.items():
+        if name not in features:
+            problems.append(f"feature {name} is missing, must be there (there are {', '.join(sorted(features))})")
+            continue
+        found = list(features[name]["shape"])
+        names = features[name].get("names")
+        if isinstance(names, list) and names[:1] in (["channel"], ["channels"]) and len(found) == 3:
+            found = [found[1], found[2], found[0]]
+        if found != shape:
+            problems.append(f"shape of {name} is {found}, must be {shape}")
+        if name.startswith(layout.IMAGES) and features[name]["dtype"] != "video":
+            problems.append(f"dtype of {name} is {features[name]['dtype']!r}, must be 'video'")
+    if float(info["fps"]) != spec.rate_hz:
+        problems.append(f"fps is {info['fps']}, must be {spec.rate_hz:g}")
+    if problems:
+        raise StoreError(f"dataset {folder}: {'; '.join(problems)}; name a run of the same cell and rate")
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[None]:
+    """Turn what damaged files raise into a StoreError that names the folder."""
+    arrow = need("pyarrow", "pyarrow")
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, IndexError, SpecError, arrow.ArrowException) as error:
+        raise StoreError(
+            f"dataset {folder} is unreadable ({error!r}), must be a LeRobotDataset {layout.VERSION}; fetch it again"
+        ) from error

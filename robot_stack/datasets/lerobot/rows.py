@@ -1,0 +1,156 @@
+"""An episode as rows of a LeRobotDataset, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from robot_stack.datasets.lerobot import layout
+from robot_stack.replay.annotations import label_from
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.outcome import Outcome, outcome
+from robot_stack.replay.stored_episode import StoredEpisode, header_from
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EndReason
+
+
+def rows_of(episode: StoredEpisode, labels: Sequence[Label], *, number: int, first: int) -> dict[str, np.ndarray]:
+    """Feature -> T rows, without videos.
+
+    Args:
+        episode: With or without images.
+        labels: Of this episode; they say how it counts.
+        number: Index of the episode in the dataset.
+        first: Index of its first row in the dataset.
+    """
+    steps = episode.length
+    found = {
+        # a vector of one entry is a number there
+        layout.feature_of(column): episode.arrays[column.name][:steps].reshape(
+            (steps, *(size for size in column.shape if size != 1))
+        )
+        for column in layout.plain_columns(episode.spec)
+    }
+    counts = outcome(labels, episode.end)
+    last = np.arange(steps) == steps - 1
+    success = last & (counts is Outcome.SUCCESS)
+    done = last & (counts in (Outcome.SUCCESS, Outcome.FAILURE))
+    frame = np.arange(steps, dtype=np.int64)
+    return {
+        **found,
+        layout.PREFIX + "source": found[layout.PREFIX + "source"].astype(np.int64),
+        layout.REWARD: success.astype(np.float32),
+        layout.DONE: done,
+        layout.TRUNCATED: last & ~done,
+        layout.SUCCESS: success,
+        layout.INTERVENTION: episode.arrays["source"] == Source.HUMAN,
+        "timestamp": (frame / layout.whole_rate(episode.spec)).astype(np.float32),
+        "frame_index": frame,
+        "episode_index": np.full(steps, number, np.int64),
+        "index": first + frame,
+        "task_index": np.zeros(steps, np.int64),
+    }
+
+
+def rest_of(episode: StoredEpisode, labels: Sequence[Label]) -> str:
+    """JSON of what the rows do not say: header, end, labels, and the numbers of the last frame."""
+    assert episode.end is not None
+    last = {c.name: episode.arrays[c.name][-1].tolist() for c in layout.plain_columns(episode.spec) if c.per_frame}
+    rest = {
+        "header": asdict(episode.header),
+        "end": episode.end.value,
+        "labels": [asdict(label) for label in labels],
+        "last": last,
+    }
+    return json.dumps(rest, sort_keys=True)
+
+
+def episode_from(
+    rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], rest: str, spec: Spec
+) -> tuple[StoredEpisode, list[Label]]:
+    """Inverse of `rows_of` and `rest_of`.
+
+    Args:
+        rows: Feature -> T rows.
+        images: Camera -> T+1 images.
+        rest: The JSON.
+        spec: Of the dataset.
+
+    Raises:
+        StoreError: If the JSON or a feature is missing something.
+    """
+    try:
+        raw = json.loads(rest)
+        last = raw["last"]
+        header, end = header_from(raw["header"]), EndReason(raw["end"])
+        labels = [label_from(each) for each in raw["labels"]]
+        arrays = {IMAGE_PREFIX + name: values for name, values in images.items()}
+        for column in layout.plain_columns(spec):
+            values = rows[layout.feature_of(column)].astype(column.dtype).reshape(-1, *column.shape)
+            tail = np.asarray([last[column.name]], column.dtype) if column.per_frame else values[:0]
+            arrays[column.name] = np.concatenate([values, tail])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"column {layout.EPISODE_COLUMN} of an episode is unreadable ({error!r}), must be as data export writes "
+            "it; export the dataset again"
+        ) from error
+    return StoredEpisode(header=header, spec=spec, end=end, arrays=arrays), labels
+
+
+def foreign_episode(
+    rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], header: Mapping[str, Any], spec: Spec
+) -> StoredEpisode:
+    """An episode of a dataset that another program recorded.
+
+    Its last action led to a frame that is not there, so it goes: T rows become T frames and T-1 actions. Where the
+    dataset does not say who acted, a person did. Where it does not say how it ended, it was cut short.
+
+    Args:
+        rows: Feature -> rows; at least observation.state and action.
+        images: Camera -> as many images.
+        header: Fields of the header.
+        spec: Of the run it is to fit.
+
+    Raises:
+        StoreError: If it is too short.
+    """
+    head = header_from(header)
+    action = rows[layout.ACTION].astype(np.float32).reshape(-1, spec.action_size)[:-1]
+    human = rows.get(layout.INTERVENTION, np.ones(len(rows["timestamp"]), np.bool_)).astype(np.bool_).ravel()[:-1]
+    steps, frames = len(action), len(action) + 1
+    if steps < 1:
+        raise StoreError(f"length of episode {head.episode_id} is {frames} rows, must be 2 or more; leave it out")
+    arrays = {
+        **{IMAGE_PREFIX + name: values for name, values in images.items()},
+        "proprio": rows[layout.STATE].astype(np.float32).reshape(-1, spec.proprio_size),
+        "stamp_ns": np.round(rows["timestamp"].astype(np.float64).ravel() * 1e9).astype(np.int64),
+        "age_s": np.zeros(frames, np.float32),
+        "skew_s": np.zeros(frames, np.float32),
+        "executed": action,
+        "proposed": np.zeros_like(action),
+        "human": action * human[:, None],
+        "gripper_pressed": human,
+        "clipped": np.zeros(steps, np.bool_),
+        "params_version": np.zeros(steps, np.int64),
+        "params_age_s": np.zeros(steps, np.float32),
+        "source": np.where(human, Source.HUMAN, Source.POLICY).astype(np.uint8),
+    }
+    return StoredEpisode(header=head, spec=spec, end=_foreign_end(rows), arrays=arrays)
+
+
+def _foreign_end(rows: Mapping[str, np.ndarray]) -> EndReason:
+    def said(name: str) -> bool:
+        return name in rows and bool(np.asarray(rows[name]).ravel()[-1])
+
+    if said(layout.SUCCESS):
+        return EndReason.SUCCESS
+    if said(layout.DONE) and layout.SUCCESS in rows:
+        return EndReason.FAILURE
+    return EndReason.TIMEOUT if said(layout.TRUNCATED) else EndReason.OPERATOR
