@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from robot_stack.cli.data_words import add_data
 from robot_stack.types.errors import StackError
 
 INTERRUPTED = 130
@@ -122,6 +123,7 @@ VERBS = {
     "env": Verb(help="print exports that let ros2 commands see a run", add=_add_env),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
+    "data": Verb(help="episodes: list, check, edit, merge, split, export, import", add=add_data),
     "reward": Verb(help="how good a reward model is: on labelled episodes, or in a run", add=_add_reward),
     "report": Verb(help="write summary, plots and report.html of a run again", add=_add_report),
 }
