@@ -8,6 +8,7 @@ from pathlib import Path
 import mujoco
 
 from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose
 
 MODELS = Path(__file__).parent / "models"
 
@@ -32,12 +33,14 @@ class ArmModel:
     home_rad: tuple[float, ...]
     gripper_open_m: float
 
-    def attach_to(self, spec: mujoco.MjSpec) -> None:
-        """Put the arm at the world's origin and the hand on its flange."""
+    def attach_to(self, spec: mujoco.MjSpec, prefix: str, T_cell_base: Pose) -> None:
+        """Put the arm where it stands and the hand on its flange; their names begin with `prefix`arm/ and hand/."""
         arm = mujoco.MjSpec.from_file(str(MODELS / self.arm_file))
         hand = mujoco.MjSpec.from_file(str(MODELS / self.hand_file))
-        spec.attach(arm, frame=spec.worldbody.add_frame(), prefix="arm/")
-        spec.attach(hand, site=spec.site(f"arm/{self.flange_site}"), prefix="hand/")
+        x, y, z, w = T_cell_base.quaternion_xyzw
+        base = spec.worldbody.add_frame(pos=T_cell_base.position_m, quat=[w, x, y, z])
+        spec.attach(arm, frame=base, prefix=f"{prefix}arm/")
+        spec.attach(hand, site=spec.site(f"{prefix}arm/{self.flange_site}"), prefix=f"{prefix}hand/")
 
 
 ARMS = {

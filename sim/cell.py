@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import mujoco
+import numpy as np
 from pydantic import BaseModel
 
 from robot_stack.types.errors import SpecError
-from sim.arms import find_arm
-from sim.controller import Impedance
+from sim.hands import Hands, OperatorConfig
+from sim.peg_hands import PegHands
 from sim.scene import Task
+from sim.simulated_arm import PlacedArm
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig
 from sim.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEntry:
-    """A task that can be simulated: the model of its `sim` section and its class."""
+    """A task that can be simulated.
+
+    Attributes:
+        config: Model of its `sim` section.
+        build: Its class.
+        hands: How a person does it, from skill, generator and full deflections (N, 6).
+        arms: Names of the arms it needs, in this order; empty for any one.
+    """
 
     config: type[BaseModel]
     build: Any
+    hands: Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands]
+    arms: tuple[str, ...] = ()
 
 
-TASKS: Mapping[str, TaskEntry] = {"peg_insert": TaskEntry(config=PegInsertConfig, build=PegInsert)}
+TASKS: Mapping[str, TaskEntry] = {
+    "peg_insert": TaskEntry(config=PegInsertConfig, build=PegInsert, hands=PegHands),
+}
 
 
 def find_task(name: str) -> TaskEntry:
@@ -38,11 +52,31 @@ def find_task(name: str) -> TaskEntry:
     return TASKS[name]
 
 
-def make_world(*, arm: str, task: str, config: BaseModel, impedance: Impedance) -> World:
-    """World of one arm and one task; the robot's name is the arm's."""
-    built: Task = find_task(task).build(config)
-    return World(find_arm(arm), built, impedance, name=arm)
+def make_world(arms: Mapping[str, PlacedArm], *, task: str, config: BaseModel) -> World:
+    """World of the arms of a cell and one task.
+
+    Raises:
+        SpecError: If the task needs other arms.
+    """
+    entry = find_task(task)
+    if tuple(arms) != entry.arms and (entry.arms or len(arms) != 1):
+        wanted = ", ".join(entry.arms) or "one, of any name"
+        raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {task!r}; take its cell")
+    built: Task = entry.build(config)
+    return World(arms, built)
 
 
-CAMERA_NAMES = {"wrist": "hand/wrist", "front": "front"}
-"""Camera of a cell -> camera of the scene."""
+def scene_camera(name: str, model: mujoco.MjModel) -> str:
+    """The scene's camera behind one of a cell: `wrist` or `<arm>_wrist` on a hand, else one that the task put up.
+
+    Raises:
+        SpecError: If there is none.
+    """
+    arm = name.rpartition("_")[0]
+    inside = {"wrist": "hand/wrist", f"{arm}_wrist": f"{arm}/hand/wrist"}.get(name, name)
+    there = [model.camera(number).name for number in range(model.ncam)]
+    if inside not in there:
+        raise SpecError(
+            f"simulated camera is {name!r}, must be one of those of the scene, {there}; rename it in the cell"
+        )
+    return inside

@@ -37,16 +37,16 @@ def _quat_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class ImpedanceController:
     """Holds the target pose of the TCP and computes joint torques. One per arm."""
 
-    def __init__(self, model: mujoco.MjModel, arm: ArmModel, gains: Impedance) -> None:
+    def __init__(self, model: mujoco.MjModel, arm: ArmModel, gains: Impedance, prefix: str = "") -> None:
         self._gains = gains
         self._model = model
-        names = [f"arm/{joint}" for joint in arm.joints]
+        names = [f"{prefix}arm/{joint}" for joint in arm.joints]
         self._qpos = np.array([model.joint(name).qposadr[0] for name in names])
         self._dofs = np.array([model.joint(name).dofadr[0] for name in names])
         self._actuators = np.array([model.actuator(name).id for name in names])
         self._limits = model.actuator_ctrlrange[self._actuators]
         self._home = np.array(arm.home_rad)
-        self._site = model.site("hand/tcp").id
+        self._site = model.site(f"{prefix}hand/tcp").id
         self._jacobian = np.zeros((6, model.nv))
         self._position = np.zeros(3)
         self._quaternion = np.array([1.0, 0.0, 0.0, 0.0])  # wxyz, MuJoCo's order, inside this module only

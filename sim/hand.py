@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
+from sim.simulated_arm import as_seen
 from sim.tasks.two_sockets import TwoSockets
 from sim.world import World
 
@@ -81,7 +81,7 @@ class Hand:
 
     def __init__(self, world: World, task: TwoSockets, rng: np.random.Generator, *, rim_m: float) -> None:
         self._world, self._task, self.rng = world, task, rng
-        self.goal = task.goal_in_base(world.data)
+        self.goal = task.goal_poses(world.data)[0]
         self.start = self.tcp()
         self.steps = 0
         self.length = int(rng.integers(28, 62))
@@ -93,9 +93,7 @@ class Hand:
 
     def tcp(self) -> np.ndarray:
         """TCP x, y, z [m] and yaw [rad] in base, shape (4,)."""
-        pose = self._world.state().T_base_tcp
-        down = pose.rotation * Rotation.from_euler("x", np.pi).inv()
-        return np.array([*pose.position_m, down.as_rotvec()[2]])
+        return as_seen(self._world.state().T_base_tcp)
 
     def progress(self) -> float:
         """True progress now, see `progress_of`."""

@@ -1,13 +1,14 @@
-"""Composes a MuJoCo model: lights, table, arm with hand, the task's objects and the cameras that look at it."""
+"""Composes a MuJoCo model: lights, table, arms with hands, the task's objects and the cameras that look at it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import mujoco
 import numpy as np
 
-from sim.arms import ArmModel
+from sim.simulated_arm import PlacedArm
 
 TIMESTEP_S = 0.002
 
@@ -22,15 +23,15 @@ class Task(Protocol):
         ...
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Put the objects to a random start; the arm is moved afterwards."""
+        """Put the objects to a random start; the arms are moved afterwards."""
         ...
 
-    def start_offset(self, rng: np.random.Generator) -> np.ndarray:
-        """Random start pose of the TCP: x, y, z in the base frame [m] and yaw [rad], shape (4,)."""
+    def start_poses(self, rng: np.random.Generator) -> np.ndarray:
+        """Random start pose of each TCP: x, y, z in the cell [m] and yaw [rad], shape (N, 4), N arms."""
         ...
 
     def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Called once the arm stands at its start pose: what it holds is put into the hand."""
+        """Called once the arms stand at their start poses: what they hold is put into the hands."""
         ...
 
     def succeeded(self, data: mujoco.MjData) -> bool:
@@ -41,13 +42,18 @@ class Task(Protocol):
         """Simulator's truth: can the task no longer be done (object lost)?"""
         ...
 
-    def goal_in_base(self, data: mujoco.MjData) -> np.ndarray:
-        """What a person sees of the goal: TCP x, y, z [m] and yaw [rad] at the finished task, shape (4,)."""
+    def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
+        """What a person sees of the goal: of each TCP x, y, z [m] and yaw [rad] at the finished task, shape (N, 4)."""
         ...
 
 
-def build_model(arm: ArmModel, task: Task) -> mujoco.MjModel:
-    """Compile arm and task into one model.
+def prefix_of(arm: str, arms: Mapping[str, PlacedArm]) -> str:
+    """How the names of an arm begin in the scene: with its own where there are several."""
+    return f"{arm}/" if len(arms) > 1 else ""
+
+
+def build_model(arms: Mapping[str, PlacedArm], task: Task) -> mujoco.MjModel:
+    """Compile arms and task into one model.
 
     Shadows and multisampling are off: with them a 128x128 frame costs 27 ms in software instead of 3 to 5.
     """
@@ -74,6 +80,7 @@ def build_model(arm: ArmModel, task: Task) -> mujoco.MjModel:
         contype=1,
         conaffinity=1,
     )
-    arm.attach_to(spec)
+    for name, arm in arms.items():
+        arm.model.attach_to(spec, prefix_of(name, arms), arm.T_cell_base)
     task.add_to(spec)
     return spec.compile()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -11,6 +12,7 @@ from robot_stack.config.section import Name, Section
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
+Turn = Annotated[float, Field(ge=-math.pi, le=math.pi)]
 
 
 class CellCamera(Section):
@@ -44,19 +46,45 @@ class Workspace(Section):
         return upper
 
 
-class CellConfig(Section):
-    """A cell."""
+class Mount(Section):
+    """Where the base of an arm stands in the cell."""
+
+    position_m: Point = (0.0, 0.0, 0.0)
+    """In the frame of the cell: x, y, z."""
+    rpy_rad: tuple[Turn, Turn, Turn] = (0.0, 0.0, 0.0)
+    """Turned about the fixed axes x, y, z of the cell, in this order."""
+
+
+class CellArm(Section):
+    """One of the arms of a cell."""
 
     robot: str
     """File in robots/."""
+    mount: Mount = Mount()
+    """Where it stands."""
+    workspace: Workspace
+    """Where its TCP may be, in its own base frame."""
+    teleop: str | None = None
+    """File in teleop/, of a device for this arm alone; then each arm has one."""
+
+
+class CellConfig(Section):
+    """A cell: either one arm (`robot`, `workspace`), or `arms`."""
+
+    robot: str | None = None
+    """File in robots/, of the only arm. The arm is called as the robot is."""
+    workspace: Workspace | None = None
+    """Where the TCP of the only arm may be."""
+    arms: Annotated[dict[Name, CellArm], Field(max_length=4)] = Field(default_factory=dict, validate_default=True)
+    """Several arms, by name, in the order of the action vector; instead of `robot` and `workspace`."""
+    apart_m: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Least distance between the workspaces of two arms: what a hand is wide and holds beside its TCP must fit in."""
     cameras: Annotated[dict[Name, CellCamera], Field(min_length=1, max_length=8)]
     """By the name that observations use."""
-    workspace: Workspace
-    """Where the TCP may be."""
-    teleop: str
-    """File in teleop/."""
+    teleop: str | None = Field(default=None, validate_default=True)
+    """File in teleop/, of the one device: for the only arm, or for one of several after the other."""
     safety: str
-    """File in safety/."""
+    """File in safety/. Its limits hold for each arm."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
     learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (
@@ -65,3 +93,29 @@ class CellConfig(Section):
     """Where the learner listens, host:port, an IPv6 address in brackets. Beyond loopback it needs certificates."""
     learner_certs: Annotated[str, Field(min_length=1)] | None = None
     """Folder of a set made by `robot-stack certs`, at the same path on the learner's and the robot's machine."""
+
+    @field_validator("arms")
+    @classmethod
+    def _one_form(cls, arms: dict[str, CellArm], info: ValidationInfo) -> dict[str, CellArm]:
+        given = [key for key in ("robot", "workspace") if info.data.get(key) is not None]
+        if arms and given:
+            raise ValueError(f"{given[0]} is given beside arms, must be said of each arm; move it to its arm")
+        missing = [key for key in ("robot", "workspace") if key in info.data and key not in given]
+        if not arms and missing:
+            raise ValueError(f"{missing[0]} is missing, must be given where there are no arms; add '{missing[0]}'")
+        return arms
+
+    @field_validator("teleop")
+    @classmethod
+    def _one_device_or_one_each(cls, teleop: str | None, info: ValidationInfo) -> str | None:
+        if "arms" not in info.data:
+            return teleop  # what is wrong with the arms is said already
+        arms: dict[str, CellArm] = info.data["arms"]
+        own = [name for name, arm in arms.items() if arm.teleop is not None]
+        bare = [name for name in arms if name not in own]
+        if teleop is None and (bare or not arms):
+            text = f"for each arm; give {', '.join(bare)} one" if own else "there is; add 'teleop'"
+            raise ValueError(f"teleop is missing, must name the device {text}")
+        if teleop is not None and own:
+            raise ValueError(f"teleop is given beside that of {', '.join(own)}, must be one or the other; remove one")
+        return teleop

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
-from robot_stack.config.mistake import Mistake
-from robot_stack.config.resolved import ResolvedRun
+import numpy as np
+
+from robot_stack.config.boxes import Box, gap_m
+from robot_stack.config.mistake import Mistake, hint
+from robot_stack.config.resolved import ResolvedRun, RunArm
+
+ROUNDED_M = 1e-4
+"""Angles of a mount are written with few digits."""
 
 
 def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     """Each place where one part asks for what another forbids."""
-    yield from _box_frame(resolved)
-    yield from _action_scale(resolved)
+    wrong = list(_arm_names(resolved))
+    yield from wrong
+    if wrong:
+        return  # nothing can be said of arms that a task does not know
+    for arm in resolved.arms.values():
+        yield from _box_frame(resolved, arm)
+        yield from _action_scale(resolved, arm)
+    yield from _apart(resolved)
+    yield from _one_person(resolved)
     yield from _rates(resolved)
 
 
@@ -20,18 +34,61 @@ def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
     return Mistake(mark=node.mark, key=key, text=text)
 
 
-def _box_frame(resolved: ResolvedRun) -> Iterator[Mistake]:
-    frame, base = resolved.cell.workspace.frame, resolved.robot.base_frame
+def _arm_names(resolved: ResolvedRun) -> Iterator[Mistake]:
+    there, asked = list(resolved.robots), list(resolved.task.arms)
+    for name in asked:
+        if name not in there:
+            text = f"there is no arm '{name}' in the cell{hint(name, there)}"
+            yield _mistake(resolved, f"task.arms.{name}", text)
+    missing = [name for name in there if name not in asked]
+    if asked and missing:
+        text = f"arms are {', '.join(asked)}, must be those of the cell; add {', '.join(missing)}"
+        yield _mistake(resolved, "task.arms", text)
+
+
+def _key(resolved: ResolvedRun, arm: RunArm, key: str) -> str:
+    """Where something of an arm is written: in the cell or in the task, in the short form or in the long one."""
+    part, _, rest = key.partition(".")
+    several = resolved.cell.arms if part == "cell" else resolved.task.arms
+    if several:
+        return f"{part}.arms.{arm.name}.{rest}"
+    return key if part == "cell" else f"{part}.arm.{rest}"
+
+
+def _box_frame(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
+    frame, base = arm.workspace.frame, arm.robot.base_frame
     if frame != base:
         text = f"input should be the robot's base frame '{base}' (got '{frame}'); give the box in that frame"
-        yield _mistake(resolved, "cell.workspace.frame", text)
+        yield _mistake(resolved, _key(resolved, arm, "cell.workspace.frame"), text)
 
 
-def _action_scale(resolved: ResolvedRun) -> Iterator[Mistake]:
-    rate_hz, arm, safety = resolved.run.rate_hz, resolved.task.arm, resolved.safety
+def _apart(resolved: ResolvedRun) -> Iterator[Mistake]:
+    boxes = {
+        name: Box(pose=arm.T_cell_base, low_m=np.array(arm.workspace.min_m), high_m=np.array(arm.workspace.max_m))
+        for name, arm in resolved.arms.items()
+    }
+    least_m = resolved.cell.apart_m
+    for one, other in combinations(boxes, 2):
+        gap = gap_m(boxes[one], boxes[other])
+        if gap <= 0 or gap < least_m - ROUNDED_M:
+            how = f"overlap by {-gap:.3f} m" if gap <= 0 else f"are {gap:.3f} m apart"
+            rule = f"must be at least {least_m} m apart (apart_m)" if least_m else "must be apart"
+            text = f"workspaces of {one} and {other} {how} in the cell, {rule}; make one smaller or move a mount"
+            yield _mistake(resolved, f"cell.arms.{other}.workspace", text)
+
+
+def _one_person(resolved: ResolvedRun) -> Iterator[Mistake]:
+    for name, teleop in resolved.teleops.items():
+        if name and teleop.device == "scripted":
+            text = "a scripted person has a hand for each arm; give the cell one 'teleop' and the arms none"
+            yield _mistake(resolved, f"cell.arms.{name}.teleop", text)
+
+
+def _action_scale(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
+    rate_hz, action, safety = resolved.run.rate_hz, arm.action, resolved.safety
     for name, step, unit, limit in (
-        ("translation_m", arm.translation_m, "m/s", safety.max_speed_m_s),
-        ("rotation_rad", arm.rotation_rad, "rad/s", safety.max_rotation_speed_rad_s),
+        ("translation_m", action.translation_m, "m/s", safety.max_speed_m_s),
+        ("rotation_rad", action.rotation_rad, "rad/s", safety.max_rotation_speed_rad_s),
     ):
         speed = step * rate_hz
         if speed > limit * (1 + 1e-9):
@@ -39,7 +96,7 @@ def _action_scale(resolved: ResolvedRun) -> Iterator[Mistake]:
                 f"{step} per step at {rate_hz} Hz is {speed:.4g} {unit}, must be at most the safety limit {limit} "
                 f"{unit}; lower it or run.rate_hz"
             )
-            yield _mistake(resolved, f"task.arm.{name}", text)
+            yield _mistake(resolved, _key(resolved, arm, f"task.{name}"), text)
 
 
 def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
@@ -50,12 +107,14 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
             f"(got {safety.policy_timeout_s}); the robot would hold between any two actions, raise run.rate_hz"
         )
         yield _mistake(resolved, "safety.policy_timeout_s", text)
-    if safety.teleop_timeout_s * resolved.teleop.rate_hz <= 1.0:
-        text = (
-            f"input should be more than one sample of the device, {1 / resolved.teleop.rate_hz:.4g} s "
-            f"(got {safety.teleop_timeout_s}); raise teleop.rate_hz"
-        )
-        yield _mistake(resolved, "safety.teleop_timeout_s", text)
+    for name, teleop in resolved.teleops.items():
+        if safety.teleop_timeout_s * teleop.rate_hz <= 1.0:
+            key = f"teleops.{name}.rate_hz" if name else "teleop.rate_hz"
+            text = (
+                f"input should be more than one sample of the device, {1 / teleop.rate_hz:.4g} s "
+                f"(got {safety.teleop_timeout_s}); raise {key}"
+            )
+            yield _mistake(resolved, "safety.teleop_timeout_s", text)
     for name, camera in resolved.cameras.items():
         if camera.rate_hz < rate_hz:
             text = (

@@ -1,12 +1,13 @@
 """From the name of a run to everything it needs. Every mistake in every file is found in one go.
 
 A key of `--set` starts with a part (`safety.max_speed_m_s`, `cameras.wrist.rate_hz`, `task.episode_steps`); any other
-key is the run file's (`seed`, `algorithm.settings.batch_size`, `task=stack`).
+key is the run file's (`seed`, `algorithm.settings.batch_size`, `task=stack`). With several arms `robots.left` stands
+where with one there is `robot`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -30,9 +31,16 @@ from robot_stack.config.teleop import TeleopConfig
 from robot_stack.config.yaml_text import read
 
 PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
+GROUPS = ("cameras", "robots", "teleops")
+"""Parts of which there is one by each name."""
+KEYS = {"robots": "robot", "teleop": "teleop"}
+"""Folder -> the key of a cell, or of an arm in it, that names a file there."""
 FIXED = {
     ("cell", "workspace"): "edit the cell file",
+    ("cell", "arms"): "edit the cell file",
+    ("cell", "apart_m"): "edit the cell file",
     ("robot", "joints"): "edit the robot file",
+    ("robots", "joints"): "edit the robot file",
     ("task", "safety"): "set safety.<limit>, which can only be made tighter, or edit the task file",
 }
 """Part and key of limits that only a file can hold."""
@@ -89,8 +97,8 @@ class _Resolver:
         run = self._add("run", read(path, self._mistakes))
         task = self._add("task", self._named("tasks", run, "task"))
         cell = self._add("cell", self._named("cells", run, "cell"))
-        for part, kind in (("robot", "robots"), ("teleop", "teleop")):
-            self._add(part, self._named(kind, cell, part))
+        for part, kind, holder in _hardware(cell):
+            self._add(part, self._named(kind, holder, KEYS[kind]))
         self._safety(self._named("safety", cell, "safety"), task)
         cameras = cell.get("cameras") if cell is not None else None
         for name, camera in (cameras.entries if cameras is not None else {}).items():
@@ -102,13 +110,15 @@ class _Resolver:
 
     def take(self, tree: Located) -> None:
         """The trees of a saved run."""
-        legal = (*PARTS, "cameras", "name")
+        legal = (*PARTS, *GROUPS, "name")
         for key, node in tree.entries.items():
             if key not in legal:
                 text = f"extra inputs are not permitted{hint(key, legal)}"
                 self._mistakes.append(Mistake(mark=node.mark, key=key, text=text))
-        for part in PARTS:
-            self._add(part, tree.get(part) or Located(value={}, mark=tree.mark, path=(part,)))
+        named = [part for part, _, _ in _hardware(tree.get("cell"))]
+        for part in ("run", "cell", *named, "safety", "task"):
+            path = tuple(part.split("."))
+            self._add(part, tree.get(*path) or Located(value={}, mark=tree.mark, path=path))
         cameras = tree.get("cameras")
         for name, camera in (cameras.entries if cameras is not None else {}).items():
             self._add(f"cameras.{name}", camera)
@@ -116,15 +126,14 @@ class _Resolver:
     def finish(self, name: str) -> ResolvedRun:
         """The models of the trees gathered so far."""
         run, cell = self._check("run", RunConfig), self._check("cell", CellConfig)
-        robot, teleop = self._check("robot", RobotConfig), self._check("teleop", TeleopConfig)
         safety, task = self._check("safety", SafetyConfig), self._check("task", TaskConfig)
-        cameras = {
-            part.partition(".")[2]: self._check(part, CameraConfig)
-            for part in self._trees
-            if part.startswith("cameras.")
-        }
+        robots = self._check_group("robot", "robots", RobotConfig)
+        teleops = self._check_group("teleop", "teleops", TeleopConfig)
+        cameras = self._check_group("", "cameras", CameraConfig)
         raise_if_any(self._mistakes)
-        parts = dict(run=run, cell=cell, robot=robot, cameras=cameras, teleop=teleop, safety=safety, task=task)
+        if "" in robots:  # the only arm is called as its robot
+            robots = {robot.name: robot for robot in robots.values()}
+        parts = dict(run=run, cell=cell, robots=robots, cameras=cameras, teleops=teleops, safety=safety, task=task)
         resolved = ResolvedRun(name=name, tree=self._tree(), **parts)  # type: ignore[arg-type]
         raise_if_any(contradictions(resolved))
         return resolved
@@ -162,9 +171,20 @@ class _Resolver:
         tree = self._trees.get(part)
         return check(tree, model, self._mistakes) if tree is not None else None
 
+    def _check_group(self, single: str, group: str, model: type[T]) -> dict[str, T]:
+        """The models of a group by name; that of a part that stands alone is called ""."""
+        found = {}
+        for part in self._trees:
+            kind, _, name = part.partition(".")
+            if part == single or kind == group:
+                checked = self._check(part, model)
+                if checked is not None:
+                    found[name] = checked
+        return found
+
     def _refuse_fixed(self) -> None:
         for part, override in self._overrides:
-            remedy = FIXED.get((part, override.path[0]))
+            remedy = FIXED.get((part.partition(".")[0], override.path[0]))
             if remedy is not None:
                 text = f"{part}.{override.path[0]} is a limit and cannot be set on the command line; {remedy}"
                 self._mistakes.append(Mistake(mark=override.value.mark, key=override.value.key, text=text))
@@ -184,11 +204,24 @@ class _Resolver:
         return root
 
 
+def _hardware(cell: Located | None) -> Iterator[tuple[str, str, Located]]:
+    """Part, folder and holder of the name, of each robot and each teleop device that a cell names."""
+    if cell is None:
+        return
+    arms = cell.get("arms")
+    holders = [("", cell), *((name, arm) for name, arm in (arms.entries if arms is not None else {}).items())]
+    for kind, key in KEYS.items():
+        for name, holder in holders:
+            reference = holder.get(key)
+            if reference is not None and reference.value is not None:
+                yield (f"{key}s.{name}" if name else key), kind, holder
+
+
 def _with_part(override: Override) -> tuple[str, Override]:
     """The part an override belongs to, and the override with its path inside that part."""
     first, *rest = override.path
-    if first == "cameras" and len(rest) > 1:
-        return f"cameras.{rest[0]}", replace(override, path=tuple(rest[1:]))
+    if first in GROUPS and len(rest) > 1:
+        return f"{first}.{rest[0]}", replace(override, path=tuple(rest[1:]))
     if first in PARTS and rest:
         return first, replace(override, path=tuple(rest))
     return "run", override

@@ -5,22 +5,48 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
+import numpy as np
 from pydantic import BaseModel
 from ruamel.yaml import YAML
+from scipy.spatial.transform import Rotation
 
 from robot_stack.config.camera import CameraConfig
-from robot_stack.config.cell import CellConfig
+from robot_stack.config.cell import CellConfig, Mount, Workspace
 from robot_stack.config.located import Located
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig
 from robot_stack.config.section import ModelT, validate_section
-from robot_stack.config.task import TaskConfig
+from robot_stack.config.task import TaskArm, TaskConfig
 from robot_stack.config.teleop import TeleopConfig
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.pose import Pose
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
 
 DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunArm:
+    """One arm, with what several files say of it.
+
+    Attributes:
+        name: In topics, spec and messages.
+        robot: What it is.
+        T_cell_base: Where it stands.
+        workspace: Where its TCP may be.
+        action: What an action of 1.0 means.
+        teleop: The device that drives it, alone or in turn with others.
+    """
+
+    name: str
+    robot: RobotConfig
+    T_cell_base: Pose
+    workspace: Workspace
+    action: TaskArm
+    teleop: TeleopConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,36 +57,78 @@ class ResolvedRun:
         name: Name of the run file.
         run: The run itself.
         cell: The cell it names.
-        robot: The robot the cell names.
+        robots: Arm -> robot, in the order of the cell. The only arm of the short form is called as its robot.
         cameras: Camera name -> camera, with the cell's crop.
-        teleop: The teleop device the cell names.
+        teleops: Arm -> the teleop device of that arm alone; or "" -> the one device of the cell.
         safety: The cell's limits, made tighter by the task and the command line, never looser.
         task: The task the run names.
-        tree: All of it as written, with marks: `run`, `cell`, `robot`, `cameras.<name>`, `teleop`, `safety`, `task`.
+        tree: All of it as written, with marks: `run`, `cell`, `robot` or `robots.<arm>`, `cameras.<name>`, `teleop` or
+            `teleops.<arm>`, `safety`, `task`.
     """
 
     name: str
     run: RunConfig
     cell: CellConfig
-    robot: RobotConfig
+    robots: Mapping[str, RobotConfig]
     cameras: Mapping[str, CameraConfig]
-    teleop: TeleopConfig
+    teleops: Mapping[str, TeleopConfig]
     safety: SafetyConfig
     task: TaskConfig
     tree: Located
 
+    @property
+    def robot(self) -> RobotConfig:
+        """The robot of the only arm.
+
+        Raises:
+            ConfigError: If there are several.
+        """
+        if len(self.robots) != 1:
+            raise ConfigError(f"arms are {', '.join(self.robots)}, must be one here; take the robot of each")
+        return next(iter(self.robots.values()))
+
+    @property
+    def teleop(self) -> TeleopConfig:
+        """The one device.
+
+        Raises:
+            ConfigError: If each arm has its own.
+        """
+        if len(self.teleops) != 1:
+            raise ConfigError(f"teleop devices are of {', '.join(self.teleops)}, must be one here; take that of each")
+        return next(iter(self.teleops.values()))
+
+    @property
+    def arms(self) -> Mapping[str, RunArm]:
+        """The arms by name, in the order of the action vector."""
+        return {name: self._arm(name, robot) for name, robot in self.robots.items()}
+
+    def _arm(self, name: str, robot: RobotConfig) -> RunArm:
+        placed, task = self.cell.arms.get(name), self.task
+        mount = Mount() if placed is None else placed.mount
+        return RunArm(
+            name=name,
+            robot=robot,
+            T_cell_base=Pose.from_rotation(
+                np.array(mount.position_m), Rotation.from_euler("xyz", np.array(mount.rpy_rad))
+            ),
+            workspace=_given(self.cell.workspace if placed is None else placed.workspace, name),
+            action=_given(task.arms.get(name, task.arm), name),
+            teleop=self.teleops[name if name in self.teleops else ""],
+        )
+
     def spec(self) -> Spec:
         """Shapes of observation and action."""
-        arm = self.task.arm
         return Spec(
-            arms=(
+            arms=tuple(
                 ArmSpec(
-                    name=self.robot.name,
-                    axes=arm.axes,
-                    translation_m=arm.translation_m,
-                    rotation_rad=arm.rotation_rad,
-                    gripper=GripperKind(arm.gripper),
-                ),
+                    name=arm.name,
+                    axes=arm.action.axes,
+                    translation_m=arm.action.translation_m,
+                    rotation_rad=arm.action.rotation_rad,
+                    gripper=GripperKind(arm.action.gripper),
+                )
+                for arm in self.arms.values()
             ),
             cameras=tuple(
                 CameraSpec(name=name, height_px=camera.policy_height_px, width_px=camera.policy_width_px)
@@ -84,13 +152,13 @@ class ResolvedRun:
 
     def parts(self) -> dict[str, BaseModel]:
         """Every model by its dotted key."""
-        cameras = {f"cameras.{name}": camera for name, camera in self.cameras.items()}
+        one_robot = not self.cell.arms
         return {
             "run": self.run,
             "cell": self.cell,
-            "robot": self.robot,
-            **cameras,
-            "teleop": self.teleop,
+            **{"robot" if one_robot else f"robots.{name}": robot for name, robot in self.robots.items()},
+            **{f"cameras.{name}": camera for name, camera in self.cameras.items()},
+            **{f"teleops.{name}" if name else "teleop": teleop for name, teleop in self.teleops.items()},
             "safety": self.safety,
             "task": self.task,
         }
@@ -109,17 +177,24 @@ class ResolvedRun:
         """The resolved run as one YAML document; `load_resolved` reads it back."""
         document: dict[str, object] = {"name": self.name, "cameras": {}}
         for part, model in self.parts().items():
-            target, _, camera = part.partition(".")
+            kind, _, name = part.partition(".")
             dumped = model.model_dump(mode="json")
-            if camera:
-                document["cameras"] = {**_mapping(document["cameras"]), camera: dumped}
-            else:
-                document[target] = dumped
+            document[kind] = {**_mapping(document.get(kind)), name: dumped} if name else dumped
         yaml = YAML()
         yaml.width = 1_000_000  # type: ignore[assignment]
         stream = io.StringIO()
         yaml.dump(document, stream)
         return stream.getvalue()
+
+
+T = TypeVar("T")
+
+
+def _given(value: T | None, arm: str) -> T:
+    """What the checks of the files have made sure is there."""
+    if value is None:
+        raise ConfigError(f"settings of arm {arm} are missing, must be in the cell and the task; add them")
+    return value
 
 
 def _mapping(value: object) -> dict[str, object]:

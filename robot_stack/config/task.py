@@ -100,8 +100,10 @@ class TaskConfig(Section):
     """Its name in data sets and reports; in the simulator, the scene."""
     text: Annotated[str, Field(min_length=1, max_length=500)]
     """What to do, in plain language, for models that read."""
-    arm: TaskArm
-    """Action scale."""
+    arm: TaskArm | None = None
+    """Action scale, of every arm of the cell."""
+    arms: dict[Name, TaskArm] = Field(default_factory=dict, validate_default=True)
+    """Instead of it, action scales of the arms by name."""
     episode_steps: Annotated[int, Field(ge=1, le=10_000)]
     """Longest episode in control steps."""
     proprio: Annotated[tuple[ProprioConfig, ...], Field(min_length=1)]
@@ -114,6 +116,14 @@ class TaskConfig(Section):
     """Limits of the safety file made tighter for this task."""
     sim: FreeSection = Field(default_factory=dict)
     """Settings of the simulated scene, checked by the simulator."""
+
+    @field_validator("arms")
+    @classmethod
+    def _one_form(cls, arms: dict[str, TaskArm], info: ValidationInfo) -> dict[str, TaskArm]:
+        if "arm" in info.data and (info.data["arm"] is None) != bool(arms):
+            have = "both given" if arms else "both missing"
+            raise ValueError(f"arm and arms are {have}, must be one of them; {'remove' if arms else 'add'} one")
+        return arms
 
     @field_validator("proprio")
     @classmethod

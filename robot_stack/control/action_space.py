@@ -91,20 +91,20 @@ class ActionSpace:
             raise SpecError(f"executed action is {action}, must be finite")
         return np.asarray(np.clip(action, -1.0, 1.0), dtype=np.float32)
 
-    def executed_action(self, window: ExecutedWindow, opening: float | None = None) -> np.ndarray:
-        """What the only arm executed, float32 (A,); `opening` as in `to_action`."""
-        return self._single(window.twist, window.gripper, opening)
+    def executed_action(
+        self, windows: Mapping[str, ExecutedWindow], openings: Mapping[str, float] | None = None
+    ) -> np.ndarray:
+        """What the arms executed, float32 (A,), of one window for each; `openings` as in `to_action`."""
+        twists = {arm: window.twist for arm, window in windows.items()}
+        return self.to_action(twists, {arm: window.gripper for arm, window in windows.items()}, openings)
 
-    def human_action(self, window: ExecutedWindow, opening: float | None = None) -> np.ndarray:
-        """What the human asked of the only arm, float32 (A,); `opening` as in `to_action`."""
-        return self._single(window.human_twist, opening_of_press(window.human_gripper), opening)
-
-    def _single(self, twist: np.ndarray, gripper: float | None, opening: float | None) -> np.ndarray:
-        if len(self.spec.arms) != 1:
-            names = [arm.name for arm in self.spec.arms]
-            raise SpecError(f"arms are {names}, must be one for a single window; use to_action")
-        name = self.spec.arms[0].name
-        return self.to_action({name: twist}, {name: gripper}, None if opening is None else {name: opening})
+    def human_action(
+        self, windows: Mapping[str, ExecutedWindow], openings: Mapping[str, float] | None = None
+    ) -> np.ndarray:
+        """What the human asked of the arms, float32 (A,); `openings` as in `to_action`."""
+        twists = {arm: window.human_twist for arm, window in windows.items()}
+        presses = {arm: opening_of_press(window.human_gripper) for arm, window in windows.items()}
+        return self.to_action(twists, presses, openings)
 
     def _arm(self, name: str) -> ArmSpec:
         for arm in self.spec.arms:

@@ -1,5 +1,9 @@
 """Who is in control: `DISARMED -> READY -> POLICY <-> HUMAN -> HOLD`, and STOP latched from anywhere.
 
+One state for the whole cell: what holds or stops one arm holds or stops all. A person who takes one of several arms
+takes the cell. The arms that are not in a hand stand still meanwhile: the policy decides for all arms together, and it
+is in a state that the person thought wrong; so while the banner says HUMAN nothing moves but by a person's hand.
+
 Only a person leaves HOLD and STOP. One exception, off by default: a HOLD for a silent policy may end by itself after
 `auto_resume_ticks` fresh commands. In that HOLD a person may also drive, by pressing the deadman anew.
 A demo episode (no policy expected) is HUMAN from start to end: released, the arm holds.
@@ -8,17 +12,15 @@ A demo episode (no policy expected) is HUMAN from start to end: released, the ar
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.control.action_space import opening_of_press
-from robot_stack.types.command import Command, Mode, Source
+from robot_stack.control.takeover import Takeover
+from robot_stack.types.command import Command, Intent, Mode, Source
 from robot_stack.types.pose import rotate_twist
 from robot_stack.types.robot import RobotState, TeleopSample
-
-MOVING = 1e-3
-"""Teleop deflection below which the hand is at rest; the dead zone itself belongs to the device."""
 
 SLOW = 1e-2
 """Measured speed, m/s and rad/s, below which the arm counts as standing."""
@@ -30,71 +32,59 @@ class ArbiterTiming:
 
     Attributes:
         policy_s: Silence of the policy that leads to HOLD.
-        teleop_s: Silence of an engaged teleop that leads to HOLD.
         state_s: Silence of the robot that leads to HOLD.
-        release_s: From letting go of the deadman to the policy's turn.
         idle_s: Standing still for longer than this is no correction any more.
         start_s: What a policy may take for its first command of an episode.
         auto_resume_ticks: Fresh policy commands that end a HOLD for a silent policy; 0 leaves it to a person.
     """
 
     policy_s: float = 0.15
-    teleop_s: float = 0.15
     state_s: float = 0.1
-    release_s: float = 0.3
     idle_s: float = 0.3
     start_s: float = 1.0
     auto_resume_ticks: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """What is wanted at a tick, before any limit: twist (6,) in the tcp frame, gripper, and whose it is."""
-
-    twist: np.ndarray
-    gripper: float | None = None
-    source: Source = Source.HOLD
-
-
 class Arbiter:
-    """Mode and driver of one arm. Fed with checked messages; `update` once per tick, then `intent`."""
+    """Mode of the cell and driver of each arm. Fed with checked messages; `update` once per tick, then `intents`.
 
-    def __init__(self, timing: ArbiterTiming, teleop_scale: np.ndarray) -> None:
+    Args:
+        timing: When what is believed.
+        hands: Arm -> the person's hand on it.
+    """
+
+    def __init__(self, timing: ArbiterTiming, hands: Mapping[str, Takeover]) -> None:
         self.mode = Mode.DISARMED
         self.reason = ""
-        self.state: RobotState | None = None
+        self.states: dict[str, RobotState | None] = dict.fromkeys(hands)
+        """Newest state of each arm."""
         self.counters: Counter[str] = Counter()
         self._timing = timing
-        self._teleop_scale = teleop_scale
-        self._policy: Command | None = None
-        self._teleop: TeleopSample | None = None
+        self._hands = dict(hands)
+        self._policy: Mapping[str, Command] | None = None
         self._running = False
         self._policy_expected = True
-        self._engaged = False
-        self._must_release = True
         self._waiting_for_policy = False
         self._fresh_commands = 0
         self._start_ns = 0
-        self._release_ns: int | None = None
-        self._motion_ns: int | None = None
 
-    def take_policy(self, command: Command) -> None:
-        """The newest checked command."""
-        self._policy = command
+    def called(self, arm: str, otherwise: str = "") -> str:
+        """How a sentence about an arm begins: with its name where there are several, else with `otherwise`."""
+        return otherwise if len(self._hands) == 1 else f"{arm} " if otherwise else f"{arm}: "
+
+    def take_policy(self, commands: Mapping[str, Command]) -> None:
+        """The newest checked commands, one for each arm, of one stamp."""
+        self._policy = commands
         self._fresh_commands += 1
 
-    def take_teleop(self, sample: TeleopSample) -> None:
-        """The newest checked sample. After a silence a deadman that is still held must be pressed anew."""
-        last = self._teleop
-        if last is None or sample.stamp_ns - last.stamp_ns > self._timing.teleop_s * 1e9:
-            self._must_release = True
-        if not sample.deadman:
-            self._must_release = False
-        self._teleop = sample
+    def take_teleop(self, arm: str, sample: TeleopSample) -> None:
+        """The newest checked sample."""
+        self._hands[arm].take(sample)
 
-    def newest_stamp_ns(self, stream: str) -> int:
+    def newest_stamp_ns(self, stream: str, arm: str) -> int:
         """Stamp of the newest message taken from "policy", "teleop" or "state"; 0 if none."""
-        newest = {"policy": self._policy, "teleop": self._teleop, "state": self.state}[stream]
+        policy = None if self._policy is None else self._policy[arm]
+        newest = {"policy": policy, "teleop": self._hands[arm].sample, "state": self.states[arm]}[stream]
         return 0 if newest is None else newest.stamp_ns
 
     def arm(self, now_ns: int) -> str:
@@ -103,7 +93,9 @@ class Arbiter:
             return f"mode is {self.mode}, must be DISARMED to arm"
         refusal = self._robot_fault(now_ns) or self._deadman_held(now_ns)
         if not refusal:
-            self.mode, self.reason, self._running, self._must_release = Mode.READY, "", False, False
+            self.mode, self.reason, self._running = Mode.READY, "", False
+            for hand in self._hands.values():
+                hand.press_anew(False)
         return refusal
 
     def disarm(self) -> None:
@@ -135,8 +127,9 @@ class Arbiter:
         """Stand still until a person resumes. Nothing to do while disarmed, stopped or already holding."""
         if self.mode in (Mode.READY, Mode.POLICY, Mode.HUMAN):
             self._let_go()
-            self.mode, self.reason = Mode.HOLD, reason
-            self._must_release, self._fresh_commands = self._deadman_pressed(), 0
+            for hand in self._hands.values():
+                hand.press_anew(hand.sample is not None and hand.sample.deadman)
+            self.mode, self.reason, self._fresh_commands = Mode.HOLD, reason, 0
             self._waiting_for_policy = waiting_for_policy
             self.counters["hold"] += 1
 
@@ -180,59 +173,61 @@ class Arbiter:
         elif self._running:
             self._update_driver(now_ns)
 
-    def intent(self, now_ns: int) -> Intent:
-        """What the one in control wants now."""
-        still = Intent(twist=np.zeros(6))
-        if self.mode not in (Mode.POLICY, Mode.HUMAN):
-            return still
-        if self._engaged and self._teleop is not None:
-            if self._release_ns is not None:
-                return Intent(twist=np.zeros(6), source=Source.IDLE)
-            moved_s = None if self._motion_ns is None else (now_ns - self._motion_ns) / 1e9
-            active = moved_s is not None and moved_s <= self._timing.idle_s
-            return Intent(
-                twist=np.clip(self._teleop.twist, -1.0, 1.0) * self._teleop_scale,
-                gripper=opening_of_press(self._teleop.gripper),
-                source=Source.HUMAN if active else Source.IDLE,
-            )
-        if self.mode is Mode.POLICY and self._policy is not None and self.state is not None:
-            twist = self._policy.twist
-            if self._policy.frame == "base":
-                twist = rotate_twist(twist, self.state.T_base_tcp.rotation.inv())
-            return Intent(twist=twist.astype(np.float64), gripper=self._policy.gripper, source=Source.POLICY)
-        return still
+    def intents(self, now_ns: int) -> dict[str, Intent]:
+        """What the one in control wants now, of each arm."""
+        if self.mode in (Mode.POLICY, Mode.HUMAN) and self._engaged:
+            return self._by_hand(now_ns)
+        if self.mode is Mode.POLICY and self._policy is not None:
+            return {arm: self._by_policy(command) for arm, command in self._policy.items()}
+        return {arm: Intent(twist=np.zeros(6)) for arm in self._hands}
+
+    def _by_hand(self, now_ns: int) -> dict[str, Intent]:
+        """A person who rests for a moment is idle with all arms; one arm may stand while the other is moved.
+
+        In a demonstration an arm that is not in a hand is shown to stand still; in a correction it is only held.
+        """
+        moved_ns = max(hand.moved_ns or 0 for hand in self._hands.values())
+        active = moved_ns > 0 and now_ns - moved_ns <= self._timing.idle_s * 1e9
+        source = Source.HUMAN if active else Source.IDLE
+        aside = Intent(twist=np.zeros(6), source=Source.HOLD if self._policy_expected else source)
+        return {arm: hand.intent(source) if hand.engaged else aside for arm, hand in self._hands.items()}
+
+    def _by_policy(self, command: Command) -> Intent:
+        twist, state = command.twist, self.states[command.arm]
+        if command.frame == "base":
+            if state is None:
+                return Intent(twist=np.zeros(6))
+            twist = rotate_twist(twist, state.T_base_tcp.rotation.inv())
+        return Intent(twist=twist.astype(np.float64), gripper=command.gripper, source=Source.POLICY)
+
+    @property
+    def _engaged(self) -> bool:
+        return any(hand.engaged for hand in self._hands.values())
 
     def _update_driver(self, now_ns: int) -> None:
-        sample = self._teleop
-        if self._engaged and sample is not None:
-            silent_ms = (now_ns - sample.stamp_ns) / 1e6
-            if silent_ms > self._timing.teleop_s * 1e3:
-                self.hold(f"teleop silent for {silent_ms:.0f} ms while in control; press the deadman anew")
+        for arm, hand in self._hands.items():
+            lost_ms = hand.lost_ms(now_ns)
+            if lost_ms:
+                text = f"teleop silent for {lost_ms:.0f} ms while in control; press the deadman anew"
+                self.hold(self.called(arm) + text)
                 return
-        self._update_engagement(now_ns)
+        self._update_hands(now_ns)
         self._set_driving_mode()
         if self.mode is Mode.POLICY and not self._engaged:
             self._check_policy(now_ns)
 
-    def _update_engagement(self, now_ns: int) -> None:
-        if self._deadman_fresh(now_ns) and not self._must_release:
-            if not self._engaged:
-                self._engaged, self._motion_ns = True, None
-                self.counters["take_over"] += 1
-            self._release_ns = None
-            sample = self._teleop
-            if sample is not None and (sample.gripper != 0 or float(np.abs(sample.twist).max()) > MOVING):
-                self._motion_ns = now_ns
-        elif self._engaged:
-            self._release_ns = now_ns if self._release_ns is None else self._release_ns
-            if now_ns - self._release_ns >= self._timing.release_s * 1e9:
-                self._let_go()
+    def _update_hands(self, now_ns: int) -> None:
+        before = self._engaged
+        for hand in self._hands.values():
+            hand.update(now_ns)
+        if self._engaged and not before:
+            self.counters["take_over"] += 1
 
     def _check_policy(self, now_ns: int) -> None:
         if self._policy is None:
             silent_s, limit_s = (now_ns - self._start_ns) / 1e9, self._timing.start_s
         else:
-            silent_s, limit_s = (now_ns - self._policy.stamp_ns) / 1e9, self._timing.policy_s
+            silent_s, limit_s = (now_ns - self._policy_ns) / 1e9, self._timing.policy_s
         if silent_s > limit_s:
             reason = f"policy silent for {silent_s * 1e3:.0f} ms (limit {limit_s * 1e3:.0f}); check the actor, resume"
             self.hold(reason, waiting_for_policy=True)
@@ -241,12 +236,12 @@ class Arbiter:
         """The two ways out of a HOLD that only waits for the policy: a person drives, or fresh commands in a row."""
         if not (self._waiting_for_policy and self._running):
             return
-        fresh = self._policy is not None and now_ns - self._policy.stamp_ns <= self._timing.policy_s * 1e9
+        fresh = self._policy is not None and now_ns - self._policy_ns <= self._timing.policy_s * 1e9
         if not fresh:
             self._fresh_commands = 0
-        if self._deadman_fresh(now_ns) and not self._must_release:
+        if any(hand.grasps(now_ns) for hand in self._hands.values()):
             self.reason = ""
-            self._update_engagement(now_ns)
+            self._update_hands(now_ns)
             self._set_driving_mode()
         elif 0 < self._timing.auto_resume_ticks <= self._fresh_commands:
             self.reason = ""
@@ -260,27 +255,41 @@ class Arbiter:
             self.mode = Mode.HUMAN if self._engaged or not self._policy_expected else Mode.POLICY
 
     def _let_go(self) -> None:
-        self._engaged, self._release_ns, self._motion_ns = False, None, None
+        for hand in self._hands.values():
+            hand.let_go()
+
+    @property
+    def _policy_ns(self) -> int:
+        """Stamp of the newest commands."""
+        return min((command.stamp_ns for command in (self._policy or {}).values()), default=0)
 
     def _robot_fault(self, now_ns: int) -> str:
-        if self.state is None:
-            return "robot state is missing; start the robot process"
-        if self.state.fault:
-            return f"robot reports: {self.state.fault}"
-        age_ms = (now_ns - self.state.stamp_ns) / 1e6
+        return _first(self._fault_of(arm, state, now_ns) for arm, state in self.states.items())
+
+    def _fault_of(self, arm: str, state: RobotState | None, now_ns: int) -> str:
+        name = self.called(arm)
+        if state is None:
+            return f"{name}robot state is missing; start the robot process"
+        if state.fault:
+            return f"{name}robot reports: {state.fault}"
+        age_ms = (now_ns - state.stamp_ns) / 1e6
         limit_ms = self._timing.state_s * 1e3
-        return f"robot state is {age_ms:.0f} ms old (limit {limit_ms:.0f})" if age_ms > limit_ms else ""
-
-    def _deadman_pressed(self) -> bool:
-        return self._teleop is not None and self._teleop.deadman
-
-    def _deadman_fresh(self, now_ns: int) -> bool:
-        sample = self._teleop
-        return sample is not None and sample.deadman and now_ns - sample.stamp_ns <= self._timing.teleop_s * 1e9
+        return f"{name}robot state is {age_ms:.0f} ms old (limit {limit_ms:.0f})" if age_ms > limit_ms else ""
 
     def _deadman_held(self, now_ns: int) -> str:
-        return "deadman is held, must be released; let go first" if self._deadman_fresh(now_ns) else ""
+        return _first(
+            f"{self.called(arm)}deadman is held, must be released; let go first" if hand.held(now_ns) else ""
+            for arm, hand in self._hands.items()
+        )
 
     def _still_moving(self) -> str:
-        speed = 0.0 if self.state is None else float(np.abs(self.state.twist).max())
-        return f"arm moves at {speed:.3f}, must stand still (below {SLOW})" if speed > SLOW else ""
+        speeds = {arm: 0.0 if s is None else float(np.abs(s.twist).max()) for arm, s in self.states.items()}
+        return _first(
+            f"{self.called(arm, 'arm ')}moves at {speed:.3f}, must stand still (below {SLOW})" if speed > SLOW else ""
+            for arm, speed in speeds.items()
+        )
+
+
+def _first(sentences: Iterable[str]) -> str:
+    """The first that says something, or ""."""
+    return next((sentence for sentence in sentences if sentence), "")

@@ -39,10 +39,8 @@ def check_age(name: str, stamp_ns: int, now_ns: int, timeout_s: float) -> str:
     return ""
 
 
-def check_command(command: Command, arm: str) -> str:
-    """A policy command for this arm: finite, of a known frame, of the right length, gripper in [0, 1]."""
-    if command.arm != arm:
-        return f"command is for arm {command.arm!r}, must be {arm!r}"
+def check_command(command: Command) -> str:
+    """A policy command: finite, of a known frame, of the right length, gripper in [0, 1]."""
     if command.source is not Source.POLICY:
         return f"command has source {command.source!r}, must be POLICY; the human comes in by teleop samples"
     if command.frame not in FRAMES:
@@ -57,10 +55,8 @@ def check_teleop(sample: TeleopSample) -> str:
     return check_vector("twist of teleop sample", sample.twist, 6, 1.0 + 1e-6)
 
 
-def check_state(state: RobotState, arm: str) -> str:
-    """A state of this arm with finite twist, wrench and opening; the pose checks itself when it is built."""
-    if state.arm != arm:
-        return f"state is of arm {state.arm!r}, must be {arm!r}"
+def check_state(state: RobotState) -> str:
+    """A state with finite twist, wrench and opening; the pose checks itself when it is built."""
     return (
         check_vector("twist of state", state.twist, 6)
         or check_vector("wrench of state", state.wrench, 6, 1e4)

@@ -1,7 +1,8 @@
-"""What the robot did between two control ticks, summed over the filter's faster ticks."""
+"""What each arm did between two control ticks, summed over the filter's faster ticks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,7 +28,7 @@ class ExecutedMotion:
 
 
 class ExecutedAccumulator:
-    """Collects decisions; `take` returns their mean since the previous `take`."""
+    """Collects the decisions of one arm; `take` returns their mean since the previous `take`."""
 
     def __init__(self) -> None:
         self._decisions: list[Decision] = []
@@ -56,14 +57,16 @@ class ExecutedAccumulator:
             gripper=grippers[-1] if grippers else None,
             human_twist=np.sum([d.requested for d in human], axis=0) / len(decisions) if human else np.zeros(6),
             human_gripper=0 if not presses else (1 if presses[-1] > 0.5 else -1),
-            source=_dominant({d.source for d in decisions}),
+            source=dominant(d.source for d in decisions),
             clipped=bool(cut),
             cut=cut,
         )
 
 
-def _dominant(sources: set[Source]) -> Source:
+def dominant(sources: Iterable[Source]) -> Source:
+    """Whose a step is in which these took part, of one arm in its ticks or of several arms: a person's before all."""
+    there = set(sources)
     for source in (Source.HUMAN, Source.IDLE, Source.HOLD):
-        if source in sources:
+        if source in there:
             return source
     return Source.POLICY

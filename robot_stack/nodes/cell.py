@@ -29,7 +29,6 @@ from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.observation import Observation
-from robot_stack.types.spec import GripperKind
 from robot_stack.types.transition import EpisodeKind
 
 SAFETY_SILENT_NS = 300_000_000
@@ -50,8 +49,7 @@ class RosCell:
         self._namespace = namespace
         self._space = ActionSpace(run.spec())
         self._observer = Observer(run.spec())
-        self._arm = run.robot.name
-        self._with_gripper = run.spec().arms[0].gripper is not GripperKind.NONE
+        self._arms = run.arms
         self._link: CellLink | None = None
         self._stop = Future()
         self._thread: threading.Thread | None = None
@@ -66,7 +64,7 @@ class RosCell:
         self.close()
 
     def connect(self, timeout_s: float = 20.0) -> None:
-        """Join the cell and wait until robot, cameras and safety filter are heard.
+        """Join the cell and wait until robots, cameras and safety filter are heard.
 
         Raises:
             RobotError: If one of them stays silent; the message names it.
@@ -88,16 +86,16 @@ class RosCell:
         self._thread = threading.Thread(target=spin, name="ros", daemon=True)
         self._thread.start()
         deadline_s = time.monotonic() + timeout_s
-        heard = link.wait_for(lambda: link.decision is not None and not self._problem(link), timeout_s)
+        heard = link.wait_for(lambda: link.heard and not self._problem(link), timeout_s)
         if not heard:
-            problem = self._problem(link) or "safety process is silent, must publish safety/label; is it running?"
+            problem = self._problem(link) or "safety process is silent, must publish its labels; is it running?"
             raise RobotError(f"cell is not ready after {timeout_s:g} s: {problem}")
         for name, client in link.requests.items():
             if not client.wait_for_service(max(0.1, deadline_s - time.monotonic())):
                 raise RobotError(f"service safety/{name} is missing, must be offered by the safety process; start it")
 
     def close(self) -> None:
-        """Leave the cell; the arm holds."""
+        """Leave the cell; the arms hold."""
         if self._link is None:
             return
         if not self._stop.done():
@@ -125,17 +123,18 @@ class RosCell:
     def send(self, action: np.ndarray) -> None:
         """Offer a policy action to the safety filter. A gripper entry that leaves the gripper is sent as -1."""
         link, now_ns = self._connected(), time.monotonic_ns()
-        command = self._space.to_commands(action, now_ns)[self._arm]
-        if self._with_gripper:
-            opening = -1.0 if command.gripper is None else command.gripper
-            link.policy_gripper.publish(vector_to_msg(np.array([opening]), now_ns))
-        link.policy.publish(twist_to_msg(command.twist, now_ns, self._run.robot.tcp_frame))
+        for name, command in self._space.to_commands(action, now_ns).items():
+            arm = self._arms[name]
+            if arm.action.gripper != "none":
+                opening = -1.0 if command.gripper is None else command.gripper
+                link.policy_gripper[name].publish(vector_to_msg(np.array([opening]), now_ns))
+            link.policy[name].publish(twist_to_msg(command.twist, now_ns, arm.robot.tcp_frame))
 
-    def executed(self) -> ExecutedMotion:
-        """What the safety filter let through since the previous call."""
+    def executed(self) -> dict[str, ExecutedMotion]:
+        """What the safety filter let through since the previous call, of each arm."""
         link = self._connected()
         with link.locked():
-            return link.executed.take()
+            return {arm: accumulator.take() for arm, accumulator in link.executed.items()}
 
     def mode(self) -> Mode:
         """State of control at the filter's newest tick.
@@ -145,13 +144,13 @@ class RosCell:
         """
         link = self._connected()
         with link.locked():
-            decision = link.decision
-        stamp_ns = 0 if decision is None else decision.command.stamp_ns
-        silent_ns = time.monotonic_ns() - stamp_ns
-        if decision is None or silent_ns > SAFETY_SILENT_NS:
+            decisions = sorted(link.decisions.values(), key=lambda decision: decision.command.stamp_ns)
+            oldest_ns = decisions[0].command.stamp_ns if link.heard else 0
+        silent_ns = time.monotonic_ns() - oldest_ns
+        if silent_ns > SAFETY_SILENT_NS:
             limit_ms = SAFETY_SILENT_NS / 1e6
             raise RobotError(f"safety process is silent for {silent_ns / 1e6:.0f} ms (limit {limit_ms:.0f})")
-        return decision.mode
+        return decisions[-1].mode
 
     def reason(self) -> str:
         """Of a HOLD or STOP, as the safety filter said it."""
@@ -191,7 +190,7 @@ class RosCell:
         self._observer.begin_episode()
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
-        """Hand the arm to the policy, or in a demo to the person.
+        """Hand the arms to the policy, or in a demo to the person.
 
         Raises:
             RobotError: If the safety filter refuses; the message is its own.
@@ -209,7 +208,7 @@ class RosCell:
         self._connected().claims.publish(String(data=verdict.value))
 
     def finish(self) -> None:
-        """The arm holds."""
+        """The arms hold."""
         link = self._connected()
         self._request("end_episode")
         link.status.publish(String(data=EpisodeStatus(phase=Phase.FINISHED).to_text()))

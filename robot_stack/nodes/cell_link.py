@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from geometry_msgs.msg import TwistStamped
 from rclpy.client import Client
@@ -48,21 +49,23 @@ class CellLink(StackNode):
 
     def __init__(self, run: ResolvedRun, namespace: str) -> None:
         super().__init__("actor", namespace)
-        self.sync = Synchroniser(list(run.cameras), [run.robot.name], sync_limits(run))
-        self.executed = ExecutedAccumulator()
-        self.decision: Decision | None = None
+        arms = list(run.robots)
+        self.sync = Synchroniser(list(run.cameras), arms, sync_limits(run))
+        self.executed = {arm: ExecutedAccumulator() for arm in arms}
+        self.decisions: dict[str, Decision] = {}
         self.mode: tuple[Mode, str] = (Mode.DISARMED, "the safety process is silent")
         self.events: list[str] = []
-        self.stamps_ns: dict[str, int] = dict.fromkeys((*run.cameras, topics.STATE), 0)
+        self.stamps_ns: dict[str, int] = dict.fromkeys((*run.cameras, *map(topics.state, arms)), 0)
         self.reset_done: tuple[int, str] = (0, "")
         self.truth: bool | None = None
-        self._arm = run.robot.name
-        self._fault = ""
+        self._faults = dict.fromkeys(arms, "")
         self._changed = threading.Condition()
         self._refused: dict[str, str] = {}
-        self._subscribe(list(run.cameras))
-        self.policy = self.create_publisher(TwistStamped, topics.POLICY, NEWEST)
-        self.policy_gripper = self.create_publisher(JointState, topics.POLICY_GRIPPER, NEWEST)
+        self._subscribe(list(run.cameras), arms)
+        self.policy = {arm: self.create_publisher(TwistStamped, topics.policy(arm), NEWEST) for arm in arms}
+        self.policy_gripper = {
+            arm: self.create_publisher(JointState, topics.policy_gripper(arm), NEWEST) for arm in arms
+        }
         self.status = self.create_publisher(String, topics.STATUS, LATCHED)
         self.claims = self.create_publisher(String, topics.CLAIM, EVERY)
         self.reset_request = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
@@ -95,12 +98,18 @@ class CellLink(StackNode):
         level = Level.WARN if problem else Level.OK
         return [Diagnosis(task="observation", level=level, message=problem or "ok", values=values)]
 
-    def _subscribe(self, cameras: list[str]) -> None:
+    @property
+    def heard(self) -> bool:
+        """Whether the safety process has decided about every arm."""
+        return len(self.decisions) == len(self.executed)
+
+    def _subscribe(self, cameras: list[str], arms: list[str]) -> None:
         for camera in cameras:
             self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
-        self.create_subscription(JointState, topics.STATE, self._on_state, SAMPLED)
-        self.create_subscription(String, topics.FAULT, self._on_fault, LATCHED)
-        self.create_subscription(Joy, topics.LABEL, self._on_label, EVERY)
+        for arm in arms:
+            self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
+            self.create_subscription(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
+            self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
         self.create_subscription(Header, topics.RESET_DONE, self._on_reset_done, LATCHED)
@@ -121,29 +130,29 @@ class CellLink(StackNode):
 
         return receive
 
-    def _on_state(self, msg: JointState) -> None:
+    def _on_state(self, arm: str, msg: JointState) -> None:
         try:
-            state = state_from_msg(msg, self._arm, self._fault)
+            state = state_from_msg(msg, arm, self._faults[arm])
         except SpecError as error:
-            self._refused[topics.STATE] = str(error)
+            self._refused[topics.state(arm)] = str(error)
             return
         with self._changed:
             self.sync.offer_state(state, time.monotonic_ns())
-            self.stamps_ns[topics.STATE] = state.stamp_ns
+            self.stamps_ns[topics.state(arm)] = state.stamp_ns
             self._changed.notify_all()
 
-    def _on_fault(self, msg: String) -> None:
-        self._fault = msg.data
+    def _on_fault(self, arm: str, msg: String) -> None:
+        self._faults[arm] = msg.data
 
-    def _on_label(self, msg: Joy) -> None:
+    def _on_label(self, arm: str, msg: Joy) -> None:
         try:
-            decision = decision_from_msg(msg, self._arm)
+            decision = decision_from_msg(msg, arm)
         except (SpecError, ValueError, IndexError) as error:
-            self._refused[topics.LABEL] = str(error)
+            self._refused[topics.label(arm)] = str(error)
             return
         with self._changed:
-            self.executed.add(decision)
-            self.decision = decision
+            self.executed[arm].add(decision)
+            self.decisions[arm] = decision
             self._changed.notify_all()
 
     def _on_mode(self, msg: String) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.run.local_cell import ROLES
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
-from sim.operator import Role, ScriptedOperator, Seen
+from sim.hands import Seen
+from sim.operator import Role, ScriptedOperator
 
 PATIENCE_NS = {Mode.DISARMED: 300_000_000, Mode.HOLD: 1_000_000_000}
 """How long a person looks at a cell that waits for them before they press the key. A STOP they never clear."""
@@ -45,14 +44,14 @@ class ScriptedPerson:
         """What the eyes see."""
         self._operator.see(seen)
 
-    def sample(self, now_ns: int) -> TeleopSample:
-        """What the person does. Hands off while the cell waits for a key, and once per patience the key."""
+    def sample(self, now_ns: int) -> dict[str, TeleopSample]:
+        """What is done with each arm. While the cell waits for a key, hands off, and once per patience the key."""
         if self._mode is None:
-            return TeleopSample(stamp_ns=now_ns, twist=np.zeros(6))
+            return self._operator.hold_still(now_ns)
         patience_ns = PATIENCE_NS.get(self._mode)
         if patience_ns is None:
             return self._operator.sample(now_ns, self._mode)
         pressed = now_ns - self._since_ns >= patience_ns
         if pressed:
             self._since_ns = now_ns
-        return TeleopSample(stamp_ns=now_ns, twist=np.zeros(6), events=("arm",) if pressed else ())
+        return self._operator.hold_still(now_ns, events=("arm",) if pressed else ())

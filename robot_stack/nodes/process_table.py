@@ -90,7 +90,16 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
             )
             for name in run.cameras
         ),
-        ProcessSpec(name="teleop", argv=node("teleop"), respawn=True, realtime=1, env=ONE_THREAD),
+        *(
+            ProcessSpec(
+                name=f"teleop_{arm}" if arm else "teleop",
+                argv=node("teleop", *(("--arm", arm) if arm else ())),
+                respawn=True,
+                realtime=1,
+                env=ONE_THREAD,
+            )
+            for arm in run.teleops
+        ),
     )
 
 

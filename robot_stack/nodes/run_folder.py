@@ -53,7 +53,8 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     log_folder = folder / "log"
     log_folder.mkdir(parents=True, exist_ok=True)
     (folder / RESOLVED).write_text(run.to_yaml())
-    with claim_domain(run.cell.dds_domain, exact=run.robot.backend != "sim") as domain:
+    real = any(robot.backend != "sim" for robot in run.robots.values())
+    with claim_domain(run.cell.dds_domain, exact=real) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")
         ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve())
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})

@@ -1,14 +1,16 @@
 """ROS 2 face of the safety filter; decisions live in robot_stack.control.safety.
 
-Runs in its own process, so that it outlives a crashed actor. Publishes at `rate_hz` also when nothing arrives: then
-it holds. Not a safety-rated function.
+One process for all arms of a cell. Runs in its own process, so that it outlives a crashed actor. Publishes at `rate_hz`
+also when nothing arrives: then it holds. Not a safety-rated function.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import TwistStamped
@@ -16,6 +18,7 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
+from robot_stack.config.resolved import RunArm
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
@@ -38,24 +41,43 @@ from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 
 
+class ArmOutput:
+    """What is published of one arm."""
+
+    def __init__(self, node: StackNode, arm: RunArm) -> None:
+        self._tcp_frame = arm.robot.tcp_frame
+        self._commands = node.create_publisher(TwistStamped, topics.command(arm.name), NEWEST)
+        self._grippers = node.create_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
+        self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
+
+    def publish(self, decision: Decision) -> None:
+        """The command, and what was decided about it."""
+        command = decision.command
+        self._commands.publish(twist_to_msg(command.twist, command.stamp_ns, self._tcp_frame))
+        if command.gripper is not None:
+            self._grippers.publish(vector_to_msg(np.array([command.gripper]), command.stamp_ns))
+        self._labels.publish(decision_to_msg(decision))
+
+    def stand_still(self) -> None:
+        """A last command: zero."""
+        self._commands.publish(twist_to_msg(np.zeros(6), time.monotonic_ns(), self._tcp_frame))
+
+
 class SafetyNode(StackNode):
-    """Feeds messages to the filter and publishes its decision, once per tick. The only publisher of commands."""
+    """Feeds messages to the filter and publishes its decisions, once per tick. The only publisher of commands."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("safety", settings.namespace)
         run = settings.run
         self._filter = build_safety(run)
-        self._arm = run.robot.name
-        self._frames = {run.robot.tcp_frame: "tcp", run.robot.base_frame: "base"}
-        self._tcp_frame = run.robot.tcp_frame
-        self._with_gripper = run.task.arm.gripper != "none"
-        self._joined: StampJoin[TwistStamped, float] = StampJoin()
-        self._robot_fault = ""
+        self._arms = run.arms
+        self._with_gripper = [name for name, arm in self._arms.items() if arm.action.gripper != "none"]
+        parts = [*map(topics.policy, self._arms), *map(topics.policy_gripper, self._with_gripper)]
+        self._joined: StampJoin[Any] = StampJoin(parts)
+        self._robot_faults = dict.fromkeys(self._arms, "")
         self._said: tuple[Mode, str] | None = None
         self._meter = RateMeter(run.safety.rate_hz)
-        self._commands = self.create_publisher(TwistStamped, topics.COMMAND, NEWEST)
-        self._grippers = self.create_publisher(JointState, topics.COMMAND_GRIPPER, NEWEST)
-        self._labels = self.create_publisher(Joy, topics.LABEL, EVERY)
+        self._outputs = {name: ArmOutput(self, arm) for name, arm in self._arms.items()}
         self._modes = self.create_publisher(String, topics.MODE, LATCHED)
         self._estops = self.create_publisher(Bool, topics.ESTOP, LATCHED)
         self._subscribe()
@@ -72,16 +94,20 @@ class SafetyNode(StackNode):
     def safe_stop(self, reason: str) -> None:
         """The last command is zero; the robot's own watchdog covers the rest."""
         self._filter.hold(f"safety process ends: {reason}")
-        self._commands.publish(twist_to_msg(np.zeros(6), time.monotonic_ns(), self._tcp_frame))
+        for output in self._outputs.values():
+            output.stand_still()
         self._say_mode()
 
     def _subscribe(self) -> None:
-        self.create_subscription(JointState, topics.STATE, self._on_state, SAMPLED)
-        self.create_subscription(String, topics.FAULT, self._on_fault, LATCHED)
-        self.create_subscription(TwistStamped, topics.POLICY, self._on_policy, NEWEST)
-        if self._with_gripper:
-            self.create_subscription(JointState, topics.POLICY_GRIPPER, self._on_policy_gripper, NEWEST)
-        self.create_subscription(Joy, topics.TELEOP, self._on_teleop, NEWEST)
+        for arm in self._arms:
+            self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
+            self.create_subscription(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
+            self.create_subscription(TwistStamped, topics.policy(arm), partial(self._on_policy, arm), NEWEST)
+            self.create_subscription(Joy, topics.teleop(arm), partial(self._on_teleop, arm), NEWEST)
+        for arm in self._with_gripper:
+            self.create_subscription(
+                JointState, topics.policy_gripper(arm), partial(self._on_policy_gripper, arm), NEWEST
+            )
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
 
     def _serve(self) -> None:
@@ -122,51 +148,52 @@ class SafetyNode(StackNode):
 
         return respond
 
-    def _on_state(self, msg: JointState) -> None:
+    def _on_state(self, arm: str, msg: JointState) -> None:
         try:
-            state = state_from_msg(msg, self._arm, self._robot_fault)
+            state = state_from_msg(msg, arm, self._robot_faults[arm])
         except SpecError as error:
-            self._refuse("state", str(error))
+            self._filter.refuse("state", arm, str(error))
             return
         self._filter.offer_state(state, time.monotonic_ns())
 
-    def _on_fault(self, msg: String) -> None:
-        self._robot_fault = msg.data
+    def _on_fault(self, arm: str, msg: String) -> None:
+        self._robot_faults[arm] = msg.data
 
-    def _on_policy(self, msg: TwistStamped) -> None:
-        if not self._with_gripper:
-            self._offer(msg, None)
-            return
-        pair = self._joined.first(stamp_ns_of(msg.header), msg)
-        if pair is not None:
-            self._offer(*pair)
+    def _on_policy(self, arm: str, msg: TwistStamped) -> None:
+        self._offer(self._joined.add(topics.policy(arm), stamp_ns_of(msg.header), msg))
 
-    def _on_policy_gripper(self, msg: JointState) -> None:
+    def _on_policy_gripper(self, arm: str, msg: JointState) -> None:
         opening = vector_from_msg(msg)
-        pair = self._joined.second(stamp_ns_of(msg.header), float(opening[0]) if opening.shape == (1,) else np.nan)
-        if pair is not None:
-            self._offer(*pair)
+        value = float(opening[0]) if opening.shape == (1,) else np.nan
+        self._offer(self._joined.add(topics.policy_gripper(arm), stamp_ns_of(msg.header), value))
 
-    def _offer(self, msg: TwistStamped, gripper: float | None) -> None:
+    def _offer(self, parts: Mapping[str, Any] | None) -> None:
+        """The commands of all arms, once all of one stamp are there."""
+        if parts is not None:
+            commands = [self._command(arm, parts) for arm in self._arms.values()]
+            self._filter.offer(commands, time.monotonic_ns())
+
+    @staticmethod
+    def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
         """A negative opening is no wish; NaN and anything above 1 is refused by the filter."""
-        frame = msg.header.frame_id
-        command = Command(
-            arm=self._arm,
+        msg, gripper = parts[topics.policy(arm.name)], parts.get(topics.policy_gripper(arm.name))
+        frames = {arm.robot.tcp_frame: "tcp", arm.robot.base_frame: "base"}
+        return Command(
+            arm=arm.name,
             twist=twist_from_msg(msg),
-            frame=self._frames.get(frame, frame),
-            gripper=None if gripper is not None and gripper < 0.0 else gripper,
+            frame=frames.get(msg.header.frame_id, msg.header.frame_id),
+            gripper=None if gripper is None or gripper < 0.0 else gripper,
             stamp_ns=stamp_ns_of(msg.header),
             source=Source.POLICY,
         )
-        self._filter.offer(command, time.monotonic_ns())
 
-    def _on_teleop(self, msg: Joy) -> None:
+    def _on_teleop(self, arm: str, msg: Joy) -> None:
         try:
             sample = teleop_from_msg(msg)
         except SpecError as error:
-            self._refuse("teleop", str(error))
+            self._filter.refuse("teleop", arm, str(error))
             return
-        self._filter.offer_teleop(sample, time.monotonic_ns())
+        self._filter.offer_teleop(arm, sample, time.monotonic_ns())
 
     def _on_events(self, msg: Joy) -> None:
         """Keys of the person. Success, failure and discard are the actor's business."""
@@ -184,16 +211,9 @@ class SafetyNode(StackNode):
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()
         self._meter.tick(now_ns)
-        decision = self._filter.decide(now_ns)
-        self._publish(decision)
+        for arm, decision in self._filter.decide(now_ns).items():
+            self._outputs[arm].publish(decision)
         self._say_mode()
-
-    def _publish(self, decision: Decision) -> None:
-        command = decision.command
-        self._commands.publish(twist_to_msg(command.twist, command.stamp_ns, self._tcp_frame))
-        if command.gripper is not None:
-            self._grippers.publish(vector_to_msg(np.array([command.gripper]), command.stamp_ns))
-        self._labels.publish(decision_to_msg(decision))
 
     def _say_mode(self) -> None:
         """On a change, with who and why in the log."""
@@ -205,10 +225,6 @@ class SafetyNode(StackNode):
         if was is None or (was[0] is Mode.STOP) != (now[0] is Mode.STOP):
             self._estops.publish(Bool(data=now[0] is Mode.STOP))
         self.get_logger().info(f"{was[0] if was else 'start'} -> {mode_to_text(*now)}")
-
-    def _refuse(self, stream: str, refusal: str) -> None:
-        self._filter.counters[f"rejected_{stream}"] += 1
-        self._filter.last_rejection = refusal
 
 
 def main() -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.types.errors import SpecError
-from sim.operator import Seen
+from sim.hands import Seen
 
-SIZE = 11
+OF_ARM, OF_ALL = 8, 3
+"""Entries: TCP 4 and goal 4 of each arm; force, done and lost of all."""
 
 
 def seen_to_vector(seen: Seen) -> np.ndarray:
-    """TCP 4, goal 4, force, done, lost: float64, shape (11,)."""
-    return np.concatenate([seen.tcp, seen.goal, [seen.force_n, float(seen.done), float(seen.lost)]])
+    """TCPs 4 N, goals 4 N, force, done, lost, of N arms: float64, shape (8 N + 3,)."""
+    return np.concatenate([seen.tcp.ravel(), seen.goal.ravel(), [seen.force_n, float(seen.done), float(seen.lost)]])
 
 
 def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
@@ -21,13 +22,18 @@ def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
     Raises:
         SpecError: If the length is wrong.
     """
-    if values.shape != (SIZE,):
-        raise SpecError(f"what is seen has {len(values)} entries, must have {SIZE}; start all processes alike")
+    arms, odd = divmod(len(values) - OF_ALL, OF_ARM)
+    if arms < 1 or odd:
+        raise SpecError(
+            f"what is seen has {len(values)} entries, must have {OF_ALL} and {OF_ARM} for each arm; "
+            "start all processes alike"
+        )
+    poses = values[: arms * OF_ARM].reshape(2, arms, 4)
     return Seen(
         stamp_ns=stamp_ns,
-        tcp=values[:4],
-        goal=values[4:8],
-        force_n=float(values[8]),
-        done=bool(values[9] > 0.5),
-        lost=bool(values[10] > 0.5),
+        tcp=poses[0],
+        goal=poses[1],
+        force_n=float(values[-3]),
+        done=bool(values[-2] > 0.5),
+        lost=bool(values[-1] > 0.5),
     )

@@ -1,31 +1,29 @@
-"""Brings together what was sent at one instant on two topics."""
+"""Brings together what was sent at one instant on several topics."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-A = TypeVar("A")
-B = TypeVar("B")
+Part = TypeVar("Part")
 
 
-class StampJoin(Generic[A, B]):
-    """Gives a pair once both parts of one stamp are there; an older unmatched part is dropped."""
+class StampJoin(Generic[Part]):
+    """Gives all parts of one stamp once they are there; an older part that is not complete is dropped.
 
-    def __init__(self) -> None:
-        self._first: tuple[int, A] | None = None
-        self._second: tuple[int, B] | None = None
+    Args:
+        names: Of the parts that belong together.
+    """
 
-    def first(self, stamp_ns: int, part: A) -> tuple[A, B] | None:
-        """A part of the first topic; the pair it completes, or None."""
-        self._first = (stamp_ns, part)
-        return self._pair()
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._newest: dict[str, tuple[int, Part]] = {}
 
-    def second(self, stamp_ns: int, part: B) -> tuple[A, B] | None:
-        """A part of the second topic; the pair it completes, or None."""
-        self._second = (stamp_ns, part)
-        return self._pair()
+    def add(self, name: str, stamp_ns: int, part: Part) -> dict[str, Part] | None:
+        """A part; all parts of its stamp in the order of the names, if that completes them, else None."""
+        self._newest[name] = (stamp_ns, part)
+        complete = {each: self._newest[each][1] for each in self._names if self._at(each) == stamp_ns}
+        return complete if len(complete) == len(self._names) else None
 
-    def _pair(self) -> tuple[A, B] | None:
-        if self._first is None or self._second is None or self._first[0] != self._second[0]:
-            return None
-        return self._first[1], self._second[1]
+    def _at(self, name: str) -> int | None:
+        return self._newest[name][0] if name in self._newest else None

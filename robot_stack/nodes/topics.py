@@ -1,20 +1,20 @@
-"""Names on the wire, relative to the namespace of the cell.
+"""Names on the wire, relative to the namespace of the cell. What is of one arm is under the name of the arm.
 
 | topic | type | offered | rate | carries |
 | --- | --- | --- | --- | --- |
-| state/arm | JointState | R 10 | 100 Hz | all of a `RobotState` in one message, so that its parts cannot mix |
-| state/joints, tcp_pose, tcp_twist, wrench, gripper | ...Stamped | R 10 | 50 Hz | for tools, while one subscribes |
-| robot/applied | TwistStamped | R 10 | 100 Hz | what the motors get, for tools, while one subscribes |
-| robot/fault | String | latched | change | sentence, "" when there is none |
+| <arm>/state | JointState | R 10 | 100 Hz | all of a `RobotState` in one message, so that its parts cannot mix |
+| <arm>/state/<view> | ...Stamped | R 10 | 50 Hz | one of `VIEWS`, for tools, while one subscribes |
+| <arm>/applied | TwistStamped | R 10 | 100 Hz | what the motors get, for tools, while one subscribes |
+| <arm>/fault | String | latched | change | sentence, "" when there is none |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
-| teleop/cmd | Joy | R 1 | 50 Hz | twist in [-1, 1], deadman, gripper press |
+| <arm>/teleop/cmd | Joy | R 1 | 50 Hz | twist in [-1, 1], deadman, gripper press |
 | teleop/events | Joy | R 10 | event | indices of `EVENTS`; a console may publish here too |
-| policy/cmd | TwistStamped | R 1 | control | m/s and rad/s in the frame of the header |
-| policy/gripper | JointState | R 1 | control | wanted opening, same stamp; if the task has a gripper |
-| safety/cmd | TwistStamped | R 1 | 100 Hz | the only motion command that the robot process obeys |
-| safety/gripper | JointState | R 1 | wish | the only gripper command |
-| safety/label | Joy | R 100 | 100 Hz | decision behind the command of the same stamp |
-| safety/mode | String | latched | change | "HOLD: policy silent for 153 ms ..." |
+| <arm>/policy/cmd | TwistStamped | R 1 | control | m/s and rad/s in the frame of the header; one stamp for all arms |
+| <arm>/policy/gripper | JointState | R 1 | control | wanted opening, same stamp; if the arm's gripper is the policy's |
+| <arm>/safety/cmd | TwistStamped | R 1 | 100 Hz | the only motion command that the robot process obeys |
+| <arm>/safety/gripper | JointState | R 1 | wish | the only gripper command |
+| <arm>/safety/label | Joy | R 100 | 100 Hz | decision behind the command of the same stamp |
+| safety/mode | String | latched | change | "HOLD: policy silent for 153 ms ...", of all arms |
 | safety/estop | Bool | latched | change | true while STOP is latched |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
@@ -26,17 +26,8 @@ R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node ad
 the wall clock; /diagnostics is stamped with wall time, for foreign tools.
 """
 
-STATE = "state/arm"
-STATE_VIEWS = ("state/joints", "state/tcp_pose", "state/tcp_twist", "state/wrench", "state/gripper")
-FAULT = "robot/fault"
-APPLIED = "robot/applied"
-TELEOP = "teleop/cmd"
+VIEWS = ("joints", "tcp_pose", "tcp_twist", "wrench", "gripper")
 EVENTS = "teleop/events"
-POLICY = "policy/cmd"
-POLICY_GRIPPER = "policy/gripper"
-COMMAND = "safety/cmd"
-COMMAND_GRIPPER = "safety/gripper"
-LABEL = "safety/label"
 MODE = "safety/mode"
 ESTOP = "safety/estop"
 STATUS = "episode/status"
@@ -59,6 +50,56 @@ SAFETY_REQUESTS = (
     "clear_stop",
 )
 """Trigger services under safety/; the answer's message says why a request was refused."""
+
+
+def state(arm: str) -> str:
+    """Topic of an arm's whole state."""
+    return f"{arm}/state"
+
+
+def state_view(arm: str, view: str) -> str:
+    """Topic of a part of the state, out of `VIEWS`."""
+    return f"{arm}/state/{view}"
+
+
+def fault(arm: str) -> str:
+    """Topic of what an arm's driver reports as its fault."""
+    return f"{arm}/fault"
+
+
+def applied(arm: str) -> str:
+    """Topic of what an arm's motors get."""
+    return f"{arm}/applied"
+
+
+def teleop(arm: str) -> str:
+    """Topic of what a person does with an arm."""
+    return f"{arm}/teleop/cmd"
+
+
+def policy(arm: str) -> str:
+    """Topic of the policy's motion command."""
+    return f"{arm}/policy/cmd"
+
+
+def policy_gripper(arm: str) -> str:
+    """Topic of the policy's gripper command."""
+    return f"{arm}/policy/gripper"
+
+
+def command(arm: str) -> str:
+    """Topic of the motion command that an arm obeys."""
+    return f"{arm}/safety/cmd"
+
+
+def command_gripper(arm: str) -> str:
+    """Topic of the gripper command that an arm obeys."""
+    return f"{arm}/safety/gripper"
+
+
+def label(arm: str) -> str:
+    """Topic of the decision behind an arm's command."""
+    return f"{arm}/safety/label"
 
 
 def observation(camera: str) -> str:

@@ -49,6 +49,8 @@ def columns(spec: Spec) -> tuple[Column, ...]:
         Column(name=name, shape=(spec.action_size,), dtype="<f4", per_frame=False)
         for name in ("executed", "proposed", "human")
     ]
+    if len(spec.arms) > 1:
+        motion.append(Column(name="sources", shape=(len(spec.arms),), dtype="|u1", per_frame=False))
     motion += [
         Column(name="gripper_pressed", shape=(), dtype="|b1", per_frame=False),
         Column(name="clipped", shape=(), dtype="|b1", per_frame=False),
@@ -67,8 +69,8 @@ def frame_row(observation: Observation) -> dict[str, object]:
 
 
 def action_row(action: ActionRow) -> dict[str, object]:
-    """Values of the per-action columns."""
-    return {name: getattr(action, name) for name in ActionRow.__slots__}
+    """Values of the per-action columns; with one arm there is no column of `sources`."""
+    return {name: getattr(action, name) for name in ActionRow.__slots__ if name != "sources" or action.sources}
 
 
 def check_step(step: Step, spec: Spec) -> None:
@@ -93,8 +95,12 @@ def _check_action(action: ActionRow, spec: Spec) -> None:
     for name in ("executed", "proposed", "human"):
         spec.check_action(getattr(action, name), name)
     _check_finite(action, "params_age_s")
-    if action.source not in list(Source):
-        raise SpecError(f"source is {action.source}, must be one of {[int(source) for source in Source]}")
+    for source in (action.source, *action.sources):
+        if source not in list(Source):
+            raise SpecError(f"source is {source}, must be one of {[int(source) for source in Source]}")
+    wanted = len(spec.arms) if len(spec.arms) > 1 else 0
+    if len(action.sources) != wanted:
+        raise SpecError(f"sources are {len(action.sources)}, must be {wanted}, one for each of several arms")
 
 
 def _check_finite(part: Observation | ActionRow, *names: str) -> None:

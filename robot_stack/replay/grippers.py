@@ -12,19 +12,20 @@ class DiscreteGrippers:
 
     def __init__(self, spec: Spec) -> None:
         self._entries = np.array(spec.discrete_gripper_indices, np.int64)
-        arms = np.array([n for n, arm in enumerate(spec.arms) if arm.gripper is GripperKind.DISCRETE], np.int64)
-        first = spec.opening_index if len(arms) else None
-        self._openings = None if first is None else first + arms
+        measured = spec.openings
+        arms = [arm.name for arm in spec.arms if arm.gripper is GripperKind.DISCRETE]
+        self._known = np.array([arm in measured for arm in arms], np.bool_)
+        self._openings = np.array([measured[arm] for arm in arms if arm in measured], np.int64)
 
     def __len__(self) -> int:
         """G."""
         return len(self._entries)
 
     def at_start(self, proprio: np.ndarray) -> np.ndarray:
-        """What is open at frame 0, bool (G,): as measured there, or all, if the spec records no opening."""
-        if self._openings is None:
-            return np.ones(len(self), np.bool_)
-        return np.asarray(proprio[self._openings] >= 0.5)
+        """What is open at frame 0, bool (G,): as measured there; open, where no opening is recorded."""
+        is_open = np.ones(len(self), np.bool_)
+        is_open[self._known] = proprio[self._openings] >= 0.5
+        return is_open
 
     def after(self, executed: np.ndarray, is_open: np.ndarray) -> np.ndarray:
         """What is open once an action was executed, bool (G,): an entry within the deadband leaves it."""

@@ -71,6 +71,7 @@ class StoredEpisode:
             proposed=arrays["proposed"][index],
             human=arrays["human"][index],
             source=Source(int(arrays["source"][index])),
+            sources=tuple(Source(int(source)) for source in arrays["sources"][index]) if "sources" in arrays else (),
             gripper_pressed=bool(arrays["gripper_pressed"][index]),
             clipped=bool(arrays["clipped"][index]),
             params_version=int(arrays["params_version"][index]),

@@ -9,30 +9,40 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.run.build_safety import build_safety
 from robot_stack.run.local_cell import LocalCell
+from sim.arms import find_arm
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
-from sim.operator import OperatorConfig, ScriptedOperator
+from sim.hands import OperatorConfig
+from sim.operator import ScriptedOperator
+from sim.simulated_arm import PlacedArm
 from sim.world import World
 
 
+def placed_arms(resolved: ResolvedRun) -> dict[str, PlacedArm]:
+    """The arms of the cell, for a simulated world."""
+    return {
+        name: PlacedArm(
+            model=find_arm(arm.robot.name),
+            gains=Impedance(**arm.robot.impedance.model_dump()),
+            T_cell_base=arm.T_cell_base,
+        )
+        for name, arm in resolved.arms.items()
+    }
+
+
 def build_world(resolved: ResolvedRun) -> World:
-    """The simulated arm and task."""
-    return make_world(
-        arm=resolved.robot.name,
-        task=resolved.task.name,
-        config=resolved.section("task.sim", find_task(resolved.task.name).config),
-        impedance=Impedance(**resolved.robot.impedance.model_dump()),
-    )
+    """The simulated arms and task."""
+    task = resolved.task.name
+    return make_world(placed_arms(resolved), task=task, config=resolved.section("task.sim", find_task(task).config))
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
-    """The scripted person of a cell whose teleop device is `scripted`."""
-    scale = ActionSpace(resolved.spec()).full_scale(resolved.robot.name)
+    """The scripted person of a cell whose teleop device is `scripted`: with a hand for each arm."""
+    space, names = ActionSpace(resolved.spec()), list(resolved.arms)
     person = resolved.teleop.operator or teleop.OperatorConfig()
-    config = OperatorConfig(**person.model_dump())
-    return ScriptedOperator(
-        config, np.random.default_rng(seed), linear_m_s=float(scale[0]), angular_rad_s=float(scale[5])
-    )
+    config, rng = OperatorConfig(**person.model_dump()), np.random.default_rng(seed)
+    hands = find_task(resolved.task.name).hands(config, rng, np.array([space.full_scale(name) for name in names]))
+    return ScriptedOperator(config, rng, hands, names)
 
 
 def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.arm_filter import GuardedArm
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.safety import SafetyFilter
 
 
 def build_safety(resolved: ResolvedRun) -> SafetyFilter:
-    """The safety filter of a cell's arm."""
-    settings = resolved.safety.model_dump(exclude={"rate_hz"})
-    workspace = resolved.cell.workspace
+    """The safety filter of a cell's arms."""
+    space = ActionSpace(resolved.spec())
+    return SafetyFilter({name: _guarded(resolved, arm, space) for name, arm in resolved.arms.items()})
+
+
+def _guarded(resolved: ResolvedRun, arm: RunArm, space: ActionSpace) -> GuardedArm:
+    """The limits of the cell with the arm's own box, and how its device drives it."""
     limits = SafetyLimits(
-        **settings,
-        box_min_m=workspace.min_m,
-        box_max_m=workspace.max_m,
+        **resolved.safety.model_dump(exclude={"rate_hz"}),
+        box_min_m=arm.workspace.min_m,
+        box_max_m=arm.workspace.max_m,
     )
-    scale = ActionSpace(resolved.spec()).full_scale(resolved.robot.name)
-    share = np.array([resolved.teleop.scale.linear] * 3 + [resolved.teleop.scale.angular] * 3)
-    return SafetyFilter(
-        limits,
-        resolved.robot.name,
-        teleop_scale=scale * share,
-        release_s=resolved.teleop.release_s,
-        blend_s=resolved.teleop.blend_s,
+    scale = arm.teleop.scale
+    return GuardedArm(
+        limits=limits,
+        teleop_scale=space.full_scale(arm.name) * np.array([scale.linear] * 3 + [scale.angular] * 3),
+        release_s=arm.teleop.release_s,
+        blend_s=arm.teleop.blend_s,
     )

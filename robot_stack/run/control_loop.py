@@ -7,16 +7,17 @@ one process as fast as MuJoCo goes. Nothing in a tick waits without a bound, wri
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.executed import dominant
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
-from robot_stack.types.interfaces import Cell, Clock, Policy, ScoreSource, StepSink
+from robot_stack.types.interfaces import Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
@@ -93,7 +94,7 @@ class ControlLoop:
         self._clock = clock
         self._limits = limits
         self._space = ActionSpace(spec)
-        self._opening_index = spec.opening_index
+        self._openings = spec.openings
         self._period_ns = round(spec.period_s * 1e9)
 
     def run_episode(
@@ -172,28 +173,35 @@ class ControlLoop:
         ticks = episode.ticks
         ticks.age_s.append(observation.age_s)
         ticks.skew_s.append(observation.skew_s)
-        window = self._cell.executed()
+        windows = self._cell.executed()
         if episode.observation is not None:
-            human = self._space.human_action(window, self._opening(episode.observation))
+            openings = self._measured(episode.observation)
+            source = dominant(window.source for window in windows.values())
             row = ActionRow(
-                executed=self._space.executed_action(window, self._opening(episode.observation)),
+                executed=self._space.executed_action(windows, openings),
                 proposed=episode.proposed,
-                human=human,
-                source=window.source,
-                gripper_pressed=window.human_gripper != 0,
-                clipped=window.clipped,
+                human=self._space.human_action(windows, openings),
+                source=source,
+                sources=self._sources(windows),
+                gripper_pressed=any(window.human_gripper != 0 for window in windows.values()),
+                clipped=any(window.clipped for window in windows.values()),
                 params_version=episode.policy.version if episode.policy is not None else 0,
                 params_age_s=episode.params_age_s,
             )
             episode.push(row)
-            episode.interrupted = window.source is not Source.POLICY
+            episode.interrupted = source is not Source.POLICY
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
 
-    def _opening(self, observation: Observation) -> float | None:
-        """Measured gripper opening, which stands for "nobody moved it"; None if the task does not record it."""
-        return None if self._opening_index is None else float(observation.proprio[self._opening_index])
+    def _measured(self, observation: Observation) -> dict[str, float]:
+        """Measured gripper openings, which stand for "nobody moved it", of the arms of which they are recorded."""
+        return {arm: float(observation.proprio[index]) for arm, index in self._openings.items()}
+
+    def _sources(self, windows: Mapping[str, ExecutedWindow]) -> tuple[Source, ...]:
+        """Who moved each of several arms; of one arm the step itself says it."""
+        names = [arm.name for arm in self._spec.arms]
+        return tuple(windows[name].source for name in names) if len(names) > 1 else ()
 
     def _count_hold(self, ticks: TickRecord) -> None:
         reason = self._cell.reason()

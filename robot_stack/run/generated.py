@@ -8,13 +8,12 @@ import numpy as np
 
 from reward_models.interface import Frame, Instruction, LabelledEpisode
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.run.build import placed_arms
 from robot_stack.run.sim_camera import SimCamera
 from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.observation import Observation
-from sim.arms import find_arm
-from sim.controller import Impedance
 from sim.episodes import EpisodeMaker, GeneratedEpisode
 from sim.tasks.peg_insert import PegInsertConfig
 from sim.tasks.two_sockets import TwoSockets
@@ -42,7 +41,6 @@ class CellSenses:
 
     def __init__(self, world: World, resolved: ResolvedRun) -> None:
         self._world = world
-        self._arm = resolved.robot.name
         self._observer = Observer(resolved.spec())
         self._cameras = {name: SimCamera(world, name, config) for name, config in resolved.cameras.items()}
 
@@ -53,7 +51,8 @@ class CellSenses:
     def observe(self) -> Observation:
         """Rendered now, captured at full size and averaged, like any image of the cell."""
         images = {name: camera.see() for name, camera in self._cameras.items()}
-        snapshot = Snapshot(images=images, states={self._arm: self._world.state()}, age_s=0.0, skew_s=0.0)
+        states = {name: self._world.state(name) for name in self._world.arms}
+        snapshot = Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
         return self._observer.observe(snapshot, self._world.time_ns)
 
     def close(self) -> None:
@@ -75,8 +74,7 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
         )
     config = resolved.section("task.sim", PegInsertConfig)
     task = TwoSockets(config)
-    gains = Impedance(**resolved.robot.impedance.model_dump())
-    world = World(find_arm(resolved.robot.name), task, gains, name=resolved.robot.name)
+    world = World(placed_arms(resolved), task)
     senses = CellSenses(world, resolved)
     maker = EpisodeMaker(world, task, senses, resolved.spec(), text=resolved.task.text, rim_m=config.socket_height_m)
     return maker, senses

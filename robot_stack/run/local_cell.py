@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.control.action_space import ActionSpace
@@ -23,7 +22,9 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
-from sim.operator import Role, ScriptedOperator, Seen
+from sim.hands import Seen
+from sim.operator import Role, ScriptedOperator
+from sim.simulated_arm import as_seen
 from sim.world import World
 
 TICK_S = 0.01
@@ -34,13 +35,13 @@ ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKi
 
 def see(world: World) -> Seen:
     """What a person at the cell sees now."""
-    state = world.state()
-    rotation = state.T_base_tcp.rotation * Rotation.from_euler("x", np.pi).inv()
+    states = [world.state(name) for name in world.arms]
+    goals = zip(world.arms.values(), world.task.goal_poses(world.data), strict=True)
     return Seen(
         stamp_ns=world.time_ns,
-        tcp=np.array([*state.T_base_tcp.position_m, rotation.as_rotvec()[2]]),
-        goal=world.task.goal_in_base(world.data),
-        force_n=float(np.linalg.norm(state.wrench[:3])),
+        tcp=np.array([as_seen(state.T_base_tcp) for state in states]),
+        goal=np.array([arm.in_base(goal) for arm, goal in goals]),
+        force_n=max(float(np.linalg.norm(state.wrench[:3])) for state in states),
         done=world.task.succeeded(world.data),
         lost=world.task.failed(world.data),
     )
@@ -63,8 +64,7 @@ class LocalCell:
         self._operator = operator
         self._observer = Observer(spec)
         self._space = ActionSpace(spec)
-        self._executed = ExecutedAccumulator()
-        self._arm = spec.arms[0].name
+        self._executed = {arm.name: ExecutedAccumulator() for arm in spec.arms}
         self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
         self._events: list[str] = []
         self._ticks = 0
@@ -89,17 +89,18 @@ class LocalCell:
         """Rendered now: age and skew are zero."""
         world = self._world
         images = {name: camera.see() for name, camera in self._cameras.items()}
-        snapshot = Snapshot(images=images, states={self._arm: world.state()}, age_s=0.0, skew_s=0.0)
+        states = {name: world.state(name) for name in world.arms}
+        snapshot = Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
         return self._observer.observe(snapshot, world.time_ns)
 
     def send(self, action: np.ndarray) -> None:
         """To the safety filter."""
         now_ns = self._world.time_ns
-        self._safety.offer(self._space.to_commands(action, now_ns)[self._arm], now_ns)
+        self._safety.offer(list(self._space.to_commands(action, now_ns).values()), now_ns)
 
-    def executed(self) -> ExecutedMotion:
+    def executed(self) -> dict[str, ExecutedMotion]:
         """Since the previous call."""
-        return self._executed.take()
+        return {arm: accumulator.take() for arm, accumulator in self._executed.items()}
 
     def mode(self) -> Mode:
         """Of the safety filter."""
@@ -130,10 +131,10 @@ class LocalCell:
             self._safety.arm(now_ns)
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
-        """Hand the arm to the policy, or to the person in a demo."""
+        """Hand the arms to the policy, or to the person in a demo."""
         self._operator.begin(ROLES[kind])
         self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
-        self._executed.take()
+        self.executed()
         self._events.clear()
 
     def claim(self, verdict: Verdict) -> None:
@@ -150,14 +151,15 @@ class LocalCell:
 
     def _tick(self) -> None:
         world, now_ns = self._world, self._world.time_ns
-        self._safety.offer_state(world.state(), now_ns)
+        for name in world.arms:
+            self._safety.offer_state(world.state(name), now_ns)
         if self._ticks % 2 == 0:
             self._operator.see(see(world))
-            sample = self._operator.sample(now_ns, self._safety.mode)
-            self._safety.offer_teleop(sample, now_ns)
-            self._events += sample.events
-        decision = self._safety.decide(now_ns)
-        self._executed.add(decision)
-        world.command(decision.command.twist, decision.command.gripper)
+            for arm, sample in self._operator.sample(now_ns, self._safety.mode).items():
+                self._safety.offer_teleop(arm, sample, now_ns)
+                self._events += sample.events
+        for arm, decision in self._safety.decide(now_ns).items():
+            self._executed[arm].add(decision)
+            world.command(decision.command.twist, decision.command.gripper, arm=arm)
         world.advance(TICK_S)
         self._ticks += 1

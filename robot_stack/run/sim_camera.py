@@ -7,7 +7,7 @@ import numpy as np
 from robot_stack.config.camera import CameraConfig
 from robot_stack.sensing.crop import Roi, crop_and_resize
 from sim.cameras import CameraRenderer
-from sim.cell import CAMERA_NAMES
+from sim.cell import scene_camera
 from sim.world import World
 
 NOISY_ENTRIES = 64
@@ -25,7 +25,7 @@ class SimCamera:
     def __init__(self, world: World, name: str, config: CameraConfig) -> None:
         self._world = world
         self._config = config
-        self._name = CAMERA_NAMES[name]
+        self._name = scene_camera(name, world.model)
         self._roi = None if config.roi_px is None else Roi(**config.roi_px.model_dump())
         self._renderer = CameraRenderer(world.model, height_px=config.height_px, width_px=config.width_px)
 

@@ -178,6 +178,7 @@ def _encode_action(row: ActionRow) -> pb.ActionRow:
         proposed=_to_bytes(row.proposed),
         human=_to_bytes(row.human),
         source=int(row.source),
+        sources=bytes(row.sources),
         gripper_pressed=row.gripper_pressed,
         clipped=row.clipped,
         params_version=row.params_version,
@@ -186,13 +187,15 @@ def _encode_action(row: ActionRow) -> pb.ActionRow:
 
 
 def _decode_action(message: pb.ActionRow) -> ActionRow:
-    if message.source not in list(Source):
-        raise SpecError(f"source is {message.source}, must be one of {[f'{s.value} {s.name}' for s in Source]}")
+    for source in (message.source, *message.sources):
+        if source not in list(Source):
+            raise SpecError(f"source is {source}, must be one of {[f'{s.value} {s.name}' for s in Source]}")
     return ActionRow(
         executed=_floats(message.executed, "executed"),
         proposed=_floats(message.proposed, "proposed"),
         human=_floats(message.human, "human"),
         source=Source(message.source),
+        sources=tuple(Source(source) for source in message.sources),
         gripper_pressed=message.gripper_pressed,
         clipped=message.clipped,
         params_version=message.params_version,

@@ -169,6 +169,7 @@ class ActionRow(_message.Message):
         "proposed",
         "human",
         "source",
+        "sources",
         "gripper_pressed",
         "clipped",
         "params_version",
@@ -178,6 +179,7 @@ class ActionRow(_message.Message):
     PROPOSED_FIELD_NUMBER: _ClassVar[int]
     HUMAN_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
     GRIPPER_PRESSED_FIELD_NUMBER: _ClassVar[int]
     CLIPPED_FIELD_NUMBER: _ClassVar[int]
     PARAMS_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +188,7 @@ class ActionRow(_message.Message):
     proposed: bytes
     human: bytes
     source: int
+    sources: bytes
     gripper_pressed: bool
     clipped: bool
     params_version: int
@@ -196,6 +199,7 @@ class ActionRow(_message.Message):
         proposed: _Optional[bytes] = ...,
         human: _Optional[bytes] = ...,
         source: _Optional[int] = ...,
+        sources: _Optional[bytes] = ...,
         gripper_pressed: _Optional[bool] = ...,
         clipped: _Optional[bool] = ...,
         params_version: _Optional[int] = ...,

@@ -52,6 +52,15 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """What is wanted of an arm at a tick, before any limit: twist (6,) in the tcp frame, gripper, and whose it is."""
+
+    twist: np.ndarray
+    gripper: float | None = None
+    source: Source = Source.HOLD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What the safety filter lets through at one of its ticks.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -48,7 +49,7 @@ class TeleopDevice(Protocol):
 
 
 class ExecutedWindow(Protocol):
-    """What the robot did since the last control tick, as the safety filter reports it."""
+    """What an arm did since the last control tick, as the safety filter reports it."""
 
     twist: np.ndarray
     """Mean executed twist, float64, shape (6,), tcp frame, m/s and rad/s."""
@@ -71,15 +72,15 @@ class Cell(Protocol):
         ...
 
     def send(self, action: np.ndarray) -> None:
-        """Offer a policy action, float32 (A,), to the arbiter."""
+        """Offer a policy action, float32 (A,) over all arms, to the arbiter."""
         ...
 
-    def executed(self) -> ExecutedWindow:
-        """What was executed since the previous call."""
+    def executed(self) -> Mapping[str, ExecutedWindow]:
+        """What each arm executed since the previous call, in the order of the spec."""
         ...
 
     def mode(self) -> Mode:
-        """State of control."""
+        """State of control, one for all arms."""
         ...
 
     def reason(self) -> str:
@@ -91,11 +92,11 @@ class Cell(Protocol):
         ...
 
     def reset(self, seed: int) -> None:
-        """Bring arm and scene to a start state; returns when the arm is ready, at rest and freshly observed."""
+        """Bring arms and scene to a start state; returns when the arms are ready, at rest and freshly observed."""
         ...
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
-        """An episode begins: from here on the policy (or, in a demo, the human alone) may move the arm."""
+        """An episode begins: from here on the policy (or, in a demo, the human alone) may move the arms."""
         ...
 
     def claim(self, verdict: Verdict) -> None:
@@ -103,7 +104,7 @@ class Cell(Protocol):
         ...
 
     def finish(self) -> None:
-        """The episode is over: the arm holds."""
+        """The episode is over: the arms hold."""
         ...
 
     def truth(self) -> bool | None:

@@ -55,5 +55,5 @@ class TeleopSample:
     events: tuple[str, ...] = ()
 
 
-EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm")
+EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm")
 """The events a person can send, from any device; indices are their place on the wire."""

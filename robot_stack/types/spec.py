@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -20,7 +21,7 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 GRIPPER_DEADBAND = 0.5
 """A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
 OPENING = "gripper"
-"""Proprio field with one measured opening per arm, in [0, 1]."""
+"""Proprio field with the measured opening, in [0, 1]; with several arms one each, called `<arm>.gripper`."""
 
 
 class GripperKind(StrEnum):
@@ -154,19 +155,26 @@ class Spec:
         return tuple(index for index, kind in pairs if kind is GripperKind.DISCRETE)
 
     @property
-    def opening_index(self) -> int | None:
-        """Position of the first arm's measured opening in the proprio vector; None if none is recorded."""
-        offset = 0
+    def openings(self) -> Mapping[str, int]:
+        """Arm -> position of its measured opening in the proprio vector, for the arms of which it is recorded.
+
+        Raises:
+            SpecError: If an opening has another size than 1.
+        """
+        names = {f"{arm.name}.{OPENING}": arm.name for arm in self.arms}
+        if len(self.arms) == 1:
+            names[OPENING] = self.arms[0].name
+        found, offset = {}, 0
         for field in self.proprio:
-            if field.name == OPENING:
-                if field.size != len(self.arms):
+            if field.name in names:
+                if field.size != 1:
                     raise SpecError(
-                        f"size of proprio field {OPENING!r} is {field.size}, must be {len(self.arms)}, one entry per "
-                        "arm; record the opening of each arm, in their order"
+                        f"size of proprio field {field.name!r} is {field.size}, must be 1; record the opening of each "
+                        f"arm in a field of its own, called <arm>.{OPENING} where there are several"
                     )
-                return offset
+                found[names[field.name]] = offset
             offset += field.size
-        return None
+        return found
 
     def check_action(self, action: np.ndarray, name: str = "action") -> None:
         """Raise SpecError unless `action` is float32, shape (A,), finite and within [-1, 1]."""

@@ -51,8 +51,9 @@ class ActionRow:
         executed: What the robot did after arbiter and safety filter, float32, shape (A,), unitless in [-1, 1].
         proposed: The policy's own action at t, same shape, even if overridden; zeros if there was no policy.
         human: The human's requested action, same shape; zeros where no human was engaged.
-        source: Who produced `executed`.
-        gripper_pressed: True if the human used the gripper in this step; otherwise the gripper part is no label.
+        source: Who produced `executed`; a human's if one of several arms was in a hand.
+        sources: With several arms, who moved each, in the order of the spec; empty with one.
+        gripper_pressed: True if the human used a gripper in this step; otherwise the gripper part is no label.
         clipped: True if the safety filter changed the request.
         params_version: Version of the policy parameters behind `proposed`, 0 for none.
         params_age_s: Age of those parameters at t, in seconds.
@@ -62,6 +63,7 @@ class ActionRow:
     proposed: np.ndarray
     human: np.ndarray
     source: Source
+    sources: tuple[Source, ...] = ()
     gripper_pressed: bool = False
     clipped: bool = False
     params_version: int = 0

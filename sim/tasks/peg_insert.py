@@ -11,6 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.spatial.transform import Rotation
 
+from sim.tasks.hole import HoleShape, add_hole
+
 PEG_ABOVE_M = 0.012
 """How far the peg's handle reaches above the TCP."""
 BLUE = (0.16, 0.30, 0.62, 1.0)
@@ -66,54 +68,13 @@ class PegInsert:
         """Add a block with a hole, which `data.mocap_pos` moves; its walls are called NAME_<quarter>_<number>."""
         config = self._config
         socket = spec.worldbody.add_body(name=name, mocap=True, pos=[*config.centre_m, 0.0])
-        self._add_walls(socket, name, rgba)
-        hole = (config.peg_side_m + config.clearance_m) / 2
-        socket.add_geom(  # the bottom, dark, so that the hole reads as a hole
-            type=mujoco.mjtGeom.mjGEOM_BOX,
-            size=[hole, hole, 0.0005],
-            pos=[0, 0, 0.0008],
-            rgba=[0.05, 0.05, 0.06, 1.0],
-            contype=0,
-            conaffinity=0,
+        shape = HoleShape(
+            side_m=config.peg_side_m + config.clearance_m,
+            wall_m=config.socket_wall_m,
+            height_m=config.socket_height_m,
+            chamfer_m=config.chamfer_m,
         )
-
-    def _add_walls(self, socket: mujoco.MjsBody, name: str, rgba: tuple[float, float, float, float]) -> None:
-        """Four walls around the hole; each has a low inner part, a rim set back by the chamfer, and the chamfer."""
-        config = self._config
-        hole, wall = (config.peg_side_m + config.clearance_m) / 2, config.socket_wall_m
-        height, chamfer = config.socket_height_m, config.chamfer_m
-        thickness = 0.001
-        for quarter in range(4):
-            angle = quarter * np.pi / 2
-            rotation = Rotation.from_euler("z", angle)
-            boxes = [
-                ([hole + wall / 2, 0, (height - chamfer) / 2], [wall / 2, hole + wall, (height - chamfer) / 2], 0.0),
-            ]
-            if chamfer > 0:
-                outer = wall - chamfer
-                slope = chamfer * np.sqrt(2) / 2
-                inward = thickness / np.sqrt(2)
-                boxes += [
-                    ([hole + chamfer + outer / 2, 0, height - chamfer / 2], [outer / 2, hole + wall, chamfer / 2], 0.0),
-                    (
-                        [hole + chamfer / 2 + inward, 0, height - chamfer / 2 - inward],
-                        [slope, hole + chamfer / 2, thickness],
-                        -np.pi / 4,
-                    ),
-                ]
-            for index, (position, size, tilt) in enumerate(boxes):
-                x, y, z, w = (rotation * Rotation.from_euler("y", tilt)).as_quat()
-                socket.add_geom(
-                    name=f"{name}_{quarter}_{index}",
-                    type=mujoco.mjtGeom.mjGEOM_BOX,
-                    size=size,
-                    pos=rotation.apply(position),
-                    quat=[w, x, y, z],
-                    rgba=list(rgba),
-                    contype=1,
-                    conaffinity=1,
-                    friction=[0.3, 0.005, 0.0001],
-                )
+        add_hole(socket, name, shape, rgba)
 
     def _add_peg(self, spec: mujoco.MjSpec) -> None:
         config = self._config
@@ -155,12 +116,12 @@ class PegInsert:
         model.light_diffuse[0] = 0.5 * (1 + config.light_jitter * rng.uniform(-1, 1, 3))
         model.vis.headlight.diffuse[:] = 0.35 * (1 + config.light_jitter * rng.uniform(-1, 1))
 
-    def start_offset(self, rng: np.random.Generator) -> np.ndarray:
+    def start_poses(self, rng: np.random.Generator) -> np.ndarray:
         """Random start pose above the table; see `sim.scene.Task`."""
         config = self._config
         centre = np.array([*config.centre_m, config.socket_height_m + config.start_height_m + config.peg_below_tcp_m])
         xyz = centre + (rng.random(3) - 0.5) * config.start_range_m
-        return np.array([*xyz, rng.uniform(-1, 1) * config.start_yaw_rad])
+        return np.array([[*xyz, rng.uniform(-1, 1) * config.start_yaw_rad]])
 
     def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Put the peg between the fingers, at rest, a little off centre along x."""
@@ -211,8 +172,8 @@ class PegInsert:
         beside = float(np.hypot(x, y)) + YAW_WEIGHT_M_RAD * abs(float(yaw))
         return beside + max(0.0, -sunk) + lift + IN_HOLE_WEIGHT * (config.insert_depth_m - depth)
 
-    def goal_in_base(self, data: mujoco.MjData) -> np.ndarray:
-        """TCP position and yaw with the peg fully inserted."""
+    def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
+        """TCP position and yaw with the peg fully inserted; see `sim.scene.Task`."""
         socket = data.body("socket")
         yaw = Rotation.from_matrix(socket.xmat.reshape(3, 3)).as_euler("xyz")[2]
-        return np.array([*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw])
+        return np.array([[*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw]])

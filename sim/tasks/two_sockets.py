@@ -32,13 +32,13 @@ class TwoSockets:
         self._config = config
         self._one = PegInsert(config)
         self.decoy_wanted = False
-        self.start_offset = self._one.start_offset
+        self.start_poses = self._one.start_poses
         self.settle = self._one.settle
         self.tip_in_socket = self._one.tip_in_socket
         self.succeeded = self._one.succeeded
         self.failed = self._one.failed
         self.left_m = self._one.left_m
-        self.goal_in_base = self._one.goal_in_base
+        self.goal_poses = self._one.goal_poses
 
     def add_to(self, spec: mujoco.MjSpec) -> None:
         """Add what the dry run's scene has, then the second socket."""
@@ -59,7 +59,7 @@ class TwoSockets:
         """TCP x, y, z [m] and yaw [rad] with the peg in the second socket, shape (4,)."""
         decoy = data.body("decoy")
         rotation = decoy.xmat.reshape(3, 3)
-        return np.array([*decoy.xpos[:2], self.goal_in_base(data)[2], np.arctan2(rotation[1, 0], rotation[0, 0])])
+        return np.array([*decoy.xpos[:2], self.goal_poses(data)[0, 2], np.arctan2(rotation[1, 0], rotation[0, 0])])
 
     def _beside(self, blue: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A place within reach, at a random side of the first socket; towards the middle there always is one."""

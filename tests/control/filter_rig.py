@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.control.arm_filter import GuardedArm
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.replay_checker import LoggedTick
 from robot_stack.control.safety import SafetyFilter
@@ -27,7 +28,8 @@ class Rig:
     """Feeds a filter at 100 Hz; the arm follows each decision exactly. State goes in unless `robot_alive` is False."""
 
     def __init__(self, limits: SafetyLimits = LIMITS, *, auto_resume_ticks: int = 0) -> None:
-        self.filter = SafetyFilter(limits, "arm", teleop_scale=np.full(6, 0.2), auto_resume_ticks=auto_resume_ticks)
+        guarded = GuardedArm(limits=limits, teleop_scale=np.full(6, 0.2))
+        self.filter = SafetyFilter({"arm": guarded}, auto_resume_ticks=auto_resume_ticks)
         self.limits = limits
         self.now_ns = 1_000 * MS
         self.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), DOWN)
@@ -63,6 +65,15 @@ class Rig:
         fields = {"stamp_ns": self.now_ns, "twist": hand, "deadman": self.deadman, "gripper": self.gripper, **other}
         return TeleopSample(**fields)
 
+    def offer(self, command: Command) -> str:
+        return self.filter.offer([command], self.now_ns)
+
+    def offer_teleop(self, sample: TeleopSample) -> str:
+        return self.filter.offer_teleop("arm", sample, self.now_ns)
+
+    def decide(self) -> Decision:
+        return self.filter.decide(self.now_ns)["arm"]
+
     def armed(self, *, policy_expected: bool = True) -> Rig:
         """Armed, and an episode started."""
         self.filter.offer_state(self.state(), self.now_ns)
@@ -75,10 +86,10 @@ class Rig:
         if self.robot_alive:
             self.filter.offer_state(self.state(), self.now_ns)
         if self.policy is not None:
-            self.filter.offer(self.command(self.policy), self.now_ns)
+            self.offer(self.command(self.policy))
         if self.hand is not None:
-            self.filter.offer_teleop(self.sample(), self.now_ns)
-        decision = self.filter.decide(self.now_ns)
+            self.offer_teleop(self.sample())
+        decision = self.decide()
         self.log.append(LoggedTick(decision=decision, state=self.state()))
         self.move(decision.command.twist)
         return decision
@@ -90,4 +101,82 @@ class Rig:
         self.pose = Pose.from_rotation(self.pose.position_m + base[:3], turned)
 
     def run(self, seconds: float) -> list[Decision]:
+        return [self.tick() for _ in range(round(seconds * 1e9 / TICK_NS))]
+
+
+class TwoArmRig:
+    """Two kinematic arms, `left` and `right`, behind one filter; each follows its decisions exactly."""
+
+    arms = ("left", "right")
+
+    def __init__(self, safety: SafetyFilter | None = None) -> None:
+        guarded = GuardedArm(limits=LIMITS, teleop_scale=np.full(6, 0.2))
+        self.filter = safety or SafetyFilter(dict.fromkeys(self.arms, guarded))
+        self.now_ns = 1_000 * MS
+        self.poses = dict.fromkeys(self.arms, Pose.from_rotation(np.array([0.0, 0.0, 0.15]), DOWN))
+        self.move_by = {arm: np.zeros(6) for arm in self.arms}
+        self.wrenches = {arm: np.zeros(6) for arm in self.arms}
+        self.faults = dict.fromkeys(self.arms, "")
+        self.silent: set[str] = set()
+        """Arms whose robot says nothing."""
+        self.policy: dict[str, np.ndarray] | None = None
+        self.hands: dict[str, np.ndarray] = {}
+        self.deadman: set[str] = set()
+        self.mute_hands: set[str] = set()
+        """Arms whose device says nothing."""
+        self.logs: dict[str, list[LoggedTick]] = {arm: [] for arm in self.arms}
+
+    def state(self, arm: str) -> RobotState:
+        return RobotState(
+            arm=arm,
+            stamp_ns=self.now_ns,
+            T_base_tcp=self.poses[arm],
+            twist=self.move_by[arm],
+            wrench=self.wrenches[arm],
+            joints_rad=np.zeros(7),
+            joint_speeds_rad_s=np.zeros(7),
+            gripper=0.5,
+            fault=self.faults[arm],
+        )
+
+    def command(self, arm: str, motion: np.ndarray) -> Command:
+        return Command(arm=arm, twist=motion, stamp_ns=self.now_ns, source=Source.POLICY)
+
+    def sample(self, arm: str, **other: object) -> TeleopSample:
+        hand = self.hands.get(arm, np.zeros(6))
+        return TeleopSample(**{"stamp_ns": self.now_ns, "twist": hand, "deadman": arm in self.deadman, **other})
+
+    def armed(self, *, policy_expected: bool = True) -> TwoArmRig:
+        """Armed, and an episode started."""
+        self.tell_states()
+        assert self.filter.arm(self.now_ns) == ""
+        assert self.filter.start(self.now_ns, policy_expected=policy_expected) == ""
+        return self
+
+    def tell_states(self) -> None:
+        for arm in self.arms:
+            if arm not in self.silent:
+                self.filter.offer_state(self.state(arm), self.now_ns)
+
+    def tick(self) -> dict[str, Decision]:
+        self.now_ns += TICK_NS
+        self.tell_states()
+        if self.policy is not None:
+            self.filter.offer([self.command(arm, motion) for arm, motion in self.policy.items()], self.now_ns)
+        for arm in self.hands:
+            if arm not in self.mute_hands:
+                self.filter.offer_teleop(arm, self.sample(arm), self.now_ns)
+        decisions = self.filter.decide(self.now_ns)
+        for arm, decision in decisions.items():
+            self.logs[arm].append(LoggedTick(decision=decision, state=self.state(arm)))
+            self._move(arm, decision.command.twist)
+        return decisions
+
+    def _move(self, arm: str, motion: np.ndarray) -> None:
+        self.move_by[arm] = motion
+        base = rotate_twist(motion, self.poses[arm].rotation) * (TICK_NS / 1e9)
+        turned = Rotation.from_rotvec(base[3:]) * self.poses[arm].rotation
+        self.poses[arm] = Pose.from_rotation(self.poses[arm].position_m + base[:3], turned)
+
+    def run(self, seconds: float) -> list[dict[str, Decision]]:
         return [self.tick() for _ in range(round(seconds * 1e9 / TICK_NS))]

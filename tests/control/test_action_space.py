@@ -107,8 +107,8 @@ def test_a_window_gives_executed_and_human_action():
         source=Source.HUMAN,
         clipped=False,
     )
-    np.testing.assert_allclose(DISCRETE.executed_action(window), [0.5, 0, 0, 0, 0, 0, -1], atol=1e-6)
-    np.testing.assert_allclose(DISCRETE.human_action(window), [0, 1, 0, 0, 0, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(DISCRETE.executed_action({"arm": window}), [0.5, 0, 0, 0, 0, 0, -1], atol=1e-6)
+    np.testing.assert_allclose(DISCRETE.human_action({"arm": window}), [0, 1, 0, 0, 0, 0, 1], atol=1e-6)
 
 
 def test_the_same_action_moves_the_end_effector_the_same_from_any_pose():

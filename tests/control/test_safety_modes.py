@@ -50,7 +50,7 @@ def test_arming_needs_a_robot_state_and_a_released_deadman():
 def test_a_base_frame_command_moves_the_arm_along_the_base_axis():
     rig = Rig().armed()
     for _ in range(60):
-        rig.filter.offer(rig.command(twist(y=0.1), frame="base"), rig.now_ns)
+        rig.offer(rig.command(twist(y=0.1), frame="base"))
         rig.tick()
     assert rig.pose.position_m[1] > 0.03
     assert abs(rig.pose.position_m[2] - 0.15) < 1e-9
@@ -62,7 +62,7 @@ def test_policy_timeout_is_exact(silent_ms: int, mode: Mode):
     last_ns, rig.policy = rig.now_ns, None
     rig.now_ns = last_ns + silent_ms * MS
     rig.filter.offer_state(rig.state(), rig.now_ns)
-    decision = rig.filter.decide(rig.now_ns)
+    decision = rig.decide()
     assert decision.mode is mode
     assert ("policy silent for 151 ms (limit 150)" in decision.reason) == (mode is Mode.HOLD)
 
@@ -71,8 +71,8 @@ def test_policy_timeout_is_exact(silent_ms: int, mode: Mode):
 def test_state_timeout_is_exact(age_ms: int, mode: Mode):
     rig = driving()
     rig.now_ns += age_ms * MS
-    rig.filter.offer(rig.command(PUSH), rig.now_ns)
-    assert rig.filter.decide(rig.now_ns).mode is mode
+    rig.offer(rig.command(PUSH))
+    assert rig.decide().mode is mode
 
 
 def test_a_silent_policy_is_not_resumed_by_fresh_commands_alone():
@@ -240,7 +240,7 @@ def test_stop_is_latched_and_left_only_at_rest_to_disarmed():
 @pytest.mark.parametrize(("event", "mode"), [("stop", Mode.STOP), ("hold", Mode.HOLD)])
 def test_stop_and_hold_keys_work_even_on_a_broken_sample(event: str, mode: Mode):
     rig = driving()
-    rig.filter.offer_teleop(rig.sample(twist=np.full(6, np.nan), events=(event,)), rig.now_ns)
+    rig.offer_teleop(rig.sample(twist=np.full(6, np.nan), events=(event,)))
     assert rig.filter.mode is mode
 
 
@@ -248,7 +248,7 @@ def test_the_arm_key_resumes_a_hold():
     rig = driving()
     rig.filter.hold("test")
     rig.run(0.3)
-    rig.filter.offer_teleop(rig.sample(events=("arm",)), rig.now_ns)
+    rig.offer_teleop(rig.sample(events=("arm",)))
     assert rig.filter.mode is Mode.POLICY
 
 
@@ -279,13 +279,14 @@ def test_a_gap_in_deciding_starts_again_from_rest():
     rig = driving()
     rig.now_ns += 60 * MS
     rig.filter.offer_state(rig.state(), rig.now_ns)
-    rig.filter.offer(rig.command(PUSH), rig.now_ns)
-    assert np.abs(rig.filter.decide(rig.now_ns).command.twist).max() <= 2.5 * TICK_NS / 1e9
+    rig.offer(rig.command(PUSH))
+    assert np.abs(rig.decide().command.twist).max() <= 2.5 * TICK_NS / 1e9
 
 
 def test_a_clock_that_goes_back_holds():
     rig = driving()
-    decision = rig.filter.decide(rig.now_ns - 5 * MS)
+    rig.now_ns -= 5 * MS
+    decision = rig.decide()
     assert decision.mode is Mode.HOLD
     assert "clock went back by 5 ms" in decision.reason
 

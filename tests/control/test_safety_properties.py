@@ -43,13 +43,13 @@ ACTIONS = st.one_of(
 
 def apply(rig: Rig, action: tuple) -> None:
     kind, *rest = action
-    f, now = rig.filter, rig.now_ns
+    now = rig.now_ns
     if kind == "policy":
-        f.offer(rig.command(rest[0], stamp_ns=now + rest[1], frame=rest[2]), now)
+        rig.offer(rig.command(rest[0], stamp_ns=now + rest[1], frame=rest[2]))
     elif kind == "drive":
         rig.policy = rest[0]
     elif kind == "teleop":
-        f.offer_teleop(rig.sample(twist=rest[0], stamp_ns=now + rest[1], deadman=rest[2]), now)
+        rig.offer_teleop(rig.sample(twist=rest[0], stamp_ns=now + rest[1], deadman=rest[2]))
     elif kind == "hand":
         rig.hand, rig.deadman = rest[0], rest[2]
     elif kind == "force":
@@ -101,9 +101,9 @@ def test_whatever_the_clock_says_the_decision_is_finite_and_not_too_fast(times: 
     rig = Rig().armed()
     for step in times:
         rig.now_ns += step
-        rig.filter.offer(rig.command(motion), rig.now_ns)
+        rig.offer(rig.command(motion))
         rig.filter.offer_state(rig.state(), rig.now_ns)
-        result = rig.filter.decide(rig.now_ns).command.twist
+        result = rig.decide().command.twist
         assert np.isfinite(result).all()
         assert np.linalg.norm(result[:3]) <= LIMITS.max_speed_m_s + 1e-9
         assert np.linalg.norm(result[3:]) <= LIMITS.max_rotation_speed_rad_s + 1e-9

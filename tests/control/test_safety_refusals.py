@@ -27,7 +27,7 @@ BROKEN = [
 @pytest.mark.parametrize(("fields", "word"), BROKEN)
 def test_a_broken_command_is_refused_and_counted(fields: dict[str, object], word: str):
     rig = Rig().armed()
-    refusal = rig.filter.offer(rig.command(**{"motion": np.zeros(6), **_as_motion(fields)}), rig.now_ns)
+    refusal = rig.offer(rig.command(**{"motion": np.zeros(6), **_as_motion(fields)}))
     assert word in refusal
     assert rig.filter.counters["rejected_policy"] == 1
     assert not rig.tick().command.twist.any()
@@ -40,22 +40,22 @@ def _as_motion(fields: dict[str, object]) -> dict[str, object]:
 @pytest.mark.parametrize(("age_ms", "passes"), [(150, True), (151, False), (-5, True), (-6, False)])
 def test_command_age_is_checked_at_its_exact_bounds(age_ms: int, passes: bool):
     rig = Rig().armed()
-    refusal = rig.filter.offer(rig.command(np.zeros(6), stamp_ns=rig.now_ns - age_ms * MS), rig.now_ns)
+    refusal = rig.offer(rig.command(np.zeros(6), stamp_ns=rig.now_ns - age_ms * MS))
     assert (refusal == "") is passes
 
 
 def test_an_unset_stamp_is_refused():
     rig = Rig().armed()
-    assert "must be set" in rig.filter.offer(rig.command(np.zeros(6), stamp_ns=0), rig.now_ns)
+    assert "must be set" in rig.offer(rig.command(np.zeros(6), stamp_ns=0))
 
 
 def test_a_republished_command_does_not_stay_fresh():
     rig = Rig().armed()
     old = rig.command(twist(x=0.1))
     for _ in range(15):
-        rig.filter.offer(old, rig.now_ns)
+        rig.offer(old)
         assert rig.tick().mode is Mode.POLICY
-    rig.filter.offer(old, rig.now_ns)
+    rig.offer(old)
     assert rig.tick().mode is Mode.HOLD
     assert rig.filter.counters["repeated"] == 15
 
@@ -64,7 +64,7 @@ def test_a_republished_command_does_not_stay_fresh():
 def test_three_broken_messages_in_a_second_hold(gap_ms: int, mode: Mode):
     rig = Rig().armed()
     for _ in range(3):
-        rig.filter.offer(rig.command(np.full(6, np.nan)), rig.now_ns)
+        rig.offer(rig.command(np.full(6, np.nan)))
         rig.now_ns += gap_ms * MS
     assert rig.filter.mode is mode
 
@@ -72,7 +72,7 @@ def test_three_broken_messages_in_a_second_hold(gap_ms: int, mode: Mode):
 def test_the_caller_may_reuse_its_array_after_offering():
     rig = Rig().armed()
     motion = np.zeros(6)
-    rig.filter.offer(rig.command(motion), rig.now_ns)
+    rig.offer(rig.command(motion))
     motion[:] = np.nan
     assert not rig.tick().command.twist.any()
 
@@ -80,9 +80,9 @@ def test_the_caller_may_reuse_its_array_after_offering():
 @pytest.mark.parametrize("twist_value", [np.full(6, np.nan), np.full(6, 1.5), np.zeros(3)])
 def test_a_broken_teleop_sample_never_engages(twist_value: np.ndarray):
     rig = Rig().armed()
-    rig.filter.offer_teleop(rig.sample(), rig.now_ns)
+    rig.offer_teleop(rig.sample())
     rig.now_ns += MS
-    assert rig.filter.offer_teleop(rig.sample(deadman=True, twist=twist_value), rig.now_ns) != ""
+    assert rig.offer_teleop(rig.sample(deadman=True, twist=twist_value)) != ""
     assert rig.tick().mode is Mode.POLICY
 
 

@@ -38,11 +38,12 @@ class ScriptedCell:
     def send(self, action: np.ndarray) -> None:
         self._spec.check_action(action)
 
-    def executed(self) -> ExecutedMotion:
-        return ExecutedMotion(
+    def executed(self) -> dict[str, ExecutedMotion]:
+        motion = ExecutedMotion(
             twist=np.zeros(6), gripper=None, human_twist=np.zeros(6), human_gripper=0, source=Source.POLICY,
             clipped=False,
         )  # fmt: skip
+        return {arm.name: motion for arm in self._spec.arms}
 
     def mode(self) -> Mode:
         return Mode.POLICY

@@ -13,6 +13,7 @@ from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.arm_filter import GuardedArm
 from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.safety import SafetyFilter
@@ -97,7 +98,8 @@ class FilteredArm:
     def __init__(self) -> None:
         self.space = ActionSpace(SPEC)
         limits = SafetyLimits(box_min_m=(-0.2, -0.2, 0.0), box_max_m=(0.2, 0.2, 0.3))
-        self.filter = SafetyFilter(limits, "arm", teleop_scale=self.space.full_scale("arm"))
+        guarded = GuardedArm(limits=limits, teleop_scale=self.space.full_scale("arm"))
+        self.filter = SafetyFilter({"arm": guarded})
         self.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), Rotation.from_quat([1.0, 0.0, 0.0, 0.0]))
         self.velocity = np.zeros(6)
         self.fault = ""
@@ -112,11 +114,11 @@ class FilteredArm:
         for _ in range(10):
             self.now_ns += self.TICK_NS
             self.filter.offer_state(self._state(), self.now_ns)
-            self.filter.offer(self.space.to_commands(action, self.now_ns)["arm"], self.now_ns)
+            self.filter.offer([self.space.to_commands(action, self.now_ns)["arm"]], self.now_ns)
             twist = np.zeros(6) if hand is None else hand
             sample = TeleopSample(stamp_ns=self.now_ns, twist=twist, deadman=deadman)
-            self.filter.offer_teleop(sample, self.now_ns)
-            decision = self.filter.decide(self.now_ns)
+            self.filter.offer_teleop("arm", sample, self.now_ns)
+            decision = self.filter.decide(self.now_ns)["arm"]
             window.add(decision)
             self._move(decision.command.twist)
         return window.take()

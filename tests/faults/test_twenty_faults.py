@@ -128,7 +128,7 @@ def test_fault_04_proposed_is_not_executed() -> None:
     rows = []
     for t in range(20):
         window = arm.step(proposed, hand, deadman=5 <= t < 12)
-        rows.append(action_row(arm.space.executed_action(window), window.source, proposed=proposed))
+        rows.append(action_row(arm.space.executed_action({"arm": window}), window.source, proposed=proposed))
     for step in steps_of("a", rows):
         replay.add_step(step)
     moved = arm.pose.relative_to(start).position_m
@@ -150,7 +150,7 @@ def test_fault_05_idle_tails() -> None:
     rows = []
     for t in range(18):
         window = arm.step(still, hand if 2 <= t < 8 else None, deadman=2 <= t < 14)
-        rows.append(action_row(arm.space.executed_action(window), window.source))
+        rows.append(action_row(arm.space.executed_action({"arm": window}), window.source))
     record(replay, "a", rows)
 
     def motionless(frames: np.ndarray) -> int:

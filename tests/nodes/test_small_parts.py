@@ -19,11 +19,15 @@ MS = 1_000_000
 
 
 def test_only_parts_of_one_stamp_are_joined():
-    join: StampJoin[str, str] = StampJoin()
-    assert join.first(1, "a") is None
-    assert join.second(2, "late") is None
-    assert join.first(2, "b") == ("b", "late")
-    assert join.second(3, "c") is None
+    join: StampJoin[str] = StampJoin(["motion", "gripper"])
+    assert join.add("motion", 1, "a") is None
+    assert join.add("gripper", 2, "late") is None
+    assert join.add("motion", 2, "b") == {"motion": "b", "gripper": "late"}
+    assert join.add("gripper", 3, "c") is None
+
+
+def test_a_part_that_stands_alone_is_complete_at_once():
+    assert StampJoin[str](["motion"]).add("motion", 5, "a") == {"motion": "a"}
 
 
 def test_due_follows_the_rate_under_jitter_and_never_bursts():
@@ -63,7 +67,7 @@ def person(run) -> ScriptedPerson:
 
 
 def test_the_person_keeps_hands_off_before_the_banner_is_readable(person):
-    sample = person.sample(1)
+    (sample,) = person.sample(1).values()
     assert not sample.deadman
     assert sample.events == ()
 
@@ -72,7 +76,7 @@ def test_the_person_keeps_hands_off_before_the_banner_is_readable(person):
 def test_the_person_arms_and_resumes_with_the_deadman_released(person, mode, patience_ms):
     person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
     person.read_banner(mode, 0)
-    samples = [person.sample(tick * 20 * MS) for tick in range(1, 151)]
+    samples = [person.sample(tick * 20 * MS)["fr3"] for tick in range(1, 151)]
     pressed = [s.stamp_ns // MS for s in samples if s.events == ("arm",)]
     assert pressed[0] == patience_ms
     assert np.diff(pressed).min() >= patience_ms
@@ -81,16 +85,16 @@ def test_the_person_arms_and_resumes_with_the_deadman_released(person, mode, pat
 
 def test_the_person_never_clears_a_stop(person):
     person.read_banner(Mode.STOP, 0)
-    assert not any(person.sample(tick * 20 * MS).events for tick in range(1, 500))
+    assert not any(person.sample(tick * 20 * MS)["fr3"].events for tick in range(1, 500))
 
 
 def test_the_person_drives_demos_until_the_reset(person):
     person.read_banner(Mode.READY, 0)
-    assert not person.sample(1).deadman
+    assert not person.sample(1)["fr3"].deadman
     person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
-    assert person.sample(2).deadman
+    assert person.sample(2)["fr3"].deadman
     person.follow(EpisodeStatus(phase=Phase.RESETTING))
-    assert not person.sample(3).deadman
+    assert not person.sample(3)["fr3"].deadman
 
 
 def test_watchdog_passes_fresh_commands_and_zeroes_old_ones():

@@ -26,11 +26,12 @@ class Watcher:
         self.decisions: list = []
         self._node = StackNode("watcher", namespace)
         for topic, kept in (
-            (topics.COMMAND, self.commands), (topics.APPLIED, self.applied), (topics.POLICY, self.policy),
+            (topics.command(arm), self.commands), (topics.applied(arm), self.applied),
+            (topics.policy(arm), self.policy),
         ):  # fmt: skip
             self._node.create_subscription(TwistStamped, topic, self._keep(kept), STATE)
         self._node.create_subscription(
-            Joy, topics.LABEL, lambda msg: self.decisions.append(decision_from_msg(msg, arm)), EVERY
+            Joy, topics.label(arm), lambda msg: self.decisions.append(decision_from_msg(msg, arm)), EVERY
         )
         self._stop = Future()
 

@@ -52,7 +52,10 @@ def two_handed_spec(*, openings: bool = True) -> Spec:
             for name, kind in kinds.items()
         ),
         cameras=(CameraSpec(name="front", height_px=8, width_px=8),),
-        proprio=(ProprioField(name="pose", size=3), *([ProprioField(name="gripper", size=3)] if openings else [])),
+        proprio=(
+            ProprioField(name="pose", size=3),
+            *(ProprioField(name=f"{name}.gripper", size=1) for name in (kinds if openings else ())),
+        ),
         rate_hz=10.0,
     )
 
@@ -100,9 +103,20 @@ def steps_with_grippers(draw: st.DrawFn, spec: Spec, episode_id: str, tag: int, 
         if action is not None:
             executed = action.executed.copy()
             executed[list(spec.gripper_indices)] = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], len(spec.gripper_indices))
-            action = replace(action, executed=executed)
+            human = action.human.copy()
+            human[list(spec.gripper_indices)] = rng.choice([-1.0, 0.0, 1.0], len(spec.gripper_indices))
+            action = replace(action, executed=executed, human=human, sources=who_moved(action.source, spec, rng))
         steps.append(replace(step, observation=observation, action=action))
     return steps
+
+
+def who_moved(source: Source, spec: Spec, rng: np.random.Generator) -> tuple[Source, ...]:
+    """Of each arm; in a person's step, some of them, and at least one."""
+    sources = [source] * len(spec.arms)
+    if source is Source.HUMAN:
+        for held in rng.permutation(len(sources))[1:]:
+            sources[held] = Source.HOLD if rng.random() < 0.5 else Source.HUMAN
+    return tuple(sources)
 
 
 @st.composite

@@ -46,6 +46,7 @@ def steps_of(
                 proposed=-executed,
                 human=executed / 2,
                 source=sources[t],
+                sources=(sources[t],) * len(spec.arms) if len(spec.arms) > 1 else (),
                 gripper_pressed=pressed[t] if pressed is not None else False,
                 clipped=t % 3 == 0,
                 params_version=t,

@@ -155,17 +155,32 @@ def chunk(episode: SlowEpisode, t: int, length: int) -> np.ndarray:
     return actions.reshape(-1)
 
 
+def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
+    """Which entries of the actions of t, t+1, ... say something, with several arms."""
+    found: list[bool] = []
+    for k in range(length):
+        if not episode.linked(t + k):
+            return found + [False] * ((length - k) * spec.action_size)
+        action = episode.action(t + k)
+        for arm, source in zip(spec.arms, action.sources):
+            moved = action.source is not Source.HUMAN or source is Source.HUMAN
+            found += [moved] * arm.size
+            if arm.gripper is GripperKind.DISCRETE and action.source is Source.HUMAN:
+                found[-1] = moved and abs(action.human[len(found) % spec.action_size - 1]) > 0.5
+    return found
+
+
 def gripper_change(episode: SlowEpisode, t: int, spec: Spec) -> list[bool]:
     """Per discrete gripper, whether the action at t closes what is open or opens what is closed."""
     fields = [field.name for field in spec.proprio for _ in range(field.size)]
     changes, entry = [], -1
-    for number, arm in enumerate(spec.arms):
+    for arm in spec.arms:
         entry += arm.size
         if arm.gripper is not GripperKind.DISCRETE:
             continue
         is_open = True
-        if "gripper" in fields:
-            is_open = episode.steps[0].observation.proprio[fields.index("gripper") + number] >= 0.5
+        if f"{arm.name}.gripper" in fields:
+            is_open = episode.steps[0].observation.proprio[fields.index(f"{arm.name}.gripper")] >= 0.5
         for earlier in range(t):
             asked = episode.action(earlier).executed[entry]
             is_open = True if asked > 0.5 else False if asked < -0.5 else is_open

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,8 +51,15 @@ def test_the_first_state_is_the_measured_opening(opening: float, close: bool, op
 
 
 def test_the_opening_is_found_behind_the_fields_before_it() -> None:
-    assert two_handed_spec().opening_index == 3
-    assert two_handed_spec(openings=False).opening_index is None
+    assert two_handed_spec().openings == {"left": 3, "middle": 4, "right": 5}
+    assert two_handed_spec(openings=False).openings == {}
+    assert one_arm(GripperKind.DISCRETE, 1).openings == {"arm": 3}
+
+
+def test_of_several_arms_an_opening_that_is_not_recorded_counts_as_open() -> None:
+    spec = two_handed_spec()
+    spec = replace(spec, proprio=(*spec.proprio[:1], *spec.proprio[2:]))  # without that of the left one
+    assert DiscreteGrippers(spec).at_start(np.zeros(5, np.float32)).tolist() == [True, False]
 
 
 def test_only_discrete_grippers_count() -> None:
@@ -60,6 +68,6 @@ def test_only_discrete_grippers_count() -> None:
     assert len(DiscreteGrippers(one_arm(GripperKind.NONE, 1))) == 0
 
 
-def test_an_opening_that_is_not_one_per_arm_is_refused() -> None:
-    with pytest.raises(SpecError, match="size of proprio field 'gripper' is 2, must be 1, one entry per arm"):
+def test_an_opening_that_is_not_one_number_is_refused() -> None:
+    with pytest.raises(SpecError, match="size of proprio field 'gripper' is 2, must be 1; record the opening of each"):
         DiscreteGrippers(one_arm(GripperKind.DISCRETE, 2))

@@ -82,8 +82,8 @@ class FakeCell:
         SPEC.check_action(action)
         self.sent.append(action)
 
-    def executed(self) -> ExecutedMotion:
-        return self._executed.pop(0) if len(self._executed) > 1 else self._executed[0]
+    def executed(self) -> dict[str, ExecutedMotion]:
+        return {SPEC.arms[0].name: self._executed.pop(0) if len(self._executed) > 1 else self._executed[0]}
 
     def mode(self) -> Mode:
         return Mode.STOP if self.tick >= self._stopped else Mode.POLICY

@@ -58,9 +58,9 @@ def test_what_was_executed_is_recorded_beside_what_was_proposed() -> None:
     assert (second.source, second.clipped) == (Source.HUMAN, True)
 
 
-def test_an_opening_that_is_not_one_per_arm_is_refused_before_anything_moves() -> None:
+def test_an_opening_that_is_not_one_number_is_refused_before_anything_moves() -> None:
     cell, spec = FakeCell(), replace(SPEC, proprio=(*SPEC.proprio, ProprioField(name="gripper", size=2)))
-    with pytest.raises(SpecError, match="size of proprio field 'gripper' is 2, must be 1, one entry per arm"):
+    with pytest.raises(SpecError, match="size of proprio field 'gripper' is 2, must be 1"):
         ControlLoop(cell, spec, cell, LoopLimits(episode_steps=STEPS))
     assert cell.calls == []
 

@@ -27,7 +27,7 @@ def _move(world: World, twist: list[float], seconds: float) -> tuple[np.ndarray,
 
 def _reset_to(world: World, xyz: tuple[float, float, float], yaw_rad: float) -> None:
     """Reset with the TCP at a given pose, whatever the task would have drawn."""
-    world.task.start_offset = lambda rng: np.array([*xyz, yaw_rad])  # type: ignore[method-assign]
+    world.task.start_poses = lambda rng: np.array([[*xyz, yaw_rad]])  # type: ignore[method-assign]
     world.reset(0)
 
 

@@ -17,7 +17,7 @@ from robot_stack.sensing.crop import crop_and_resize
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
 from sim.cameras import CameraRenderer
-from sim.cell import CAMERA_NAMES
+from sim.cell import scene_camera
 from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode
 from sim.hand import NEVER_QUITE, progress_of
 from sim.scripts import KINDS
@@ -133,7 +133,7 @@ def test_images_and_proprio_are_those_of_the_dry_runs_cameras(resolved: Resolved
     seen = senses.observe()
     for name, config in resolved.cameras.items():
         renderer = CameraRenderer(plain.model, height_px=config.height_px, width_px=config.width_px)
-        captured = renderer.render(plain.data, CAMERA_NAMES[name])
+        captured = renderer.render(plain.data, scene_camera(name, plain.model))
         renderer.close()
         shown = crop_and_resize(captured, None, config.policy_height_px, config.policy_width_px)
         gap = np.abs(shown.astype(int) - seen.images[name].astype(int))

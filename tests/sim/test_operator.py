@@ -11,29 +11,32 @@ from robot_stack.run.build import build_operator
 from robot_stack.run.local_cell import see
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
-from sim.operator import OperatorConfig, Role, ScriptedOperator, Seen
+from sim.hands import OperatorConfig, Seen
+from sim.operator import Role, ScriptedOperator
+from sim.peg_hands import PegHands
 from sim.world import World
 
 TICK_NS = 20_000_000
 GOAL = np.array([0.5, 0.0, 0.053, 0.0])
+SCALE = np.array([0.1, 0.1, 0.1, 0.6, 0.6, 0.6])
 
 
 def _operator(seed: int = 0, **config: float) -> ScriptedOperator:
     rng = np.random.default_rng(seed)
-    person = teleop.OperatorConfig().model_dump() | config
-    return ScriptedOperator(OperatorConfig(**person), rng, linear_m_s=0.1, angular_rad_s=0.6)
+    person = OperatorConfig(**teleop.OperatorConfig().model_dump() | config)
+    return ScriptedOperator(person, rng, PegHands(person, rng, SCALE[None]), ["arm"])
 
 
 def _seen(tick: int, above_m: float = 0.08, *, force_n: float = 0.0, done: bool = False, x_m: float = 0.0) -> Seen:
     tcp = GOAL + np.array([x_m, 0, above_m, 0])
-    return Seen(stamp_ns=tick * TICK_NS, tcp=tcp, goal=GOAL, force_n=force_n, done=done, lost=False)
+    return Seen(stamp_ns=tick * TICK_NS, tcp=tcp[None], goal=GOAL[None], force_n=force_n, done=done, lost=False)
 
 
 def _watch(operator: ScriptedOperator, scene: list[Seen], mode: Mode = Mode.POLICY) -> list[TeleopSample]:
     samples = []
     for tick, seen in enumerate(scene):
         operator.see(seen)
-        samples.append(operator.sample(tick * TICK_NS, mode))
+        samples.append(operator.sample(tick * TICK_NS, mode)["arm"])
     return samples
 
 
@@ -147,7 +150,7 @@ def test_claim_is_judged_by_what_is_seen(done: bool, word: str) -> None:
     scene = [_seen(t, done=done, above_m=0.1 - 0.001 * t) for t in range(20)]
     _watch(operator, scene)
     operator.audit(20 * TICK_NS)
-    events = [e for t in range(20, 45) for e in operator.sample(t * TICK_NS, Mode.HOLD).events]
+    events = [e for t in range(20, 45) for e in operator.sample(t * TICK_NS, Mode.HOLD)["arm"].events]
     assert events == [word]
 
 
@@ -163,12 +166,11 @@ def test_demonstrations_succeed_from_most_starts(resolved: ResolvedRun, world: W
     inserted = 0
     for seed in range(6):
         operator = build_operator(resolved, seed)
-        scale = operator._scale
         world.reset(100 + seed)
         operator.begin(Role.DEMO)
         for _ in range(round(12.0 / 0.02)):
             operator.see(see(world))
-            world.command(operator.sample(world.time_ns).twist * scale)
+            world.command(operator.sample(world.time_ns)["fr3"].twist * SCALE)
             world.advance(0.02)
             if world.task.succeeded(world.data):
                 inserted += 1
