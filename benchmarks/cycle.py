@@ -76,7 +76,7 @@ def batch(rows: int, *, images: bool) -> TensorBatch:
         next_proprio=normal(rows, PROPRIO),
         expert=torch.arange(rows) < rows // 2,
         human=(torch.arange(rows) < rows // 2)[:, None],
-        gripper_label=torch.ones(rows, dtype=torch.bool),
+        label=torch.ones(rows, ACTIONS, dtype=torch.bool),
         gripper_change=torch.zeros(rows, 0, dtype=torch.bool),
         mc_return=torch.full((rows,), torch.nan),
         images=seen(),

@@ -55,9 +55,13 @@ class ActionLayout:
         """Part of the Gaussian, (B, arm_size), of whole actions (B, C * A)."""
         return _columns(action, self.arm_indices) if self.grippers else action
 
+    def gripper(self, action: Tensor) -> Tensor:
+        """Part of the discrete grippers, (B, G), of whole actions."""
+        return _columns(action, self.grippers)
+
     def choices(self, action: Tensor) -> Tensor:
         """What each discrete gripper was told, int64 (B, G): 0 close, 1 stay, 2 open."""
-        entries = _columns(action, self.grippers)
+        entries = self.gripper(action)
         return (entries > GRIPPER_DEADBAND).long() - (entries < -GRIPPER_DEADBAND).long() + 1
 
     def join(self, arm: Tensor, choices: Tensor | None) -> Tensor:

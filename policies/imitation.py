@@ -33,7 +33,4 @@ def labelled_ticks(batch: TensorBatch) -> Tensor:
 
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:
     """Entries of the first tick that a person demonstrated, bool (B, A): no touch of the gripper is not "stay"."""
-    labelled = batch.expert[:, None].expand(-1, spec.actions).clone()
-    if spec.grippers:
-        labelled[:, list(spec.grippers)] &= batch.gripper_label[:, None]
-    return labelled
+    return batch.expert[:, None] & batch.label[:, : spec.actions]

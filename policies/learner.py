@@ -71,7 +71,7 @@ class TensorBatch:
     next_proprio: Tensor
     expert: Tensor
     human: Tensor
-    gripper_label: Tensor
+    label: Tensor
     gripper_change: Tensor
     mc_return: Tensor
     images: Mapping[str, Tensor] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class TensorBatch:
         features: np.ndarray,
         proprio: np.ndarray,
         action: np.ndarray,
-        gripper_label: np.ndarray,
+        label: np.ndarray,
         images: Mapping[str, np.ndarray] | None = None,
     ) -> TensorBatch:
         """Expert rows alone, without reward or successor, for learners that only imitate; columns as in `Batch`."""
@@ -107,7 +107,7 @@ class TensorBatch:
             next_proprio=known,
             expert=torch.ones(count, dtype=torch.bool),
             human=torch.ones(count, 1, dtype=torch.bool),
-            gripper_label=torch.from_numpy(gripper_label),
+            label=torch.from_numpy(label),
             gripper_change=torch.zeros(count, 0, dtype=torch.bool),
             mc_return=torch.full((count,), torch.nan),
             images=_images(images),

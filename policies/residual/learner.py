@@ -58,9 +58,8 @@ class ResidualLearner:
             return self._rlpd.update(batch)
         policy = self._policy
         mean = policy.base.deterministic(batch.features, batch.proprio)
-        loss = imitation_loss(
-            mean, policy.layout.arm(batch.action), batch.expert[:, None], self.ranks.mean_count(batch.expert)
-        )
+        labelled = batch.expert[:, None] & policy.layout.arm(batch.label)
+        loss = imitation_loss(mean, policy.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert))
         self._base_optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.ranks.average(p.grad for p in policy.base.parameters())

@@ -180,13 +180,8 @@ class RLPDLearner:
             )
         with fast(self._device):
             q = critic(features, batch.proprio)
-        loss = losses.gripper_loss(
-            q,
-            self.layout.choices(batch.action),
-            target,
-            batch.gripper_label,
-            self.ranks.mean_count(batch.gripper_label),
-        )
+        label = self.layout.gripper(batch.label)
+        loss = losses.gripper_loss(q, self.layout.choices(batch.action), target, label, self.ranks.mean_count(label))
         self._step("gripper", loss)
         self._follow(target_critic, critic, self.config.target_tau)
         return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
@@ -203,6 +198,7 @@ class RLPDLearner:
         loss = losses.actor_loss(q, log_prob, self.temperature)
         if self.config.bc_weight > 0:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
+            labelled = labelled & self.layout.arm(batch.label)
             loss = loss + self.config.bc_weight * imitation_loss(
                 mean, self.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert)
             )

@@ -69,14 +69,14 @@ def gripper_target(
 
 
 def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor, count: Tensor) -> Tensor:
-    """Mean squared TD error over the rows that say something about the gripper.
+    """Mean squared TD error over the entries that say something about their gripper.
 
     Args:
         q: (B, G, choices).
         choices: What was executed, int64 (B, G).
         target: (B, G).
-        label: False where a person drove the arm without touching the gripper, bool (B,).
-        count: Rows with a label, to divide by, as `Ranks.mean_count` has them.
+        label: False where a person drove without touching the gripper, bool (B, G).
+        count: Entries with a label, to divide by, as `Ranks.mean_count` has them.
     """
-    error = (q.gather(2, choices[..., None]).squeeze(2) - target).square().mean(dim=1)
+    error = (q.gather(2, choices[..., None]).squeeze(2) - target).square()
     return (error * label).sum() / count

@@ -15,10 +15,11 @@ import numpy as np
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.replay.image_rows import ImageRows
+from robot_stack.replay.step_labels import StepLabels
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import Step
+from robot_stack.types.transition import ActionRow, Step
 
 NO_ROW = -1
 LONGEST_PERIODS = 1.5
@@ -64,6 +65,7 @@ class FrameTable:
         self._feature_size = feature_size
         self._longest_ns = LONGEST_PERIODS * spec.period_s * 1e9
         self._grippers = DiscreteGrippers(spec)
+        self._labels = StepLabels(spec)
         self.images = ImageRows({c.name: c.shape for c in spec.cameras} if keep_images else {})
         self._last_rows = np.empty(0, np.int64)
         self._episodes: dict[str, EpisodeRows] = {}
@@ -73,7 +75,7 @@ class FrameTable:
             "executed": np.empty((0, spec.action_size), np.float32),
             "features": np.empty((0, feature_size), np.float16),
             "source": np.empty(0, np.uint8),
-            "gripper_pressed": np.empty(0, np.bool_),
+            "label": np.empty((0, spec.action_size), np.bool_),
             "gripper_change": np.empty((0, len(self._grippers)), np.bool_),
             "episode": np.empty(0, np.int32),
             "frame": np.empty(0, np.int32),
@@ -134,7 +136,7 @@ class FrameTable:
         columns["proprio"][row] = step.observation.proprio
         columns["executed"][row] = step.action.executed if step.action else 0.0
         columns["source"][row] = step.action.source if step.action else Source.HOLD
-        columns["gripper_pressed"][row] = step.action.gripper_pressed if step.action else False
+        columns["label"][row] = self._labels.of(_arrays(step.action))[0] if step.action else True
         columns["episode"][row] = episode.number
         columns["frame"][row] = step.index
         columns["next_row"][row] = NO_ROW
@@ -165,8 +167,9 @@ class FrameTable:
             self.images.put(int(row), images)
         columns = self._columns
         columns["proprio"][rows] = arrays["proprio"]
-        for name, after_last in (("executed", 0.0), ("source", Source.HOLD), ("gripper_pressed", False)):
-            columns[name][rows[:actions]] = arrays[name]
+        known = {**arrays, "label": self._labels.of(arrays)}
+        for name, after_last in (("executed", 0.0), ("source", Source.HOLD), ("label", True)):
+            columns[name][rows[:actions]] = known[name]
             columns[name][rows[actions:]] = after_last
         columns["episode"][rows] = episode.number
         columns["frame"][rows] = np.arange(frames)
@@ -263,3 +266,9 @@ class FrameTable:
                 grown = np.zeros((wanted, *column.shape[1:]), column.dtype)
                 grown[:held] = column
                 self._columns[name] = grown
+
+
+def _arrays(action: ActionRow) -> dict[str, np.ndarray]:
+    """One step as `StepLabels` takes many."""
+    columns = {"source": action.source, "sources": action.sources, "gripper_pressed": action.gripper_pressed}
+    return {**{name: np.array([value]) for name, value in columns.items()}, "human": action.human[None]}

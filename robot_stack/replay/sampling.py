@@ -91,7 +91,7 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         next_proprio=proprio[next_rows],
         expert=draw.expert,
         human=(column("source")[draw.action_rows] == Source.HUMAN) & (draw.action_rows != NO_ROW),
-        gripper_label=gripper_labels(column("source")[rows], column("gripper_pressed")[rows]),
+        label=_chunks(column("label"), draw.action_rows),
         gripper_change=column("gripper_change")[rows],
         images=frames.images.gather(rows, now) if frames.images else None,
         next_images=frames.images.gather(next_rows, after) if frames.images else None,
@@ -100,18 +100,8 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
     )
 
 
-def gripper_labels(source: np.ndarray, pressed: np.ndarray) -> np.ndarray:
-    """False where a person moved the arm without touching the gripper, which says nothing about it.
-
-    Args:
-        source: `Source` of each step, uint8, shape (B,).
-        pressed: Whether a person moved the gripper in it, bool, shape (B,).
-    """
-    return np.asarray((source != Source.HUMAN) | pressed)
-
-
-def _chunks(executed: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Actions (B, C*A) of rows (B, C); zeros for `NO_ROW`."""
-    actions = executed[rows]
-    actions[rows == NO_ROW] = 0.0
+def _chunks(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """What a column says of actions, (B, C*A), of rows (B, C); zeros for `NO_ROW`."""
+    actions = column[rows]
+    actions[rows == NO_ROW] = 0
     return np.asarray(actions.reshape(len(rows), -1))

@@ -18,7 +18,7 @@ from policies.bc.learner import BCLearner
 from policies.learner import TensorBatch
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.replay.sampling import gripper_labels
+from robot_stack.replay.step_labels import StepLabels
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.run import fitting
 from robot_stack.run.metrics import read_metrics
@@ -44,10 +44,8 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     trunk = fitting.load_trunk(folder / fitting.TRUNK, spec, settings.device)
     images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
-    actions, source, pressed = (
-        np.concatenate([d.arrays[name] for d in demos]) for name in ("executed", "source", "gripper_pressed")
-    )
-    labels = gripper_labels(source, pressed)
+    actions = np.concatenate([d.arrays["executed"] for d in demos])
+    labels = np.concatenate([StepLabels(spec).of(d.arrays) for d in demos])
     features = np.zeros((len(actions), 0), np.float16) if trained else trunk.encode(images)
     sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
     learner = BCLearner(sizes, config, seed=seed, device=settings.device)

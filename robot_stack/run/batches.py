@@ -20,7 +20,7 @@ from robot_stack.run.device_images import DeviceImages
 from robot_stack.run.device_rows import DeviceRows
 from robot_stack.types.command import Source
 
-COLUMNS = ("features", "proprio", "executed", "source", "gripper_pressed", "gripper_change")
+COLUMNS = ("features", "proprio", "executed", "source", "label", "gripper_change")
 
 
 class Batches(Protocol):
@@ -85,7 +85,7 @@ class DeviceBatches:
             next_proprio=next_proprio,
             expert=self._upload(draw.expert),
             human=(source[acted] == Source.HUMAN) & there,
-            gripper_label=(source[now] != Source.HUMAN) | self._rows["gripper_pressed"][now],
+            label=(self._rows["label"][acted] & there[..., None]).flatten(1),
             gripper_change=self._rows["gripper_change"][now],
             mc_return=mc_return,
             images=images,

@@ -178,7 +178,7 @@ def test_fault_06_gripper_label() -> None:
         return float(np.median(batch.action[label, 6]))
 
     assert demonstrated(np.ones(512, np.bool_)) == 0.0  # "stay", which nobody showed
-    assert demonstrated(batch.gripper_label) == -1.0
+    assert demonstrated(batch.label[:, 6]) == -1.0
 
 
 def test_fault_07_filter_state() -> None:
@@ -223,7 +223,7 @@ def test_fault_08_twist_transform() -> None:
 
 def test_fault_09_gripper_penalty_unused(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = tensors()
-    assert (batch.gripper_change[:, 0] & batch.gripper_label).any()
+    assert (batch.gripper_change[:, 0] & batch.label[:, 6]).any()
     true_target = losses.gripper_target
     targets: list[torch.Tensor] = []
 

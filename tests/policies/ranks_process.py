@@ -30,9 +30,9 @@ def main(name: str, out: Path) -> None:
     losses = []
     for number in range(10):
         joint = batch(number, TWO_ARMS)
-        joint.gripper_label[:3] = False  # the ranks have unequal numbers of labels
+        joint.label[:3] = False  # the ranks have unequal numbers of labels
         if number % 4 == 1:  # and some have none at all
-            joint.gripper_label[4:] = False
+            joint.label[4:] = False
             joint.expert[1:] = False
         metrics = learner.update(batch_of(share_of(joint, ranks)))
         for value in metrics.values():

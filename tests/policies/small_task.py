@@ -39,7 +39,7 @@ def random_batch(seed: int, rows: int = 16, *, expert_rows: int = 8) -> TensorBa
         next_proprio=normal(rows, PROPRIO),
         expert=torch.arange(rows) < expert_rows,
         human=(torch.arange(rows) < expert_rows)[:, None],
-        gripper_label=torch.ones(rows, dtype=torch.bool),
+        label=torch.ones(rows, ACTIONS, dtype=torch.bool),
         gripper_change=torch.zeros(rows, 0, dtype=torch.bool),
         mc_return=torch.full((rows,), torch.nan),
     )

@@ -67,7 +67,8 @@ def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
     mc_return[1::3] = torch.nan
     later = torch.from_numpy(rng.random((rows, chunk - 1)) < 0.5)
     human = torch.cat([made.human, later], dim=1)
-    return replace(made, action=action, human=human, gripper_change=change, mc_return=mc_return)
+    label = torch.ones(action.shape, dtype=torch.bool)
+    return replace(made, action=action, label=label, human=human, gripper_change=change, mc_return=mc_return)
 
 
 def own_fields(name: str) -> list[str]:

@@ -35,6 +35,17 @@ def test_rows_that_are_not_a_persons_change_nothing() -> None:
     assert torch.equal(*moved)
 
 
+def test_entries_that_a_person_has_not_shown_change_nothing() -> None:
+    moved = []
+    for shift in (0.0, 0.7):
+        made, batch = learner(), random_batch(0)
+        batch.label[:, 1] = False
+        batch.action[:, 1] += shift
+        made.update(batch)
+        moved.append(flat(made.policy))
+    assert torch.equal(*moved)
+
+
 def test_of_a_chunk_the_first_tick_is_imitated() -> None:
     moved = []
     for later in (-0.5, 0.5):
@@ -58,9 +69,10 @@ def test_restored_learner_goes_on_with_identical_losses() -> None:
 
 
 def test_imitation_batch_is_all_expert_rows() -> None:
-    whole, label = random_batch(0), np.arange(16) < 5
+    whole = random_batch(0)
+    label = np.random.default_rng(0).random(tuple(whole.action.shape)) < 0.5
     batch = TensorBatch.for_imitation(whole.features.half().numpy(), whole.proprio.numpy(), whole.action.numpy(), label)
     assert batch.expert.all()
-    assert batch.gripper_label.tolist() == label.tolist()
+    assert batch.label.tolist() == label.tolist()
     assert batch.features.dtype is torch.float32
     assert torch.equal(batch.action, whole.action)

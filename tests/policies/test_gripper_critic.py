@@ -46,7 +46,7 @@ def test_target_is_double_dqn_with_the_penalty_on_changes() -> None:
 def test_rows_that_say_nothing_about_the_gripper_are_not_learned_from() -> None:
     q = torch.zeros(3, 1, 3)
     target = torch.tensor([[1.0], [2.0], [100.0]])
-    label = torch.tensor([True, True, False])
+    label = torch.tensor([[True], [True], [False]])
     loss = losses.gripper_loss(q, torch.ones(3, 1, dtype=torch.long), target, label, label.sum())
     assert float(loss) == pytest.approx((1 + 4) / 2)
 
@@ -55,7 +55,7 @@ def test_unlabelled_gripper_entries_change_nothing_in_the_gripper_critic() -> No
     moved = []
     for entry in (-1.0, 1.0):
         made, rows = learner(), batch()
-        rows.gripper_label[:32] = False
+        rows.label[:32, 2] = False
         rows.action[:32, 2] = entry
         made.update(rows)
         assert made.policy.gripper is not None

@@ -36,7 +36,7 @@ def test_entries_without_a_label_do_not_count() -> None:
 def test_a_person_who_left_the_gripper_alone_has_not_shown_what_it_should_do() -> None:
     spec = replace(SPEC, grippers=(2,))
     batch = random_batch(0, expert_rows=2)
-    batch.gripper_label[1] = False
+    batch.label[1, 2] = False
     labelled = labelled_entries(batch, spec)
     assert labelled[:3].tolist() == [[True, True, True], [True, True, False], [False, False, False]]
 

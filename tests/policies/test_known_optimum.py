@@ -56,7 +56,7 @@ def transitions(rng: np.random.Generator, count: int) -> TensorBatch:
         next_proprio=after,
         expert=none,
         human=none[:, None],
-        gripper_label=none,
+        label=torch.ones(count, 2, dtype=torch.bool),
         gripper_change=torch.zeros(count, 0, dtype=torch.bool),
         mc_return=torch.full((count,), torch.nan),
     )

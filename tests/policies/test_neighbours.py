@@ -85,6 +85,16 @@ def residual(**settings: Any) -> ResidualLearner:
     return ResidualLearner(SPEC, ResidualConfig(**SMALL, **settings), seed=0)
 
 
+def test_the_base_is_not_cloned_from_entries_that_a_person_has_not_shown() -> None:
+    losses = []
+    for shift in (0.0, 0.7):
+        learner, batch = residual(), random_batch(0)
+        batch.label[:, 1] = False
+        batch.action[:, 1] += shift
+        losses.append(float(learner.update(batch)["base_loss"]))
+    assert losses[0] == losses[1]
+
+
 def test_base_is_cloned_first_and_frozen_then() -> None:
     learner, batch = residual(), random_batch(0)
     losses = [float(learner.update(batch)["base_loss"]) for _ in range(150)]

@@ -147,12 +147,28 @@ def test_ticks_of_a_chunk_that_no_person_executed_are_not_imitated() -> None:
         made, batch = learner(critic_actor_ratio=1, chunk=2), random_batch(0, expert_rows=8)
         action, human = batch.action.repeat(1, 2), torch.ones(16, 2, dtype=torch.bool)
         human[:4, 1] = False
-        batch = replace(batch, action=action, human=human)
+        batch = replace(batch, action=action, label=torch.ones(16, 2 * SPEC.actions, dtype=torch.bool), human=human)
         made.update(batch)  # the critic step, which does read actions, is the same for both
         action[:4, SPEC.actions :] += shift  # the robot's
         update_actor(made, batch)
         moved.append(flat(made.policy))
         action[4:8, SPEC.actions :] += shift  # a person's
+        update_actor(made, batch)
+        moved.append(flat(made.policy))
+    assert torch.equal(moved[0], moved[2])
+    assert not torch.equal(moved[1], moved[3])
+
+
+def test_entries_that_a_person_has_not_shown_are_not_imitated() -> None:
+    moved = []
+    for shift in (0.0, 0.7):
+        made, batch = learner(critic_actor_ratio=1), random_batch(0, expert_rows=8)
+        batch.label[:4, 1] = False  # of an arm that was not in a hand
+        made.update(batch)  # the critic step, which does read actions, is the same for both
+        batch.action[:4, 1] += shift
+        update_actor(made, batch)
+        moved.append(flat(made.policy))
+        batch.action[:4, 0] += shift
         update_actor(made, batch)
         moved.append(flat(made.policy))
     assert torch.equal(moved[0], moved[2])

@@ -137,7 +137,8 @@ def test_fault_6_no_press_is_no_gripper_label() -> None:
     replay = Replay(SPEC)
     add(replay, "a", [P, H, H, IDLE], pressed=[False, False, True, False])
     batch = sample(replay)
-    assert {(int(t), bool(ok)) for t, ok in zip(batch.frame, batch.gripper_label)} == {
+    assert batch.label[:, :-1].all()
+    assert {(int(t), bool(ok)) for t, ok in zip(batch.frame, batch.label[:, -1])} == {
         (0, True),
         (1, False),
         (2, True),

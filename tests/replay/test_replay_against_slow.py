@@ -21,14 +21,13 @@ from made_up_episodes import (
     two_handed_spec,
 )
 from recorded import TASK, header_of
-from slow_replay import SlowEpisode, chunk, gripper_change, human, mc_return, pools, transition, whole
+from slow_replay import SlowEpisode, chunk, gripper_change, human, labels, mc_return, pools, transition, whole
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.replay.sampling import Draw, gather
 from robot_stack.types.batch import Batch
-from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
@@ -91,8 +90,7 @@ def assert_row_equals_slow(
     np.testing.assert_allclose(batch.discount[row], discount, rtol=1e-6)
     np.testing.assert_allclose(batch.mc_return[row], mc_return(episode, t, rule=rule, gamma=gamma), atol=1e-5)
     assert batch.human[row].tolist() == human(episode, t, length)
-    action = episode.action(t)
-    assert batch.gripper_label[row] == (action.source is not Source.HUMAN or action.gripper_pressed)
+    assert batch.label[row].tolist() == labels(episode, t, length, SPEC)
     if batch.images is None or batch.next_images is None:
         assert batch.features[row].tolist() == [t] * FEATURES
         assert batch.next_features[row].tolist() == [after] * FEATURES

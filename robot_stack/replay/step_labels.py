@@ -1,0 +1,50 @@
+"""Which entries of an executed action a person has shown. What nobody showed is no label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from robot_stack.types.command import Source
+from robot_stack.types.spec import GRIPPER_DEADBAND, GripperKind, Spec
+
+
+class StepLabels:
+    """Of one spec, whose arms have N names and whose actions A entries.
+
+    In a step that a person executed, an arm that was not in a hand stood still because the cell held it, and a discrete
+    gripper whose key was not pressed stayed because nobody touched it. Neither is the person's word. All entries of
+    other steps count, for those who learn from what was executed.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self._size = spec.action_size
+        self._parts: list[tuple[slice, int | None]] = []
+        offset = 0
+        for arm in spec.arms:
+            entries = slice(offset, offset + arm.size)
+            offset += arm.size
+            self._parts.append((entries, offset - 1 if arm.gripper is GripperKind.DISCRETE else None))
+
+    def of(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Labels of T steps.
+
+        Args:
+            arrays: `source` (T,), `gripper_pressed` (T,), and with several arms `sources` (T, N) and `human` (T, A).
+
+        Returns:
+            bool, shape (T, A).
+        """
+        by_hand = arrays["source"] == Source.HUMAN
+        labels = np.ones((len(by_hand), self._size), np.bool_)
+        several = len(self._parts) > 1
+        for number, (entries, gripper) in enumerate(self._parts):
+            if several:
+                labels[:, entries] = (~by_hand | (arrays["sources"][:, number] == Source.HUMAN))[:, None]
+            if gripper is not None:
+                pressed = (
+                    np.abs(arrays["human"][:, gripper]) > GRIPPER_DEADBAND if several else arrays["gripper_pressed"]
+                )
+                labels[:, gripper] &= ~by_hand | pressed
+        return labels

@@ -1,0 +1,113 @@
+"""What a person has shown of an action, and what only happened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_episodes import two_handed_spec
+from recorded import header_of, small_spec
+
+from robot_stack.replay.columns import check_step
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.frames import FrameTable
+from robot_stack.replay.step_labels import StepLabels
+from robot_stack.types.command import Source
+from robot_stack.types.errors import SpecError
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import ActionRow, EndReason, Step
+
+P, H, N, IDLE = Source.POLICY, Source.HUMAN, Source.HOLD, Source.IDLE
+TWO = two_handed_spec()
+"""left (x, discrete gripper), middle (x, continuous gripper), right (x, discrete gripper)."""
+
+
+def row(source: Source, *sources: Source, pressed: tuple[int, ...] = ()) -> ActionRow:
+    """A step of three arms; `pressed` are entries of grippers whose key was pressed."""
+    human = np.zeros(6, np.float32)
+    human[list(pressed)] = -1.0
+    return ActionRow(
+        executed=np.zeros(6, np.float32), proposed=np.zeros(6, np.float32), human=human, source=source,
+        sources=sources, gripper_pressed=bool(pressed),
+    )  # fmt: skip
+
+
+def step(action: ActionRow | None, index: int = 0, spec: Spec = TWO) -> Step:
+    images = {camera.name: np.zeros(camera.shape, np.uint8) for camera in spec.cameras}
+    seen = Observation(images=images, proprio=np.zeros(spec.proprio_size, np.float32), stamp_ns=1 + index)
+    return Step(episode_id="e", index=index, observation=seen, action=action, end=None if action else EndReason.TIMEOUT)
+
+
+def label_of(action: ActionRow) -> list[int]:
+    table = FrameTable(TWO)
+    added = table.add(step(action))
+    return table.column("label")[added].astype(int).tolist()
+
+
+@pytest.mark.parametrize(
+    ("action", "label"),
+    [
+        (row(P, P, P, P), [1, 1, 1, 1, 1, 1]),
+        (row(IDLE, IDLE, N, N), [1, 1, 1, 1, 1, 1]),
+        (row(H, H, N, N), [1, 0, 0, 0, 0, 0]),
+        (row(H, N, H, N), [0, 0, 1, 1, 0, 0]),
+        (row(H, H, N, H, pressed=(5,)), [1, 0, 0, 0, 1, 1]),
+        (row(H, H, H, H, pressed=(1, 5)), [1, 1, 1, 1, 1, 1]),
+        (row(H, H, N, N, pressed=(5,)), [1, 0, 0, 0, 0, 0]),  # a press that reached no arm
+    ],
+)
+def test_an_arm_out_of_hand_and_a_gripper_nobody_touched_are_no_label(action: ActionRow, label: list[int]) -> None:
+    assert label_of(action) == label
+
+
+def test_the_last_frame_has_no_action_to_label() -> None:
+    table = FrameTable(TWO)
+    table.add(step(row(H, H, N, N)))
+    table.add(step(None, 1))
+    assert table.column("label")[1].all()
+
+
+def test_an_episode_added_whole_has_the_labels_of_its_steps(tmp_path) -> None:
+    actions = [row(P, P, P, P), row(H, H, N, N), row(H, H, N, H, pressed=(5,))]
+    steps = [*(step(action, index) for index, action in enumerate(actions)), step(None, 3)]
+    one_by_one, whole = FrameTable(TWO), FrameTable(TWO)
+    with EpisodeStore(tmp_path, TWO, "insert") as store:
+        store.begin(header_of("e"))
+        for each in steps:
+            store.append(each)
+            one_by_one.add(each)
+        episode = store.read("e")
+    whole.add_episode("e", episode.arrays)
+    np.testing.assert_array_equal(whole.column("label"), one_by_one.column("label"))
+    assert [each.action.sources for each in episode.steps() if each.action] == [a.sources for a in actions]
+
+
+def test_a_store_of_one_arm_has_no_column_more_than_before() -> None:
+    one, several = StepLabels(small_spec()), StepLabels(TWO)
+    arrays = {"source": np.array([P, H, H], np.uint8), "gripper_pressed": np.array([False, False, True])}
+    assert one.of(arrays)[:, -1].tolist() == [True, False, True]
+    with pytest.raises(KeyError):
+        several.of(arrays)
+
+
+@pytest.mark.parametrize(
+    ("action", "spec", "message"),
+    [
+        (row(P), TWO, "sources are 0, must be 3, one for each of several arms"),
+        (row(P, P, P), TWO, "sources are 2, must be 3"),
+        (replace(row(P, P, P, P), sources=(P, P, 7)), TWO, "source is 7, must be one of"),
+    ],
+)
+def test_a_step_that_does_not_say_who_moved_each_arm_is_refused(action: ActionRow, spec: Spec, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        check_step(step(action), spec)
+
+
+def test_a_step_of_one_arm_says_it_once() -> None:
+    spec = small_spec()
+    zeros = np.zeros(spec.action_size, np.float32)
+    action = ActionRow(executed=zeros, proposed=zeros, human=zeros, source=P, sources=(P,))
+    with pytest.raises(SpecError, match="sources are 1, must be 0"):
+        check_step(step(action, spec=spec), spec)
