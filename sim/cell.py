@@ -16,6 +16,8 @@ from sim.peg_hands import PegHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig
+from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
+from sim.two_hands import TwoHands
 from sim.world import World
 
 
@@ -38,6 +40,7 @@ class TaskEntry:
 
 TASKS: Mapping[str, TaskEntry] = {
     "peg_insert": TaskEntry(config=PegInsertConfig, build=PegInsert, hands=PegHands),
+    "two_arm_insert": TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT)),
 }
 
 

@@ -30,28 +30,34 @@ def proprio_slice(spec: Spec, name: str) -> slice:
 
 
 def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
-    """Displacement of the TCP from each frame to the episode's last, in that frame's tcp frame.
+    """Displacement of each TCP from each frame to the episode's last, in that frame's tcp frame.
 
     Hindsight from proprioception of a finished demonstration: no object pose is known.
 
     Args:
-        proprio: float32, shape (T+1, P), with `tcp_pose` relative to the start pose.
+        proprio: float32, shape (T+1, P), with the `tcp_pose` of each arm relative to its start pose.
         spec: Of the cell.
 
     Returns:
-        One column per active axis of the arm, scaled by `TO_GO_SCALE`, float32, shape (T+1, G).
+        One column per active axis of the arms, scaled by `TO_GO_SCALE`, float32, shape (T+1, G).
     """
-    poses = [
-        Pose.from_rotation(row[:3], Rotation.from_rotvec(row[3:]))
-        for row in proprio[:, proprio_slice(spec, "tcp_pose")].astype(np.float64)
+    one = len(spec.arms) == 1
+    parts = [
+        _left(proprio[:, proprio_slice(spec, "tcp_pose" if one else f"{arm.name}.tcp_pose")])[:, list(arm.axis_indices)]
+        for arm in spec.arms
     ]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def _left(rows: np.ndarray) -> np.ndarray:
+    """Displacement from each pose (T+1, 6) to the last, in each pose's frame, scaled, float64, shape (T+1, 6)."""
+    poses = [Pose.from_rotation(row[:3], Rotation.from_rotvec(row[3:])) for row in rows.astype(np.float64)]
     left = [poses[-1].relative_to(pose) for pose in poses]
-    rows = np.array([np.concatenate([pose.position_m, pose.rotation.as_rotvec()]) for pose in left]) / TO_GO_SCALE
-    return rows[:, list(spec.arms[0].axis_indices)].astype(np.float32)
+    return np.array([np.concatenate([pose.position_m, pose.rotation.as_rotvec()]) for pose in left]) / TO_GO_SCALE
 
 
 def nearer(proprio: np.ndarray, spec: Spec) -> np.ndarray:
-    """How much nearer the arm is to its last pose than at the start: progress of a success whose end is a pose.
+    """How much nearer the arms are to their last poses than at the start: progress of a success whose end is a pose.
 
     Hindsight from proprioception alone, and not from the clock: pauses and detours are no progress, going back is less
     of it. Of no use where the arm must go away from its last pose first, as in picking and placing.

@@ -1,0 +1,142 @@
+"""Two hands that bring a block to the middle and put a peg into it: hold one still, align the other, push, wiggle."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.hands import OperatorConfig, Seen, in_tool
+
+BLOCK, PEG = 0, 1
+"""Rows of the arms in what is seen."""
+GAIN_HZ = 1.9
+_RIM_M = 0.026
+"""Way that is left to the goal when the tip is at the rim."""
+_OUTSIDE_M = 0.024
+"""From here on, the tip is outside the hole."""
+_IN_THE_HOLE_M = 0.018
+_ALIGNED_M = 0.003
+_ALIGNED_RAD = 0.05
+_HELD_M = 0.012
+"""The block is near enough to the middle to go for its hole."""
+_FAR_M = 0.02
+_NEAR_M = 0.045
+"""Way that is left to the goal from which the aim can be made better."""
+
+
+class TwoHands:
+    """Implements `Hands` for a left arm with a block and a right arm with a peg. Deterministic given the generator.
+
+    Args:
+        config: Skill.
+        rng: The person's.
+        scales: Full deflections, m/s and rad/s, shape (2, 6).
+    """
+
+    def __init__(self, config: OperatorConfig, rng: np.random.Generator, scales: np.ndarray) -> None:
+        self._config = config
+        self._rng = rng
+        self._scales = np.where(scales > 0, scales, np.inf)  # an axis that the task does not move is not deflected
+        self._wiggle = np.zeros(3)
+        self._far_bias, self._bias = np.zeros((2, 4)), np.zeros((2, 4))
+        self._speed, self._let_go_m, self._hover_m = config.speed, 0.0, 0.0
+        self._rim_since_ns: int | None = None
+
+    def begin(self) -> None:
+        """See `Hands`."""
+        self._wiggle = np.zeros(3)
+        self.misjudge(far=True)
+
+    def misjudge(self, *, far: bool = False) -> None:
+        """See `Hands`."""
+        config = self._config
+        self._far_bias = np.zeros((2, 4))
+        if far:
+            self._far_bias = self._draw_bias(config.far_position_noise_m, config.far_yaw_noise_rad)
+        self._bias = self._draw_bias(config.position_noise_m, config.yaw_noise_rad)
+        self._speed = config.speed * self._rng.uniform(0.75, 1.0)
+        self._let_go_m = self._rng.uniform(0.005, 0.009)
+        self._hover_m = self._rng.uniform(0.006, 0.014)
+        self._rim_since_ns = None
+
+    def _draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+        return np.column_stack([self._rng.normal(0, position_m, (2, 3)), self._rng.normal(0, yaw_rad, 2)])
+
+    def look_again(self, seen: Seen) -> None:
+        """A peg that has sat on the rim for a second was misjudged: look once more where the hole is."""
+        left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
+        on_rim = 0.016 < left < 0.028 and seen.force_n > 4.0
+        self._rim_since_ns = (self._rim_since_ns or seen.stamp_ns) if on_rim else None
+        if self._rim_since_ns is not None and seen.stamp_ns - self._rim_since_ns > 1_000_000_000:
+            self.misjudge()
+
+    def is_far(self, seen: Seen) -> bool:
+        """See `Hands`."""
+        _, aside = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
+        return bool(np.linalg.norm(aside) > _FAR_M)
+
+    def distance(self, seen: Seen) -> float:
+        """See `Hands`."""
+        error = seen.goal - seen.tcp
+        return float(np.linalg.norm(error[:, :3], axis=1).sum() + 0.05 * abs(_turn(error[PEG, 3])))
+
+    def going_in(self, seen: Seen) -> bool:
+        """See `Hands`."""
+        left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
+        return left < _IN_THE_HOLE_M
+
+    def all_but_done(self, seen: Seen) -> bool:
+        """Almost in: the policy does the rest."""
+        left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
+        return left < self._let_go_m
+
+    def drive(self, seen: Seen) -> np.ndarray:
+        """The block to the middle; the peg before its hole, and in once it is aligned and the block is held."""
+        error = seen.goal + self._bias + self._far_bias - seen.tcp
+        held = float(np.linalg.norm(error[BLOCK, :3])) < _HELD_M
+        wanted = np.zeros((2, 6))
+        wanted[BLOCK, :3] = error[BLOCK, :3]
+        wanted[PEG] = self._aim(error[PEG], seen.goal[PEG, 3], held=held)
+        deflections = np.clip(GAIN_HZ * wanted / self._scales, -1, 1) * self._speed
+        deflections[PEG, :3] += self._push(error[PEG], seen)
+        shaky = np.isfinite(self._scales) * [1, 1, 1, 0, 0, 1]
+        deflections += self._rng.normal(0, self._config.tremor, (2, 6)) * shaky
+        return np.array([in_tool(row, yaw) for row, yaw in zip(deflections, seen.tcp[:, 3])])
+
+    def _aim(self, error: np.ndarray, yaw: float, *, held: bool) -> np.ndarray:
+        """Where the peg shall go from here: outside the rim until it is aligned. Base frame, shape (6,)."""
+        left, aside = _way(error, yaw)
+        turn = _turn(error[3])
+        aligned = np.linalg.norm(aside) < _ALIGNED_M and abs(turn) < _ALIGNED_RAD
+        if aligned and left < _NEAR_M:
+            self._far_bias = np.zeros((2, 4))  # near enough to look again
+        ahead = left
+        if left > _OUTSIDE_M and not (aligned and held):
+            ahead = left - _RIM_M - self._hover_m
+        return np.array([*(ahead * _axis(yaw) + aside), 0.0, 0.0, turn])
+
+    def _push(self, error: np.ndarray, seen: Seen) -> np.ndarray:
+        """What is added on the rim and in the hole: forward at least a little, and to and fro. Shape (3,)."""
+        left, aside = _way(error, seen.goal[PEG, 3])
+        if left > _OUTSIDE_M + 0.002 or np.linalg.norm(aside) > 0.006 or seen.done:
+            return np.zeros(3)
+        axis = _axis(seen.goal[PEG, 3])
+        self._wiggle = 0.9 * self._wiggle + self._rng.normal(0, 0.12, 3)
+        sideways = self._wiggle - (self._wiggle @ axis) * axis
+        return np.asarray(sideways + 0.2 * self._speed * axis)
+
+
+def _axis(yaw: float) -> np.ndarray:
+    """The direction in which the peg points, base frame, shape (3,)."""
+    return np.array([np.cos(yaw), np.sin(yaw), 0.0])
+
+
+def _way(error: np.ndarray, yaw: float) -> tuple[float, np.ndarray]:
+    """What is left along the peg [m], and beside it [m], shape (3,)."""
+    axis = _axis(yaw)
+    left = float(error[:3] @ axis)
+    return left, error[:3] - left * axis
+
+
+def _turn(error_rad: float) -> float:
+    """The shorter way round."""
+    return float((error_rad + np.pi) % (2 * np.pi) - np.pi)

@@ -1,0 +1,188 @@
+"""Cells with several arms: by name, each with its place, its box and its device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.types.errors import ConfigError
+
+Edit = Callable[[str, str, str], None]
+CELL, TASK = "cells/sim_two_arms.yaml", "tasks/two_arm_insert.yaml"
+RIGHT_BOX = "rpy_rad: [0, 0, 1.5707963]}\n    workspace: {frame: base, min_m: [0.40, -0.10, 0.10], max_m: [0.54,"
+
+
+def refusal(root: Path, *overrides: str, run: str = "two_arm_insert") -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_run(run, overrides, root)
+    return [line.replace(str(root.resolve()), "mine") for line in str(caught.value).splitlines()]
+
+
+def test_the_arms_stand_in_the_order_of_the_cell_with_all_that_is_said_of_them(root: Path) -> None:
+    resolved = load_run("two_arm_insert", root=root)
+    left, right = resolved.arms.values()
+    assert (left.name, right.name) == ("left", "right")
+    assert left.robot == right.robot
+    assert (left.action.axes, right.action.axes) == (("x", "y", "z"), ("x", "y", "z", "rz"))
+    np.testing.assert_allclose(left.T_cell_base.position_m, [0.5, 0.6, 0.0])
+    ahead = left.T_cell_base.rotation.apply([1.0, 0.0, 0.0])
+    np.testing.assert_allclose(ahead, [0.0, -1.0, 0.0], atol=1e-6)
+    assert left.teleop is right.teleop
+
+
+def test_the_spec_lays_the_arms_out_one_after_the_other(root: Path) -> None:
+    spec = load_run("two_arm_insert", root=root).spec()
+    assert [(arm.name, arm.size) for arm in spec.arms] == [("left", 3), ("right", 4)]
+    assert spec.action_size == 7
+
+
+def test_one_arm_is_called_as_its_robot_and_stands_at_the_origin(root: Path) -> None:
+    resolved = load_run("peg_insert", root=root)
+    (arm,) = resolved.arms.values()
+    assert (arm.name, resolved.robot) == ("fr3", arm.robot)
+    np.testing.assert_array_equal(arm.T_cell_base.position_m, np.zeros(3))
+    np.testing.assert_array_equal(arm.T_cell_base.quaternion_xyzw, [0, 0, 0, 1])
+
+
+def test_the_robot_of_several_arms_has_to_be_asked_for_by_name(root: Path) -> None:
+    with pytest.raises(ConfigError, match="arms are left, right, must be one here"):
+        _ = load_run("two_arm_insert", root=root).robot
+
+
+def test_boxes_that_overlap_in_the_cell_are_refused_with_both_names(root: Path, edit: Edit) -> None:
+    edit(CELL, RIGHT_BOX, RIGHT_BOX.replace("0.54", "0.70"))
+    (line,) = refusal(root)
+    assert line.startswith("mine/cells/sim_two_arms.yaml:11:16: cell.arms.right.workspace: ")
+    assert "workspaces of left and right overlap by 0.040 m in the cell, must be at least 0.12 m apart" in line
+
+
+def test_boxes_that_are_too_near_are_refused_with_the_distance(root: Path, edit: Edit) -> None:
+    edit(CELL, "apart_m: 0.12", "apart_m: 0.13")
+    assert "workspaces of left and right are 0.120 m apart in the cell, must be at least 0.13 m" in refusal(root)[0]
+
+
+def test_boxes_that_only_touch_are_too_near_even_without_a_distance(root: Path, edit: Edit) -> None:
+    edit(CELL, "apart_m: 0.12  ", "apart_m: 0.0  ")
+    text = (root / CELL).read_text().replace("max_m: [0.54,", "max_m: [0.60,")
+    (root / CELL).write_text(text)
+    assert "must be apart" in refusal(root)[0]
+
+
+def test_a_turned_base_turns_its_box(root: Path, edit: Edit) -> None:
+    edit(CELL, "rpy_rad: [0, 0, 1.5707963]", "rpy_rad: [0, 0, -1.5707963]")  # both look away from each other's side
+    assert load_run("two_arm_insert", root=root).arms["right"].T_cell_base.rotation.apply([1, 0, 0])[1] < -0.99
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("arms:  ", "robot: fr3\narms:  ", "robot is given beside arms, must be said of each arm"),
+        ("teleop: scripted", "", "teleop is missing, must name the device there is; add 'teleop'"),
+        ("  left:\n", "  left:\n    teleop: scripted\n", "teleop is given beside that of left, must be one or"),
+        ("  left:\n", "  Left:\n", "string should match pattern"),
+        ("position_m: [0.5, 0.6, 0.0]", "position_m: [0.5, 60, 0.0]", "less than or equal to 5"),
+        ("rpy_rad: [0, 0, -1.5707963]", "rpy_rad: [0, 0, -90]", "greater than or equal to -3.14"),
+    ],
+)  # fmt: skip
+def test_a_cell_says_each_thing_once(old: str, new: str, message: str, root: Path, edit: Edit) -> None:
+    edit(CELL, old, new)
+    assert any(message in line for line in refusal(root))
+
+
+def test_a_cell_without_any_arm_is_refused(root: Path, edit: Edit) -> None:
+    edit("cells/sim.yaml", "robot: fr3\n", "")
+    assert any(
+        "robot is missing, must be given where there are no arms" in line for line in refusal(root, run="peg_insert")
+    )
+
+
+def test_each_arm_may_have_a_device_of_its_own(root: Path, edit: Edit) -> None:
+    (root / "teleop" / "stick.yaml").write_text(
+        "device: gamepad\nrate_hz: 50\ndeadzone: 0.1\nscale: {linear: 0.5, angular: 1.0}\nrelease_s: 0.5\n"
+    )
+    edit(CELL, "teleop: scripted\n", "")
+    text = (root / CELL).read_text().replace("    robot: fr3\n", "    robot: fr3\n    teleop: stick\n")
+    (root / CELL).write_text(text)
+    resolved = load_run("two_arm_insert", ["teleops.right.rate_hz=80"], root)
+    assert list(resolved.teleops) == ["left", "right"]
+    assert [arm.teleop.rate_hz for arm in resolved.arms.values()] == [50.0, 80.0]
+    with pytest.raises(ConfigError, match="must be one here"):
+        _ = resolved.teleop
+    edit(CELL, "right:\n    robot: fr3\n    teleop: stick\n", "right:\n    robot: fr3\n")
+    assert any("must name the device for each arm; give right one" in line for line in refusal(root))
+
+
+def test_a_scripted_person_cannot_be_two(root: Path, edit: Edit) -> None:
+    edit(CELL, "teleop: scripted\n", "")
+    text = (root / CELL).read_text().replace("    robot: fr3\n", "    robot: fr3\n    teleop: scripted\n")
+    (root / CELL).write_text(text)
+    assert sum("a scripted person has a hand for each arm" in line for line in refusal(root)) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  right:\n", "  rigth:\n", "task.arms.rigth: there is no arm 'rigth' in the cell; did you mean 'right'?"),
+        ("arms:\n", "arm: {axes: [x], translation_m: 0.01, rotation_rad: 0.06, gripper: none}\narms:\n",
+         "arm and arms are both given, must be one of them"),
+    ],
+)  # fmt: skip
+def test_a_task_speaks_of_the_arms_of_the_cell(old: str, new: str, message: str, root: Path, edit: Edit) -> None:
+    edit(TASK, old, new)
+    assert any(message in line for line in refusal(root))
+
+
+def test_a_task_that_forgets_an_arm_is_refused(root: Path, edit: Edit) -> None:
+    text = (root / TASK).read_text()
+    cut = text[text.index("  left:") : text.index("  right:")]
+    edit(TASK, cut, "")
+    assert any("arms are right, must be those of the cell; add left" in line for line in refusal(root))
+
+
+def test_one_action_scale_may_stand_for_all_arms(root: Path, edit: Edit) -> None:
+    text = (root / TASK).read_text()
+    arms = text[text.index("arms:") : text.index("episode_steps:")]
+    edit(TASK, arms, "arm: {axes: [x, rz], translation_m: 0.01, rotation_rad: 0.06, gripper: discrete}\n")
+    spec = load_run("two_arm_insert", root=root).spec()
+    assert [arm.axes for arm in spec.arms] == [("x", "rz"), ("x", "rz")]
+    assert spec.discrete_gripper_indices == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("robots.left.base_frame=world", "cell.arms.left.workspace.frame: input should be the robot's base frame"),
+        ("task.arms.right.translation_m=0.05", "task.arms.right.translation_m: 0.05 per step at 10.0 Hz is 0.5 m/s"),
+        ("robots.middle.base_frame=world", "there is no 'robots.middle' in this run"),
+        ("robots.left.joints=[]", "robots.left.joints is a limit and cannot be set on the command line"),
+        ("cell.arms.left.workspace.max_m=[1, 1, 1]", "cell.arms is a limit and cannot be set on the command line"),
+        ("cell.apart_m=0", "cell.apart_m is a limit and cannot be set on the command line"),
+    ],
+)
+def test_mistakes_name_the_arm_and_its_place(override: str, message: str, root: Path) -> None:
+    assert any(message in line for line in refusal(root, override))
+
+
+def test_a_saved_run_with_two_arms_reads_back_the_same(root: Path, tmp_path: Path) -> None:
+    resolved = load_run("two_arm_insert", ["robots.left.tcp_frame=left_tcp"], root)
+    path = tmp_path / "resolved.yaml"
+    path.write_text(resolved.to_yaml())
+    again = load_resolved(path)
+    assert again.parts() == resolved.parts()
+    assert again.robots["left"].tcp_frame == "left_tcp"
+    assert again.to_yaml() == resolved.to_yaml()
+    assert again.spec().digest == resolved.spec().digest
+
+
+def test_a_run_saved_by_a_program_that_knew_one_arm_reads_back(root: Path, tmp_path: Path) -> None:
+    resolved = load_run("peg_insert", root=root)
+    lines = resolved.to_yaml().splitlines()
+    old = [line for line in lines if line.strip() not in ("arms: {}", "apart_m: 0.0")]
+    assert len(old) == len(lines) - 3  # of the cell two, of the task one
+    path = tmp_path / "resolved.yaml"
+    path.write_text("\n".join(old))
+    assert load_resolved(path).parts() == resolved.parts()

@@ -1,0 +1,87 @@
+"""A cell with two arms over DDS: real processes, a demonstration with two hands, one arm's trouble is both arms'."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cell_rig import running_cell, wait_until
+
+from robot_stack.config.resolve import load_run
+from robot_stack.types.command import Mode, Source
+from robot_stack.types.transition import EpisodeKind
+
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def two_arms():
+    return load_run("two_arm_insert", ["cell.dds_domain=61", "task.sim.clearance_m=0.006"])
+
+
+@pytest.fixture(scope="module")
+def started(two_arms, tmp_path_factory):
+    with running_cell(two_arms, tmp_path_factory.mktemp("two_arms")) as (cell, supervisor):
+        from watcher import Watcher
+
+        with Watcher(two_arms.run.cell, "left") as left, Watcher(two_arms.run.cell, "right") as right:
+            wait_until(lambda: left.commands and right.commands, 10, "commands of both arms")
+            yield cell, supervisor, {"left": left, "right": right}
+
+
+def test_a_demonstration_with_two_hands_reaches_success(started):
+    cell, _, watchers = started
+    cell.reset(1)
+    observation = cell.observe()
+    assert observation is not None
+    assert observation.proprio.shape == (36,)
+    cell.start("demo", EpisodeKind.DEMO)
+    cell.executed()
+    sources, moved, said = [], {"left": 0.0, "right": 0.0}, ()
+    deadline_s = time.monotonic() + 25.0
+    while "success" not in said and time.monotonic() < deadline_s:
+        time.sleep(0.1)
+        for arm, window in cell.executed().items():
+            sources.append(window.source)
+            moved[arm] = max(moved[arm], float(np.abs(window.twist).max()))
+        said += cell.events()
+    cell.finish()
+    assert "success" in said
+    assert cell.truth() is True
+    assert np.mean([source is Source.HUMAN for source in sources]) > 0.7
+    assert min(moved.values()) > 0.02
+    stamps = [{d.command.stamp_ns for d in watcher.decisions[-50:]} for watcher in watchers.values()]
+    assert len(stamps[0] & stamps[1]) > 30  # both arms are decided about at the same instants
+
+
+def test_a_policy_that_falls_silent_holds_both_arms(started, two_arms, tmp_path):
+    cell, _, watchers = started
+    (tmp_path / "run.yaml").write_text(two_arms.to_yaml())
+    script = Path(__file__).with_name("policy_process.py")
+    words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml"), "--namespace", two_arms.run.cell]
+    with subprocess.Popen(words) as policy:
+        try:
+            wait_until(lambda: all(watcher.policy for watcher in watchers.values()), 15, "policy commands")
+            cell.reset(2)
+            cell.start("e", EpisodeKind.EVAL)
+            wait_until(lambda: all(moving(watcher.commands) for watcher in watchers.values()), 5, "motion of both arms")
+        finally:
+            policy.kill()
+            killed_ns = time.monotonic_ns()
+    wait_until(lambda: cell.mode() is Mode.HOLD, 2, "HOLD")
+    wait_until(
+        lambda: all(watcher.commands[-1][0] > killed_ns + 400 * MS for watcher in watchers.values()), 2, "commands"
+    )
+    for watcher in watchers.values():
+        late = [twist for stamp_ns, twist in watcher.commands if stamp_ns > killed_ns + 160 * MS]
+        assert late
+        assert not np.any(late)
+    assert cell.reason().startswith("policy silent for")
+
+
+def moving(samples) -> bool:
+    return bool(samples) and float(np.abs(samples[-1][1]).max()) > 1e-4
