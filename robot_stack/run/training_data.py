@@ -13,6 +13,8 @@ from robot_stack.types.spec import Spec
 
 TO_GO_SCALE = np.array([0.03, 0.03, 0.03, 0.15, 0.15, 0.15])
 """Metres and radians of "to go" that count as one."""
+LEVER_M = 0.05
+"""How far from the TCP lies the point whose way counts as progress when the tool turns; about the size of a tool."""
 
 
 def proprio_slice(spec: Spec, name: str) -> slice:
@@ -63,9 +65,12 @@ def nearer(proprio: np.ndarray, spec: Spec) -> np.ndarray:
     of it. Of no use where the arm must go away from its last pose first, as in picking and placing.
 
     Returns:
-        1 - d_t / d_0 of what is `to_go`, float64, shape (T+1,), in [0, 1]; the share in time if the arm never moved.
+        1 - d_t / d_0, float64, shape (T+1,), in [0, 1], d in metres with a radian worth `LEVER_M`; the share in time if
+        the arm never moved.
     """
-    left = np.linalg.norm(to_go(proprio, spec), axis=1).astype(np.float64)
+    way = TO_GO_SCALE * [1.0, 1.0, 1.0, LEVER_M, LEVER_M, LEVER_M]
+    metres = np.concatenate([way[list(arm.axis_indices)] for arm in spec.arms])
+    left = np.linalg.norm(to_go(proprio, spec) * metres, axis=1)
     if left[0] < 1e-6:
         return np.linspace(0.0, 1.0, len(proprio))
     return np.clip(1.0 - left / left[0], 0.0, 1.0)
