@@ -98,9 +98,7 @@ def _check_action(action: ActionRow, spec: Spec) -> None:
     for source in (action.source, *action.sources):
         if source not in list(Source):
             raise SpecError(f"source is {source}, must be one of {[int(source) for source in Source]}")
-    wanted = len(spec.arms) if len(spec.arms) > 1 else 0
-    if len(action.sources) != wanted:
-        raise SpecError(f"sources are {len(action.sources)}, must be {wanted}, one for each of several arms")
+    spec.check_sources(action.sources)
 
 
 def _check_finite(part: Observation | ActionRow, *names: str) -> None:

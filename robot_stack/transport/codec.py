@@ -215,6 +215,7 @@ def _check_step(step: Step, spec: Spec) -> None:
         return
     for name in ("executed", "proposed", "human"):
         spec.check_action(getattr(step.action, name), name)
+    spec.check_sources(step.action.sources)
     _check_duration(step.action.params_age_s, "params_age_s")
 
 

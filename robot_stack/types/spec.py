@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -182,6 +182,12 @@ class Spec:
             raise SpecError(f"{name} is {action.dtype} {action.shape}, must be float32 ({self.action_size},)")
         if not np.isfinite(action).all() or np.abs(action).max(initial=0.0) > 1.0 + 1e-5:
             raise SpecError(f"{name} is {action}, must be finite and within [-1, 1]")
+
+    def check_sources(self, sources: Sequence[int]) -> None:
+        """Raise SpecError unless there is one for each of several arms, and none where there is one arm."""
+        wanted = len(self.arms) if len(self.arms) > 1 else 0
+        if len(sources) != wanted:
+            raise SpecError(f"sources are {len(sources)}, must be {wanted}, one for each of several arms")
 
     def check_images(self, images: dict[str, np.ndarray]) -> None:
         """Raise SpecError unless there is exactly one uint8 image of the declared shape per camera."""

@@ -10,6 +10,7 @@ import pytest
 
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 
 Edit = Callable[[str, str, str], None]
 CELL, TASK = "cells/sim_two_arms.yaml", "tasks/two_arm_insert.yaml"
@@ -46,6 +47,16 @@ def test_one_arm_is_called_as_its_robot_and_stands_at_the_origin(root: Path) -> 
     assert (arm.name, resolved.robot) == ("fr3", arm.robot)
     np.testing.assert_array_equal(arm.T_cell_base.position_m, np.zeros(3))
     np.testing.assert_array_equal(arm.T_cell_base.quaternion_xyzw, [0, 0, 0, 1])
+
+
+def test_the_digest_of_a_cell_with_one_arm_is_what_it_was() -> None:
+    spec = Spec(
+        arms=(ArmSpec(name="fr3", axes=("x", "y", "z", "rz"), translation_m=0.01, rotation_rad=0.06),),
+        cameras=(CameraSpec(name="wrist", height_px=64, width_px=64),),
+        proprio=(ProprioField(name="tcp_pose", size=6),),
+        rate_hz=10.0,
+    )
+    assert spec.digest == "3c30659a462e1232379a8bbadf25bc1dafcb4fd516128b15602b046656460e25"
 
 
 def test_the_robot_of_several_arms_has_to_be_asked_for_by_name(root: Path) -> None:

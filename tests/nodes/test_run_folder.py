@@ -6,12 +6,13 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from robot_stack.cli import env
-from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.nodes.process_table import RESOLVED, cell_processes, process_table
 from robot_stack.nodes.profile import claim_domain, write_profile
 from robot_stack.nodes.run_folder import choose_table, free_address, prepared
@@ -88,6 +89,17 @@ def test_the_table_starts_robot_and_safety_first_and_requires_them(run, tmp_path
     ]  # fmt: skip
     assert [row.name for row in table if row.required and not row.respawn] == ["robot", "safety"]
     assert [row.name for row in table if row.stop_last] == ["robot", "safety"]
+
+
+def test_each_arm_with_a_device_of_its_own_has_a_teleop_process(tmp_path):
+    two_arms = load_run("two_arm_insert")
+    own = replace(two_arms, teleops={"left": two_arms.teleop, "right": two_arms.teleop})
+    rows = {row.name: row.argv for row in cell_processes(own, tmp_path) if row.name.startswith("teleop")}
+    assert list(rows) == ["teleop_left", "teleop_right"]
+    assert [argv[-2:] for argv in rows.values()] == [("--arm", "left"), ("--arm", "right")]
+    assert [row.name for row in cell_processes(two_arms, tmp_path)] == [
+        "robot", "safety", "camera_above", "camera_front", "teleop",
+    ]  # fmt: skip
 
 
 def test_a_remote_learner_is_not_started_here(run, tmp_path):

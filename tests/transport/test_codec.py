@@ -194,3 +194,33 @@ def test_a_score_outside_0_to_1_is_refused(value: float) -> None:
 def test_an_unknown_verdict_is_refused_with_the_legal_ones() -> None:
     with pytest.raises(SpecError, match=r"verdict is 'maybe', must be one of \['success', 'failure', 'discard'\]"):
         codec.decode_label(pb.Label(episode_id="e", verdict="maybe", source="model"))
+
+
+TWO_ARMS = replace(SPEC, arms=(replace(SPEC.arms[0], name="left"), replace(SPEC.arms[0], name="right")))
+
+
+def two_arm_step(*sources: int) -> Step:
+    step = make_step("e", 0)
+    zeros = np.zeros(TWO_ARMS.action_size, np.float32)
+    row = ActionRow(executed=zeros, proposed=zeros, human=zeros, source=Source.HUMAN, sources=sources)  # type: ignore[arg-type]
+    return replace(step, action=row, end=None)
+
+
+def test_who_moved_each_of_several_arms_comes_back() -> None:
+    raw = codec.encode_step(two_arm_step(Source.HUMAN, Source.HOLD), TWO_ARMS).SerializeToString()
+    back = codec.decode_step(pb.Step.FromString(raw), TWO_ARMS)
+    assert back.action is not None
+    assert back.action.sources == (Source.HUMAN, Source.HOLD)
+
+
+@pytest.mark.parametrize("sources", [(), (1,), (1, 2, 1)])
+def test_a_step_that_does_not_say_who_moved_each_arm_is_refused(sources: tuple[int, ...]) -> None:
+    with pytest.raises(SpecError, match=f"sources are {len(sources)}, must be 2"):
+        codec.encode_step(two_arm_step(*sources), TWO_ARMS)
+
+
+def test_a_source_that_there_is_not_is_refused() -> None:
+    message = codec.encode_step(two_arm_step(Source.HUMAN, Source.HOLD), TWO_ARMS)
+    message.action.sources = bytes([1, 9])
+    with pytest.raises(SpecError, match="source is 9, must be one of"):
+        codec.decode_step(message, TWO_ARMS)
