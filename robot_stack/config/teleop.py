@@ -1,80 +1,245 @@
-"""teleop/*.yaml: the device in the person's hand, or the person that the simulator scripts."""
+"""teleop/*.yaml: the device in the person's hand, or the person that the simulator scripts.
+
+One model per device, told apart by `device`.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.section import Section
+from robot_stack.config.teleop_parts import (
+    Axis,
+    Buttons,
+    Find,
+    Gains,
+    JoyButtons,
+    LeaderGripper,
+    LeaderJoint,
+    Match,
+    MotionDeadman,
+    OneMeaning,
+    OperatorConfig,
+    PedalConfig,
+    SideKeyboard,
+    Silence,
+    TeleopScale,
+    Topic,
+)
 
-
-class TeleopScale(Section):
-    """Share of the highest speed that a full deflection asks for."""
-
-    linear: Annotated[float, Field(gt=0, le=1)]
-    """Translation."""
-    angular: Annotated[float, Field(gt=0, le=1)]
-    """Rotation."""
-
-
-class OperatorConfig(Section):
-    """The scripted person; field for field what the simulator's operator takes."""
-
-    reaction_s: Annotated[float, Field(ge=0, le=5)] = 0.3
-    """Delay between what happens and what the person sees."""
-    position_noise_m: Annotated[float, Field(ge=0, le=0.05)] = 0.0008
-    """Standard deviation of how the goal is misjudged."""
-    yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.02
-    """The same for yaw."""
-    far_position_noise_m: Annotated[float, Field(ge=0, le=0.05)] = 0.004
-    """What is added to it from far away, until the tool is near the aim."""
-    far_yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.12
-    """The same for yaw."""
-    attention: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Probability per second of looking at the cell; 1 looks always."""
-    speed: Annotated[float, Field(gt=0, le=1)] = 0.8
-    """Share of full deflection that is used."""
-    tremor: Annotated[float, Field(ge=0, le=0.5)] = 0.05
-    """Standard deviation of the hand's noise, in deflection."""
-    stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.5
-    """Without progress for this long, the person steps in."""
-    patience_s: Annotated[float, Field(gt=0, le=600)] = 4.4
-    """This late in an episode the person steps in, unless the tip is going in."""
-    off_course_m: Annotated[float, Field(gt=0, le=1)] = 0.025
-    """Further than this from its best distance to the goal, the person steps in."""
-    force_limit_n: Annotated[float, Field(gt=0, le=100)] = 18.0
-    """Pushing harder than this, the person steps in."""
-    verdict_s: Annotated[float, Field(gt=0, le=10)] = 0.6
-    """The task must look finished for this long before the person says so."""
+Deadzone = Annotated[float, Field(ge=0, lt=1)]
+AxisName = Annotated[str, Field(pattern=r"^ABS_[A-Z0-9]+$")]
+AxisIndex = Annotated[int, Field(ge=0, le=63)]
 
 
 class TeleopConfig(Section):
     """A teleop device."""
 
-    device: Literal["scripted", "keyboard", "gamepad", "spacemouse"]
+    tag: ClassVar[str] = "device"
+
+    device: str
     """Kind of device."""
     rate_hz: Annotated[float, Field(ge=10, le=500)]
-    """How often it is read."""
-    deadzone: Annotated[float, Field(ge=0, lt=1)]
-    """Deflection below this is none."""
+    """How often what it says is sent on; a change of the deadman goes at once."""
     scale: TeleopScale
     """Sensitivity."""
     release_s: Annotated[float, Field(ge=0, le=2)] = 0.3
     """From letting go to the policy's return."""
     blend_s: Annotated[float, Field(ge=0, le=2)] = 0.2
     """Length of the ramp at a handover."""
-    operator: OperatorConfig | None = None
-    """The scripted person; only with device: scripted."""
 
-    @field_validator("operator")
+
+class ScriptedTeleop(TeleopConfig):
+    """The person that the simulator scripts."""
+
+    device: Literal["scripted"]
+    """Kind of device."""
+    deadzone: Deadzone
+    """Deflection below this is none."""
+    operator: OperatorConfig
+    """What the person is like."""
+
+
+class RealTeleop(TeleopConfig):
+    """A device that is really there, and what lies beside it."""
+
+    pedal: PedalConfig | None = None
+    """Pedals beside it."""
+    keyboard: SideKeyboard | None = None
+    """A keyboard beside it."""
+    deadman: str
+    """What takes control."""
+
+    @field_validator("deadman")
     @classmethod
-    def _only_scripted(cls, operator: OperatorConfig | None, info: ValidationInfo) -> OperatorConfig | None:
-        device = info.data.get("device")
-        if device is not None and (device == "scripted") != (operator is not None):
-            have = "absent" if operator is None else "given"
+    def _is_there(cls, deadman: str, info: ValidationInfo) -> str:
+        if deadman in ("pedal", "keyboard") and info.data.get(deadman) is None:
+            raise ValueError(f"deadman is '{deadman}', must be on something that is there; add '{deadman}:'")
+        if deadman == "pedal" and "middle" not in info.data["pedal"].keys:
+            raise ValueError("deadman is 'pedal', must be the middle one; give the key that it sends under pedal.keys")
+        return deadman
+
+
+class HandTeleop(RealTeleop):
+    """A device whose deflection asks for a velocity."""
+
+    deadzone: Deadzone
+    """Deflection below this is none; beyond, it starts again from 0."""
+    gains: Gains = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    """x, y, z, rx, ry, rz: share of the deflection that counts; a negative one turns the axis round, 0 blocks it."""
+    ramp_s: Annotated[float, Field(gt=0, le=2)] = 0.1
+    """From rest to full deflection at the fastest."""
+    frame: Literal["tcp", "base", "viewer"] = "tcp"
+    """Frame in which a deflection is meant: the tool's, the robot base's, or the person's."""
+    viewer_yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] | None = None
+    """With frame: viewer, the direction that the person looks in, about z of the base; 0 looks along its x."""
+
+    @field_validator("viewer_yaw_rad")
+    @classmethod
+    def _only_for_a_viewer(cls, yaw: float | None, info: ValidationInfo) -> float | None:
+        frame = info.data.get("frame")
+        if frame is not None and (frame == "viewer") != (yaw is not None):
+            have = "absent" if yaw is None else "given"
             raise ValueError(
-                f"operator is {have} with device '{device}', must be given with 'scripted' and only there; "
-                f"{'add' if operator is None else 'remove'} it"
+                f"viewer_yaw_rad is {have} with frame '{frame}', must be given with 'viewer' and only there"
             )
-        return operator
+        return yaw
+
+
+class SpaceMouseTeleop(HandTeleop):
+    """A 3Dconnexion SpaceMouse, read as raw HID."""
+
+    device: Literal["spacemouse"]
+    """Kind of device."""
+    match: Match = Match()
+    """Which one, if there are several."""
+    full_count: Annotated[int, Field(ge=100, le=2000)] = 350
+    """Counts at full deflection."""
+    silence_s: Annotated[float, Field(gt=0, le=10)] = 0.25
+    """A deflected cap reports every 8 to 16 ms; deflected and silent for this long, it is lost."""
+    deadman: Literal["motion", "pedal", "keyboard"] = "motion"
+    """What takes control: moving the cap or pressing its gripper buttons, or something held beside it."""
+    motion: MotionDeadman = MotionDeadman()
+    """With deadman: motion, how far."""
+
+
+class GamepadTeleop(HandTeleop):
+    """A gamepad, read as Linux input events."""
+
+    device: Literal["gamepad"]
+    """Kind of device."""
+    match: Find
+    """Which one."""
+    axes: Annotated[dict[Axis, AxisName], Field(min_length=1), OneMeaning]
+    """Axis of the motion -> axis of the gamepad."""
+    bluetooth: bool = False
+    """Accept one without a cable. Out of reach it keeps its last stick position for up to half a minute."""
+    deadman: Literal["button", "pedal", "keyboard"] = "button"
+    """What must be held."""
+
+
+class KeyboardTeleop(HandTeleop):
+    """A keyboard, read as Linux input events."""
+
+    device: Literal["keyboard"]
+    """Kind of device."""
+    match: Find
+    """Which one."""
+    grab: bool = True
+    """Take it from the desktop, so that what is typed elsewhere moves no robot."""
+    deadman: Literal["key", "pedal"] = "key"
+    """What must be held."""
+
+    @field_validator("keyboard")
+    @classmethod
+    def _is_one_itself(cls, keyboard: SideKeyboard | None) -> None:
+        if keyboard is not None:
+            raise ValueError("keyboard is given with device 'keyboard', must be absent; one is enough, remove it")
+
+
+class JoyTeleop(HandTeleop):
+    """A foreign node that publishes sensor_msgs/Joy: joy_node, game_controller_node, spacenav."""
+
+    device: Literal["joy"]
+    """Kind of device."""
+    topic: Topic
+    """Where it publishes."""
+    timeout_s: Silence = 0.15
+    """Without a message for this long, it is lost: it must repeat itself, 20 times a second or more."""
+    axes: Annotated[dict[Axis, AxisIndex], Field(min_length=1), OneMeaning]
+    """Axis of the motion -> index in `axes` of the message."""
+    full: Annotated[float, Field(gt=0, le=10)] = 1.0
+    """What an axis reads at full deflection."""
+    buttons: Buttons = Field(default_factory=dict)
+    """Action -> index in `buttons` of the message."""
+    deadman: Literal["button", "motion", "pedal", "keyboard"]
+    """What takes control."""
+    motion: MotionDeadman = MotionDeadman()
+    """With deadman: motion, how far."""
+
+    @field_validator("buttons")
+    @classmethod
+    def _with_the_deadman(cls, buttons: Buttons, info: ValidationInfo) -> Buttons:
+        if info.data.get("deadman") == "button" and "deadman" not in buttons:
+            raise ValueError("buttons have no 'deadman', must have it with deadman: button; add its index")
+        return buttons
+
+
+class LeaderTeleop(RealTeleop):
+    """A leader arm or a tracked handle: the follower repeats its motion while the clutch is held."""
+
+    device: Literal["leader"]
+    """Kind of device."""
+    deadman: Literal["pedal", "keyboard", "joy"]
+    """The clutch."""
+    follow: Literal["pose", "joints"]
+    """What it publishes: geometry_msgs/PoseStamped of the handle, or sensor_msgs/JointState."""
+    topic: Topic
+    """Where it publishes."""
+    timeout_s: Silence = 0.15
+    """Without a message for this long, it is lost."""
+    joints: tuple[LeaderJoint, ...] = ()
+    """With follow: joints, from base to handle."""
+    tip_m: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    """With follow: joints, from the last joint to the point that is followed, along its axis."""
+    gripper: LeaderGripper | None = None
+    """With follow: joints, the handle's grip."""
+    yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] = 0.0
+    """From the follower's base to the leader's, about z."""
+    motion_scale: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Metres of the follower for a metre of the leader; rotation is always one to one."""
+    gain_per_s: Annotated[float, Field(gt=0, le=20)] = 5.0
+    """Speed for a metre behind. Further behind than full speed over this, the rest is let go."""
+    max_jump_m: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """Between two messages the handle moves less than this; a larger jump is a broken sensor."""
+    joy: JoyButtons | None = None
+    """Buttons on the handle."""
+
+    @field_validator("joy")
+    @classmethod
+    def _is_the_clutch(cls, joy: JoyButtons | None, info: ValidationInfo) -> JoyButtons | None:
+        if info.data.get("deadman") == "joy" and (joy is None or "deadman" not in joy.buttons):
+            raise ValueError("joy has no button 'deadman', must have it with deadman: joy; add its topic and index")
+        return joy
+
+    @field_validator("gripper")
+    @classmethod
+    def _is_a_joint(cls, gripper: LeaderGripper | None, info: ValidationInfo) -> LeaderGripper | None:
+        if gripper is not None and info.data.get("follow") == "pose":
+            raise ValueError("gripper is given with follow 'pose', must be given with 'joints' only; use buttons")
+        return gripper
+
+    @field_validator("joints")
+    @classmethod
+    def _only_with_joints(cls, joints: tuple[LeaderJoint, ...], info: ValidationInfo) -> tuple[LeaderJoint, ...]:
+        follow = info.data.get("follow")
+        if follow is not None and (follow == "joints") != bool(joints):
+            raise ValueError(
+                f"joints has {len(joints)} entries with follow '{follow}', must be given with 'joints' only"
+            )
+        names = [joint.name for joint in joints]
+        if len(set(names)) != len(names):
+            raise ValueError(f"joint names are {names}, must be unique; rename one")
+        return joints

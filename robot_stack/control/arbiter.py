@@ -206,6 +206,11 @@ class Arbiter:
 
     def _update_driver(self, now_ns: int) -> None:
         for arm, hand in self._hands.items():
+            if hand.gone:
+                self.hold(
+                    self.called(arm) + "teleop device is lost while in control; bring it back, press the deadman anew"
+                )
+                return
             lost_ms = hand.lost_ms(now_ns)
             if lost_ms:
                 text = f"teleop silent for {lost_ms:.0f} ms while in control; press the deadman anew"

@@ -33,11 +33,11 @@ class Takeover:
         self._moved_ns: int | None = None
 
     def take(self, sample: TeleopSample) -> None:
-        """The newest checked sample. After a silence a deadman that is still held must be pressed anew."""
+        """The newest checked sample. After a silence or a loss the deadman must be seen released, then pressed anew."""
         last = self.sample
-        if last is None or sample.stamp_ns - last.stamp_ns > self._silent_ns:
+        if last is None or sample.lost or sample.stamp_ns - last.stamp_ns > self._silent_ns:
             self._must_release = True
-        if not sample.deadman:
+        if not sample.deadman and not sample.lost:
             self._must_release = False
         self.sample = sample
 
@@ -50,6 +50,11 @@ class Takeover:
     def moved_ns(self) -> int | None:
         """When the hand that drives last moved; None if it never did, or does not drive."""
         return self._moved_ns if self.driving else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the device says that it is lost, with the arm in the hand."""
+        return self.engaged and self.sample is not None and self.sample.lost
 
     def lost_ms(self, now_ns: int) -> float:
         """For how long the device has been silent with the arm in the hand; 0 while it is not."""

@@ -122,6 +122,19 @@ def pose_to_msg(state: RobotState, frame: str) -> PoseStamped:
     return msg
 
 
+def pose_from_msg(msg: PoseStamped) -> Pose:
+    """A pose of a foreign node, in the frame of its header.
+
+    Raises:
+        SpecError: If it is not finite, or its quaternion is no rotation.
+    """
+    point, turn = msg.pose.position, msg.pose.orientation
+    return Pose(
+        position_m=np.array([point.x, point.y, point.z]),
+        quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w]),
+    )
+
+
 def wrench_to_msg(state: RobotState, frame: str) -> WrenchStamped:
     """View of a state for tools: force and torque on the TCP."""
     msg = WrenchStamped(header=header_of(state.stamp_ns, frame))
@@ -157,7 +170,7 @@ def image_from_msg(msg: Image) -> np.ndarray:
 
 def teleop_to_msg(sample: TeleopSample) -> Joy:
     """All of a sample but its events."""
-    buttons = array("i", [int(sample.deadman), sample.gripper])
+    buttons = array("i", [int(sample.deadman), sample.gripper, int(sample.lost)])
     return Joy(header=header_of(sample.stamp_ns), axes=_floats(sample.twist), buttons=buttons)
 
 
@@ -165,15 +178,16 @@ def teleop_from_msg(msg: Joy) -> TeleopSample:
     """Inverse of `teleop_to_msg`.
 
     Raises:
-        SpecError: If there are not two buttons; what the axes say is judged by the safety filter.
+        SpecError: If there are not three buttons; what the axes say is judged by the safety filter.
     """
-    if len(msg.buttons) != 2:
-        raise SpecError(f"teleop command has {len(msg.buttons)} buttons, must have 2; update its sender")
+    if len(msg.buttons) != 3:
+        raise SpecError(f"teleop command has {len(msg.buttons)} buttons, must have 3; update its sender")
     return TeleopSample(
         stamp_ns=stamp_ns_of(msg.header),
         twist=np.array(msg.axes, dtype=np.float64),
         deadman=bool(msg.buttons[0]),
         gripper=int(msg.buttons[1]),
+        lost=bool(msg.buttons[2]),
     )
 
 

@@ -19,6 +19,10 @@ STATE = _kept(10, ReliabilityPolicy.RELIABLE)
 SAMPLED = _kept(1, ReliabilityPolicy.BEST_EFFORT)
 """Requested for images and state that are only looked at: fits every driver."""
 
+SAMPLED_EACH = _kept(10, ReliabilityPolicy.BEST_EFFORT)
+"""Requested of foreign input devices: fits every driver, a short press between two looks is seen, and a sender that
+floods is at most ten messages ahead."""
+
 EVERY = _kept(100, ReliabilityPolicy.RELIABLE)
 """Offered and requested where each message counts: labels and events."""
 

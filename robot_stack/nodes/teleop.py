@@ -1,85 +1,94 @@
-"""ROS 2 face of one teleop device. Device `scripted`: the person of the dry run, with a hand for each arm."""
+"""ROS 2 face of one teleop device; what it means is decided in robot_stack.teleop, or by the scripted person.
+
+A device is for one arm, or for all of the cell: then it drives one at a time, and the scripted person has two hands.
+
+What the device says goes out at a steady rate. It is read more often than that: a change of the deadman, of the grip,
+or the loss of the device goes out at once, and so do keys.
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 
 import numpy as np
-from sensor_msgs.msg import JointState, Joy
-from std_msgs.msg import String
+from sensor_msgs.msg import Joy
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
-from robot_stack.nodes.conversion import (
-    events_to_msg,
-    mode_from_text,
-    stamp_ns_of,
-    teleop_to_msg,
-    vector_from_msg,
-)
-from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
-from robot_stack.nodes.episode_status import EpisodeStatus
-from robot_stack.nodes.person import ScriptedPerson
-from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
-from robot_stack.nodes.seeing import seen_from_vector
-from robot_stack.run.build import build_operator
+from robot_stack.nodes.conversion import events_to_msg, teleop_to_msg
+from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
+from robot_stack.nodes.qos import EVERY, NEWEST
+from robot_stack.nodes.teleop_source import connect
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.robot import TeleopSample
 
+READ_HZ = 250.0
+"""A real device is read at least this often; the scripted person moves at the rate of the file."""
+
 
 class TeleopNode(StackNode):
-    """Samples the device at a steady rate and publishes what the person does with each arm that it is for."""
+    """Samples the device and publishes what the person does with each arm that it is for."""
 
     def __init__(self, settings: NodeSettings) -> None:
         run, arm = settings.run, settings.options.arm
         if arm not in run.teleops:
             raise ConfigError(f"arm of the teleop device is {arm!r}, must be one of {list(run.teleops)}; check --arm")
         super().__init__(f"teleop_{arm}" if arm else "teleop", settings.namespace)
-        config = run.teleops[arm]
-        self._device = config.device
-        self._person = ScriptedPerson(build_operator(run, run.run.seed))
+        config, arms = run.teleops[arm], [arm] if arm else list(run.robots)
+        self._kind = config.device
+        self._source = connect(self, run, config, arms, wake=self._sample)
         self._meter = RateMeter(config.rate_hz)
-        self._commands = {
-            name: self.create_publisher(Joy, topics.teleop(name), NEWEST) for name in ([arm] if arm else run.robots)
-        }
+        self._commands = {name: self.create_publisher(Joy, topics.teleop(name), NEWEST) for name in arms}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
-        self.create_subscription(JointState, topics.SEEN, self._on_seen, SAMPLED)
-        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
-        self.create_subscription(String, topics.STATUS, self._on_status, LATCHED)
-        self.create_subscription(String, topics.CLAIM, self._on_claim, EVERY)
-        self.steady_timer(config.rate_hz, self._on_tick)
+        self._said: dict[str, tuple[bool, int, bool]] = {}
+        self._problem = ""
+        self._reads = 0
+        self._reads_per_message = math.ceil(READ_HZ / config.rate_hz) if self._source.real else 1
+        self.steady_timer(config.rate_hz * self._reads_per_message, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
         """The device and its rate."""
-        return [Diagnosis(task=self._device, values=self._meter.values(time.monotonic_ns()))]
+        values = self._meter.values(time.monotonic_ns())
+        problem = self._source.problem()
+        level = Level.WARN if problem else Level.OK
+        return [Diagnosis(task=self._kind, level=level, message=problem or "ok", values=values)]
 
     def safe_stop(self, reason: str) -> None:
-        """Deadman released."""
-        released = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6))
+        """The device is lost: a deadman that is only released would give control to the policy."""
+        lost = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6), lost=True)
         for commands in self._commands.values():
-            commands.publish(teleop_to_msg(released))
-
-    def _on_seen(self, msg: JointState) -> None:
-        self._person.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
-
-    def _on_mode(self, msg: String) -> None:
-        self._person.read_banner(mode_from_text(msg.data)[0], time.monotonic_ns())
-
-    def _on_status(self, msg: String) -> None:
-        self._person.follow(EpisodeStatus.from_text(msg.data))
-
-    def _on_claim(self, _: String) -> None:
-        self._person.hear_claim(time.monotonic_ns())
+            commands.publish(teleop_to_msg(lost))
 
     def _on_tick(self) -> None:
+        self._reads += 1
+        self._sample(due=self._reads % self._reads_per_message == 0)
+
+    def _sample(self, due: bool = False) -> None:
         now_ns = time.monotonic_ns()
-        self._meter.tick(now_ns)
-        for arm, sample in self._person.sample(now_ns).items():
-            self._commands[arm].publish(teleop_to_msg(sample))
+        if due:
+            self._meter.tick(now_ns)
+        for arm, sample in self._source.sample(now_ns).items():
+            says = (sample.deadman, sample.gripper, sample.lost)
+            if due or says != self._said.get(arm):
+                self._commands[arm].publish(teleop_to_msg(sample))
+                self._said[arm] = says
             if sample.events:
-                self._events.publish(events_to_msg(sample.events, now_ns, self._device))
+                self._events.publish(events_to_msg(sample.events, now_ns, self._kind))
+        self._tell(self._source.problem())
+
+    def _tell(self, problem: str) -> None:
+        """In the log, once for each change."""
+        if problem == self._problem:
+            return
+        self._problem = problem
+        if problem:
+            self.get_logger().warning(problem)
+        else:
+            self.get_logger().info(f"{self._kind} is there")
+        self.publish_diagnostics()
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

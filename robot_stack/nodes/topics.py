@@ -7,7 +7,7 @@
 | <arm>/applied | TwistStamped | R 10 | 100 Hz | what the motors get, for tools, while one subscribes |
 | <arm>/fault | String | latched | change | sentence, "" when there is none |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
-| <arm>/teleop/cmd | Joy | R 1 | 50 Hz | twist in [-1, 1], deadman, gripper press |
+| <arm>/teleop/cmd | Joy | R 1 | 50 Hz, change | twist in [-1, 1], deadman, gripper press, device lost |
 | teleop/events | Joy | R 10 | event | indices of `EVENTS`; a console may publish here too |
 | <arm>/policy/cmd | TwistStamped | R 1 | control | m/s and rad/s in the frame of the header; one stamp for all arms |
 | <arm>/policy/gripper | JointState | R 1 | control | wanted opening, same stamp; if the arm's gripper is the policy's |

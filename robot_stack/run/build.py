@@ -39,7 +39,8 @@ def build_world(resolved: ResolvedRun) -> World:
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     """The scripted person of a cell whose teleop device is `scripted`: with a hand for each arm."""
     space, names = ActionSpace(resolved.spec()), list(resolved.arms)
-    person = resolved.teleop.operator or teleop.OperatorConfig()
+    device = resolved.teleop
+    person = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
     config, rng = OperatorConfig(**person.model_dump()), np.random.default_rng(seed)
     hands = find_task(resolved.task.name).hands(config, rng, np.array([space.full_scale(name) for name in names]))
     return ScriptedOperator(config, rng, hands, names)

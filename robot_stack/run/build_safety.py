@@ -24,10 +24,15 @@ def _guarded(resolved: ResolvedRun, arm: RunArm, space: ActionSpace) -> GuardedA
         box_min_m=arm.workspace.min_m,
         box_max_m=arm.workspace.max_m,
     )
-    scale = arm.teleop.scale
     return GuardedArm(
         limits=limits,
-        teleop_scale=space.full_scale(arm.name) * np.array([scale.linear] * 3 + [scale.angular] * 3),
+        teleop_scale=teleop_scale(arm, space),
         release_s=arm.teleop.release_s,
         blend_s=arm.teleop.blend_s,
     )
+
+
+def teleop_scale(arm: RunArm, space: ActionSpace) -> np.ndarray:
+    """Twist that a full deflection asks for, shape (6,), m/s and rad/s; 0 on axes that the task does not move."""
+    scale = arm.teleop.scale
+    return np.asarray(space.full_scale(arm.name) * np.array([scale.linear] * 3 + [scale.angular] * 3))

@@ -1,7 +1,8 @@
 """The one key table, for every device. Esc holds, always, and does nothing else; no label shares a key with a stop.
 
 Key names: printable keys in lower case, "esc", "space", "enter", "backspace", arrows "up" to "right"; evdev names for
-gamepad and SpaceMouse buttons; "left", "middle", "right" for the three pedals.
+gamepad buttons; BTN_0 and BTN_1 for the left and right button of a SpaceMouse (Menu and Fit on the Pro), BTN_K1 to K4
+and so on for those that only the Pro has; "left", "middle", "right" for the three pedals.
 """
 
 from __future__ import annotations
@@ -79,11 +80,21 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
         "gripper_close": "BTN_TR",
         "gripper_open": "BTN_TR2",
     },
-    Device.SPACEMOUSE: {"gripper_close": "BTN_0", "gripper_open": "BTN_1"},
+    Device.SPACEMOUSE: {
+        "success": "BTN_K1",
+        "failure": "BTN_K2",
+        "discard": "BTN_K3",
+        "hold": "BTN_ESC",
+        "reset_done": "BTN_K4",
+        "arm": "BTN_CTRL",
+        "next_arm": "BTN_ALT",
+        "gripper_close": "BTN_0",
+        "gripper_open": "BTN_1",
+    },
     Device.PEDAL: {"hold": "left", "deadman": "middle", "reset_done": "right"},
 }
 """Device -> action -> key. Gamepad sticks and the SpaceMouse cap move the arm by axes, not keys; moving the SpaceMouse
-is its deadman."""
+is its deadman, unless its file names a pedal or a keyboard."""
 
 
 def action_of(device: Device, key: str) -> str | None:

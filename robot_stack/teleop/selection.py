@@ -44,5 +44,5 @@ class ArmSelector:
         elif not sample.deadman:
             self._must_release = False
         aside = TeleopSample(stamp_ns=sample.stamp_ns, twist=np.zeros(6))
-        mine = replace(aside, events=sample.events) if self._must_release else sample
+        mine = replace(aside, events=sample.events, lost=sample.lost) if self._must_release else sample
         return {arm: mine if arm == self.chosen else aside for arm in self._arms}

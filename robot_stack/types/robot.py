@@ -46,6 +46,8 @@ class TeleopSample:
         gripper: -1 close, 0 nothing pressed, +1 open.
         deadman: True while the human holds control.
         events: Keys pressed since the last sample, out of `EVENTS`.
+        lost: True while the device is absent, silent or sends nonsense. Control is then lost, not given back: a
+            deadman that is only released hands the arm to the policy.
     """
 
     stamp_ns: int
@@ -53,6 +55,7 @@ class TeleopSample:
     gripper: int = 0
     deadman: bool = False
     events: tuple[str, ...] = ()
+    lost: bool = False
 
 
 EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm")

@@ -113,7 +113,8 @@ def test_a_cell_without_any_arm_is_refused(root: Path, edit: Edit) -> None:
 
 def test_each_arm_may_have_a_device_of_its_own(root: Path, edit: Edit) -> None:
     (root / "teleop" / "stick.yaml").write_text(
-        "device: gamepad\nrate_hz: 50\ndeadzone: 0.1\nscale: {linear: 0.5, angular: 1.0}\nrelease_s: 0.5\n"
+        "device: joy\ntopic: /joy\ndeadman: motion\naxes: {x: 0}\nrate_hz: 50\ndeadzone: 0.1\n"
+        "scale: {linear: 0.5, angular: 1.0}\nrelease_s: 0.5\n"
     )
     edit(CELL, "teleop: scripted\n", "")
     text = (root / CELL).read_text().replace("    robot: fr3\n", "    robot: fr3\n    teleop: stick\n")

@@ -174,6 +174,61 @@ def test_teleop_that_dies_while_engaged_leads_to_hold_not_to_the_policy(released
     assert "teleop silent" in decisions[-1].reason
 
 
+def taken_over() -> Rig:
+    rig = driving()
+    rig.hand, rig.deadman = twist(x=0.5), False
+    rig.tick()
+    rig.deadman = True
+    rig.run(0.1)
+    assert rig.filter.mode is Mode.HUMAN
+    return rig
+
+
+def lose(rig: Rig) -> None:
+    """The device is gone: its process says so, with the deadman released as it must be."""
+    rig.now_ns += MS
+    rig.hand = None
+    rig.offer_teleop(rig.sample(deadman=False, lost=True))
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_a_device_that_is_lost_in_control_is_a_hold_at_the_next_tick_and_never_the_policys_turn(released: bool):
+    rig = taken_over()
+    if released:
+        rig.deadman = False
+        rig.tick()
+    lose(rig)
+    decision = rig.tick()
+    assert decision.mode is Mode.HOLD
+    assert decision.reason.startswith("teleop device is lost while in control")
+    assert {each.mode for each in rig.run(1.0)} == {Mode.HOLD}
+
+
+def test_a_device_that_comes_back_with_its_deadman_held_must_be_seen_released_first():
+    rig = taken_over()
+    lose(rig)
+    rig.tick()
+    rig.hand = twist(x=0.5)
+    rig.run(0.1)
+    assert "deadman" in rig.filter.resume(rig.now_ns)
+    rig.hand = None
+    rig.run(0.3)
+    assert rig.filter.resume(rig.now_ns) == ""
+    lose(rig)
+    rig.hand, rig.deadman = twist(x=0.5), True
+    assert {each.mode for each in rig.run(0.3)} == {Mode.POLICY}
+    rig.deadman = False
+    rig.tick()
+    rig.deadman = True
+    assert rig.tick().mode is Mode.HUMAN
+
+
+def test_a_device_that_is_lost_while_the_policy_drives_stops_nobody():
+    rig = driving()
+    lose(rig)
+    assert {each.mode for each in rig.run(0.5)} == {Mode.POLICY}
+
+
 def test_after_a_hold_a_held_deadman_must_be_pressed_anew():
     rig = driving()
     rig.hand, rig.deadman = twist(x=0.5), False

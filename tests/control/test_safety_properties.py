@@ -93,6 +93,25 @@ def test_whatever_is_offered_the_decision_is_within_every_limit(actions: list[tu
 
 
 @settings(max_examples=60, deadline=None)
+@given(actions=st.lists(ACTIONS, max_size=25), deadman=st.booleans())
+def test_whatever_came_before_a_lost_device_never_drives_and_in_control_its_loss_is_a_hold(
+    actions: list[tuple], deadman: bool
+):
+    rig = Rig().armed()
+    source = rig.tick().source
+    for action in actions:
+        apply(rig, action)
+        source = rig.tick().source
+    rig.hand = None
+    rig.now_ns += TICK_NS
+    rig.offer_teleop(rig.sample(deadman=deadman, lost=True))
+    decision = rig.tick()
+    assert decision.source not in (Source.HUMAN, Source.IDLE)
+    if source in (Source.HUMAN, Source.IDLE):
+        assert decision.mode in (Mode.HOLD, Mode.STOP)
+
+
+@settings(max_examples=60, deadline=None)
 @given(
     times=st.lists(st.integers(-(10**10), 10**10), min_size=1, max_size=20),
     motion=entries(5),

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
+from geometry_msgs.msg import PoseStamped
+
 from robot_stack.nodes import conversion as c
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
@@ -80,12 +82,28 @@ def test_an_image_of_another_encoding_or_size_is_refused():
         c.image_from_msg(msg)
 
 
-@given(twists, st.booleans(), st.integers(-1, 1))
-def test_teleop_samples_keep_twist_deadman_and_press(twist, deadman, gripper):
-    sample = TeleopSample(stamp_ns=3, twist=twist, deadman=deadman, gripper=gripper)
+@given(twists, st.booleans(), st.integers(-1, 1), st.booleans())
+def test_teleop_samples_keep_twist_deadman_press_and_loss(twist, deadman, gripper, lost):
+    sample = TeleopSample(stamp_ns=3, twist=twist, deadman=deadman, gripper=gripper, lost=lost)
     back = c.teleop_from_msg(c.teleop_to_msg(sample))
     assert np.array_equal(back.twist, twist)
-    assert (back.deadman, back.gripper, back.stamp_ns) == (deadman, gripper, 3)
+    assert (back.deadman, back.gripper, back.lost, back.stamp_ns) == (deadman, gripper, lost, 3)
+
+
+def test_a_teleop_command_without_the_word_about_loss_is_refused():
+    msg = c.teleop_to_msg(TeleopSample(stamp_ns=3, twist=np.zeros(6)))
+    msg.buttons = msg.buttons[:2]
+    with pytest.raises(SpecError, match="2 buttons, must have 3"):
+        c.teleop_from_msg(msg)
+
+
+def test_a_pose_of_a_foreign_node_is_checked():
+    msg = PoseStamped()
+    msg.pose.position.x, msg.pose.orientation.w = 0.5, 1.0
+    assert c.pose_from_msg(msg).position_m.tolist() == [0.5, 0.0, 0.0]
+    msg.pose.orientation.w = 0.0
+    with pytest.raises(SpecError, match="unit quaternion"):
+        c.pose_from_msg(msg)
 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=4).map(tuple))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from robot_stack.teleop.bindings import (
@@ -61,3 +63,8 @@ def test_the_table_shows_every_event_with_its_keys():
     assert hold.split()[1:3] == ["esc", "BTN_SELECT"]
     assert hold.endswith(MEANING["hold"])
     assert not any(line.startswith("x+") for line in table([Device.GAMEPAD]).splitlines())
+
+
+def test_the_page_shows_the_table_as_it_is():
+    page = (Path(__file__).parents[2] / "docs/teleop.md").read_text()
+    assert table([Device.KEYBOARD, Device.GAMEPAD, Device.SPACEMOUSE, Device.PEDAL]) in page

@@ -1,0 +1,278 @@
+"""A cell of two real processes, teleop and safety, over DDS, fed by the caller: device, robot and policy.
+
+The device is a sensor_msgs/Joy, as joy_node publishes it: at once on a change, and repeated. The robot stands still in
+the middle of its box; what reaches it is kept with its time of arrival.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import rclpy
+from geometry_msgs.msg import TwistStamped
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from sensor_msgs.msg import JointState, Joy
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from robot_stack.config.library import config_root
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import FOREVER_S, StackNode, make_executor
+from robot_stack.nodes.conversion import (
+    decision_from_msg,
+    mode_from_text,
+    stamp_ns_of,
+    state_to_msg,
+    teleop_from_msg,
+    twist_from_msg,
+    twist_to_msg,
+)
+from robot_stack.nodes.process_table import cell_processes
+from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
+from robot_stack.nodes.run_folder import prepared
+from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.types.command import Decision, Mode, Source
+from robot_stack.types.pose import Pose
+from robot_stack.types.robot import RobotState, TeleopSample
+
+JOY_TOPIC = "joy"
+JOY_HZ, STATE_HZ, POLICY_HZ = 50.0, 100.0, 20.0
+AXES, BUTTONS = 6, 15
+POLICY_TWIST = np.array([0.0, 0.03, 0.0, 0.0, 0.0, 0.1])
+PATIENCE_S = {"policy_timeout_s": 0.5, "state_timeout_s": 0.2}
+PRIORITY = 2
+START_S = 40.0
+SERVICE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A command at the robot: when it was decided, when it came, and what it asks for, (6,), m/s and rad/s."""
+
+    stamp_ns: int
+    arrived_ns: int
+    twist: np.ndarray
+
+
+def fed_run(folder: Path, domain: int, *overrides: str) -> ResolvedRun:
+    """The dry run with a Joy in the scripted person's place.
+
+    The feeder is one process for robot and policy: on a busy machine it may be late, which is not what is looked at.
+    So the filter waits longer for these two; how long it waits for the person stays as it is.
+
+    Args:
+        folder: For a safety file of its own.
+        domain: DDS domain to begin the search for a free one at.
+        overrides: Texts `dotted.key=value`.
+    """
+    patient = folder / "safety" / "patient.yaml"
+    patient.parent.mkdir(parents=True)
+    text = (config_root() / "safety" / "table.yaml").read_text()
+    for name, limit in PATIENCE_S.items():
+        text = re.sub(rf"^{name}: \S+", f"{name}: {limit}", text, flags=re.MULTILINE)
+    patient.write_text(text)
+    device = ["cell.teleop=joy", f"teleop.topic={JOY_TOPIC}", "cell.safety=patient", f"cell.dds_domain={domain}"]
+    return load_run("peg_insert", [*device, *overrides], folder)
+
+
+class FedCell(StackNode):
+    """Plays the device, the robot and the policy, each at its own rate, in the executor's thread."""
+
+    def __init__(self, run: ResolvedRun) -> None:
+        super().__init__("feeder", run.run.cell)
+        self.run = run
+        self.commands: list[Arrived] = []
+        self.decisions: list[Decision] = []
+        self.banner: tuple[Mode, str] = (Mode.DISARMED, "")
+        self.teleop: TeleopSample | None = None
+        self.policy_acts = True
+        self.joy_sends = True
+        self.axes, self.buttons = [0.0] * AXES, [0] * BUTTONS
+        self._map = run.teleop.model_dump()
+        arm = run.robot.name
+        self._joy = self.create_publisher(Joy, JOY_TOPIC, NEWEST)
+        self._state = self.create_publisher(JointState, topics.state(arm), STATE)
+        self._policy = self.create_publisher(TwistStamped, topics.policy(arm), NEWEST)
+        self.create_subscription(TwistStamped, topics.command(arm), self._on_command, STATE)
+        self.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
+        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        self.create_subscription(Joy, topics.teleop(arm), self._on_teleop, NEWEST)
+        self._requests = {
+            name: self.create_client(Trigger, topics.safety_service(name)) for name in topics.SAFETY_REQUESTS
+        }
+        self.steady_timer(JOY_HZ, self._send_joy)
+        self.steady_timer(STATE_HZ, self._report)
+        self.steady_timer(POLICY_HZ, self._act)
+
+    def button(self, action: str, value: int) -> int:
+        """A button of the device goes down or up; when, on the monotonic clock."""
+        self.buttons[self._map["buttons"][action]] = value
+        now_ns = time.monotonic_ns()
+        self._send_joy()
+        return now_ns
+
+    def push(self, axis: str, amount: float) -> None:
+        """The stick is pushed."""
+        self.axes[self._map["axes"][axis]] = amount
+
+    def send_nonsense(self) -> int:
+        """One message that cannot be; when."""
+        now_ns = time.monotonic_ns()
+        self._joy.publish(Joy(axes=[float("nan")] * AXES, buttons=self.buttons))
+        return now_ns
+
+    def believed(self) -> bool:
+        """Whether the teleop process has its device, and it is let go."""
+        return self.teleop is not None and not self.teleop.lost and not self.teleop.deadman
+
+    def recovered(self) -> bool:
+        """Whether the policy drives; starts or resumes on the way there."""
+        mode = self.banner[0]
+        if mode is Mode.HOLD:
+            self.request("resume")
+        elif mode is Mode.READY:
+            self.request("start_policy")
+        return bool(self.decisions) and self.decisions[-1].source is Source.POLICY
+
+    def request(self, name: str) -> str:
+        """A request to the safety filter; why it was refused, or "".
+
+        Raises:
+            TimeoutError: If it is not answered.
+        """
+        client, answered = self._requests[name], threading.Event()
+        if not client.wait_for_service(START_S):
+            raise TimeoutError(f"service {name} is missing, must be offered by the safety process")
+        future = client.call_async(Trigger.Request())
+        future.add_done_callback(lambda _: answered.set())
+        if not answered.wait(SERVICE_S):
+            raise TimeoutError(f"{name} is not answered within {SERVICE_S:g} s")
+        answer = future.result()
+        return "" if answer.success else answer.message
+
+    def until(self, fits: Callable[[], object], what: str, timeout_s: float = 10.0) -> None:
+        """Return as soon as something is so.
+
+        Raises:
+            TimeoutError: If it never is.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not fits():
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"{what} not within {timeout_s:g} s; mode is {self.banner}")
+            time.sleep(0.001)
+
+    def _send_joy(self) -> None:
+        if self.joy_sends:
+            self._joy.publish(Joy(axes=self.axes, buttons=self.buttons))
+
+    def _report(self) -> None:
+        box = self.run.cell.workspace
+        centre = (np.array(box.min_m) + np.array(box.max_m)) / 2
+        state = RobotState(
+            arm=self.run.robot.name,
+            stamp_ns=time.monotonic_ns(),
+            T_base_tcp=Pose(position_m=centre, quaternion_xyzw=np.array([1.0, 0.0, 0.0, 0.0])),
+            twist=np.zeros(6),
+            wrench=np.zeros(6),
+            joints_rad=np.zeros(len(self.run.robot.joints)),
+            joint_speeds_rad_s=np.zeros(len(self.run.robot.joints)),
+            gripper=1.0,
+        )
+        self._state.publish(state_to_msg(state))
+
+    def _act(self) -> None:
+        if self.policy_acts:
+            self._policy.publish(twist_to_msg(POLICY_TWIST, time.monotonic_ns(), self.run.robot.tcp_frame))
+
+    def _on_command(self, msg: TwistStamped) -> None:
+        arrived_ns = time.monotonic_ns()
+        self.commands.append(Arrived(stamp_ns_of(msg.header), arrived_ns, twist_from_msg(msg)))
+
+    def _on_label(self, msg: Joy) -> None:
+        self.decisions.append(decision_from_msg(msg, self.run.robot.name))
+
+    def _on_teleop(self, msg: Joy) -> None:
+        self.teleop = teleop_from_msg(msg)
+
+    def _on_mode(self, msg: String) -> None:
+        self.banner = mode_from_text(msg.data)
+
+
+@contextmanager
+def fed_cell(run: ResolvedRun, folder: Path) -> Iterator[FedCell]:
+    """Both processes started and heard, the device let go, and the arm armed.
+
+    Raises:
+        TimeoutError: If one of them stays silent; its log is in the folder.
+    """
+    with prepared(run, folder) as ready:
+        before = dict(os.environ)
+        os.environ.update(ready.environment)
+        table = [row for row in cell_processes(run, folder) if row.name in ("safety", "teleop")]
+        try:
+            with Supervisor(table, environment=ready.environment, log_folder=ready.log_folder), _joined(run) as cell:
+                cell.until(lambda: cell.decisions and cell.commands, "commands of the safety process", START_S)
+                cell.until(cell.believed, "a device that is believed", START_S)
+                cell.until(lambda: cell.request("arm") == "", "an armed cell", START_S)
+                yield cell
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+@contextmanager
+def _joined(run: ResolvedRun) -> Iterator[FedCell]:
+    """The feeder's node, spinning in a thread of its own."""
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    cell, stop = FedCell(run), Future()
+    executor = make_executor(cell)
+    with _as_soon_as_the_robot():
+        spin = threading.Thread(target=lambda: executor.spin_until_future_complete(stop, FOREVER_S), daemon=True)
+        spin.start()
+        try:
+            yield cell
+        finally:
+            stop.set_result(True)
+            spin.join(5.0)
+            cell.destroy_node()
+            rclpy.try_shutdown()
+
+
+@contextmanager
+def _as_soon_as_the_robot() -> Iterator[None]:
+    """The priority that the process table gives the robot, for this thread and those it starts, where it is allowed."""
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    with suppress(PermissionError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+    try:
+        yield
+    finally:
+        with suppress(PermissionError):
+            os.sched_setscheduler(0, *before)
+
+
+def steps_over_limit(commands: list[Arrived], acceleration: float, rotation_acceleration: float) -> float:
+    """Largest change of velocity between two commands, as a share of what the acceleration limits allow in between."""
+    worst = 0.0
+    for before, after in pairwise(commands):
+        passed_s = (after.stamp_ns - before.stamp_ns) / 1e9
+        change = after.twist - before.twist
+        worst = max(
+            worst,
+            float(np.linalg.norm(change[:3])) / (acceleration * passed_s),
+            float(np.linalg.norm(change[3:])) / (rotation_acceleration * passed_s),
+        )
+    return worst

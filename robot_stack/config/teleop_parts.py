@@ -1,0 +1,181 @@
+"""What the models of teleop devices are made of: how a device is found, and what else lies beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from robot_stack.config.section import Section
+
+KeyT = TypeVar("KeyT")
+ValueT = TypeVar("ValueT")
+Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
+Action = Literal[
+    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "deadman", "gripper_close",
+    "gripper_open",
+]  # fmt: skip
+"""Everything that a key can mean, motion aside."""
+KeyCode = Annotated[str, Field(pattern=r"^(KEY|BTN)_[A-Z0-9_]+$")]
+"""Name of a key in linux/input-event-codes.h."""
+Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*$", max_length=200)]
+"""Absolute with a slash in front, else under the namespace of the cell."""
+Silence = Annotated[float, Field(gt=0, le=1)]
+Gain = Annotated[float, Field(ge=-1, le=1)]
+Gains = tuple[Gain, Gain, Gain, Gain, Gain, Gain]
+
+
+def _one_meaning_each(bound: dict[KeyT, ValueT]) -> dict[KeyT, ValueT]:
+    """No key, button or axis stands for two things."""
+    twice = sorted({str(value) for value in bound.values() if list(bound.values()).count(value) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} stands for more than one thing, must stand for one; change the others")
+    return bound
+
+
+OneMeaning = AfterValidator(_one_meaning_each)
+Buttons = Annotated[dict[Action, Annotated[int, Field(ge=0, le=63)]], OneMeaning]
+"""Action -> index of its button."""
+
+
+class TeleopScale(Section):
+    """Share of the highest speed that a full deflection asks for."""
+
+    linear: Annotated[float, Field(gt=0, le=1)]
+    """Translation."""
+    angular: Annotated[float, Field(gt=0, le=1)]
+    """Rotation."""
+
+
+class OperatorConfig(Section):
+    """The scripted person; field for field what the simulator's operator takes."""
+
+    reaction_s: Annotated[float, Field(ge=0, le=5)] = 0.3
+    """Delay between what happens and what the person sees."""
+    position_noise_m: Annotated[float, Field(ge=0, le=0.05)] = 0.0008
+    """Standard deviation of how the goal is misjudged."""
+    yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.02
+    """The same for yaw."""
+    far_position_noise_m: Annotated[float, Field(ge=0, le=0.05)] = 0.004
+    """What is added to it from far away, until the tool is near the aim."""
+    far_yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.12
+    """The same for yaw."""
+    attention: Annotated[float, Field(gt=0, le=1)] = 0.9
+    """Probability per second of looking at the cell; 1 looks always."""
+    speed: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Share of full deflection that is used."""
+    tremor: Annotated[float, Field(ge=0, le=0.5)] = 0.05
+    """Standard deviation of the hand's noise, in deflection."""
+    stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.5
+    """Without progress for this long, the person steps in."""
+    patience_s: Annotated[float, Field(gt=0, le=600)] = 4.4
+    """This late in an episode the person steps in, unless the tip is going in."""
+    off_course_m: Annotated[float, Field(gt=0, le=1)] = 0.025
+    """Further than this from its best distance to the goal, the person steps in."""
+    force_limit_n: Annotated[float, Field(gt=0, le=100)] = 18.0
+    """Pushing harder than this, the person steps in."""
+    verdict_s: Annotated[float, Field(gt=0, le=10)] = 0.6
+    """The task must look finished for this long before the person says so."""
+
+
+class MotionDeadman(Section):
+    """How far a device is deflected, beyond the dead zone, before that takes control and gives it back."""
+
+    enter: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Takes control."""
+    leave: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """Below this it is given back."""
+
+    @field_validator("leave")
+    @classmethod
+    def _below_enter(cls, leave: float, info: ValidationInfo) -> float:
+        enter = info.data.get("enter")
+        if enter is not None and leave >= enter:
+            raise ValueError(f"leave is {leave}, must be below enter ({enter}), so that control does not chatter")
+        return leave
+
+
+class Match(Section):
+    """Which of the devices on this machine. All that is given must fit, and exactly one device may."""
+
+    name: Annotated[str, Field(min_length=1)] | None = None
+    """Part of the name that the device gives itself, in any case."""
+    usb: Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{4}$")] | None = None
+    """Vendor and product, as lsusb prints them, in quotes."""
+    serial: Annotated[str, Field(min_length=1)] | None = None
+    """Serial number, or another text that is the device's own (`uniq` in /proc/bus/input/devices), in quotes."""
+
+
+class Find(Match):
+    """The same, for devices that no list of known products covers."""
+
+    @field_validator("serial")
+    @classmethod
+    def _something(cls, serial: str | None, info: ValidationInfo) -> str | None:
+        if serial is None and info.data.get("name") is None and info.data.get("usb") is None:
+            raise ValueError("match has neither name nor usb nor serial, must have one; see /proc/bus/input/devices")
+        return serial
+
+
+class PedalConfig(Section):
+    """Pedals that send keys. Left, middle and right mean what the key table says."""
+
+    match: Find
+    """Which device."""
+    keys: Annotated[dict[Literal["left", "middle", "right"], KeyCode], Field(min_length=1), OneMeaning]
+    """Pedal -> the key it sends; pedals are sold with keys a, b, c and can be given others."""
+
+
+class SideKeyboard(Section):
+    """A keyboard beside another device: its keys for events and gripper count, those for motion do not."""
+
+    match: Find
+    """Which device."""
+    grab: bool = True
+    """Take it from the desktop, so that what is typed elsewhere is no verdict, and no verdict is typed elsewhere."""
+
+
+class JoyButtons(Section):
+    """Buttons of a sensor_msgs/Joy."""
+
+    topic: Topic
+    """Where they are published."""
+    timeout_s: Silence = 0.15
+    """Without a message for this long, it is lost."""
+    buttons: Annotated[Buttons, Field(min_length=1)]
+    """Action -> index of its button."""
+
+
+class LeaderJoint(Section):
+    """One joint of a leader arm and the link before it, as a row of modified Denavit-Hartenberg parameters."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """In the messages."""
+    a_m: Annotated[float, Field(ge=-2, le=2)] = 0.0
+    """Along x of the previous joint's frame."""
+    alpha_rad: Annotated[float, Field(ge=-6.3, le=6.3)] = 0.0
+    """About x of the previous joint's frame."""
+    d_m: Annotated[float, Field(ge=-2, le=2)] = 0.0
+    """Along the joint's own axis."""
+    offset_rad: Annotated[float, Field(ge=-6.3, le=6.3)] = 0.0
+    """Added to what the joint reports."""
+    sign: Literal[-1, 1] = 1
+    """Turns what the joint reports round, before the offset."""
+
+
+class LeaderGripper(Section):
+    """The handle of a leader arm that stands for the gripper."""
+
+    joint: Annotated[str, Field(min_length=1)]
+    """In the messages."""
+    closed_rad: float
+    """What it reports when squeezed."""
+    open_rad: float
+    """What it reports when let go."""
+
+    @field_validator("open_rad")
+    @classmethod
+    def _moves(cls, value: float, info: ValidationInfo) -> float:
+        if value == info.data.get("closed_rad"):
+            raise ValueError(f"open_rad is {value}, must differ from closed_rad; read both from the handle")
+        return value

@@ -1,0 +1,146 @@
+"""Builds a device from its configuration. Opens nothing; a library that is missing is told here, at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.config.teleop import (
+    GamepadTeleop,
+    HandTeleop,
+    JoyTeleop,
+    KeyboardTeleop,
+    LeaderTeleop,
+    RealTeleop,
+    SpaceMouseTeleop,
+)
+from robot_stack.config.teleop_parts import MotionDeadman
+from robot_stack.teleop.bindings import Device
+from robot_stack.teleop.clutch import Clutch
+from robot_stack.teleop.device import Drive, FollowDrive, HandDevice, RateDrive
+from robot_stack.teleop.engage import Engagement, EngageSettings
+from robot_stack.teleop.messages import JointPacket, JoyPacket
+from robot_stack.teleop.readers import MessageReader
+from robot_stack.teleop.reading import Reader
+from robot_stack.teleop.robot_view import DeflectionFrame, RobotView
+from robot_stack.teleop.sources import (
+    Machine,
+    buttons_reader,
+    gamepad_reader,
+    joy_reader,
+    keyboard_reader,
+    leader_reader,
+    pedal_reader,
+    spacemouse_reader,
+)
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.pose import Pose
+
+ITSELF = "itself"
+COLUMNS = {
+    SpaceMouseTeleop: Device.SPACEMOUSE,
+    GamepadTeleop: Device.GAMEPAD,
+    KeyboardTeleop: Device.KEYBOARD,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltTeleop:
+    """A device and what has to be fed to it.
+
+    Attributes:
+        device: To be sampled.
+        joy: Topic -> reader of the sensor_msgs/Joy that it brings.
+        leader: Reader of the leader's messages, where there is one.
+        robot: To be shown the robot's state, where the device asks for it.
+        keys: Columns of the key table that count.
+    """
+
+    device: HandDevice
+    joy: Mapping[str, MessageReader[JoyPacket]]
+    leader: MessageReader[Pose | JointPacket] | None
+    robot: RobotView | None
+    keys: tuple[Device, ...]
+
+
+def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | None = None) -> BuiltTeleop:
+    """The device of a cell.
+
+    Args:
+        config: Of any device but the scripted person.
+        full_scale: Twist that a full deflection asks for, shape (6,), m/s and rad/s, 0 on axes that do not move.
+        machine: Where devices are; default: this one.
+
+    Raises:
+        RobotError: If a library is missing that the device needs.
+        ConfigError: If it names a key or an axis that there is not.
+    """
+    machine = machine if machine is not None else Machine()
+    joy: dict[str, MessageReader[JoyPacket]] = {}
+    leader: MessageReader[Pose | JointPacket] | None = None
+    readers: dict[str, Reader] = {}
+    if isinstance(config, JoyTeleop):
+        readers[ITSELF] = joy[config.topic] = joy_reader(config)
+    elif isinstance(config, LeaderTeleop):
+        readers[ITSELF] = leader = leader_reader(config)
+        if config.joy is not None:
+            readers["joy"] = joy[config.joy.topic] = buttons_reader(config.joy)
+    else:
+        readers[ITSELF] = _port_reader(config, machine)
+    if config.pedal is not None:
+        readers["pedal"] = pedal_reader(config.pedal, machine)
+    if config.keyboard is not None:
+        readers["keyboard"] = keyboard_reader(config.keyboard, machine)
+    robot = RobotView()
+    drive, looks = _drive(config, full_scale, robot)
+    holder = list(readers).index(config.deadman if config.deadman in readers else ITSELF)
+    return BuiltTeleop(
+        device=HandDevice(list(readers.values()), drive, None if config.deadman == "motion" else holder),
+        joy=joy,
+        leader=leader,
+        robot=robot if looks else None,
+        keys=_columns(config),
+    )
+
+
+def _port_reader(config: RealTeleop, machine: Machine) -> Reader:
+    if isinstance(config, SpaceMouseTeleop):
+        return spacemouse_reader(config, machine)
+    if isinstance(config, GamepadTeleop):
+        return gamepad_reader(config, machine)
+    if isinstance(config, KeyboardTeleop):
+        return keyboard_reader(config, machine)
+    raise ConfigError(
+        f"device is {config.device!r}, must be one that is read here; add its reader to teleop/sources.py"
+    )
+
+
+def _drive(config: RealTeleop, full_scale: np.ndarray, robot: RobotView) -> tuple[Drive, bool]:
+    """And whether it looks at the robot."""
+    if isinstance(config, LeaderTeleop):
+        clutch = Clutch(
+            full_scale, gain_per_s=config.gain_per_s, motion_scale=config.motion_scale, yaw_rad=config.yaw_rad
+        )
+        return FollowDrive(clutch, robot), True
+    if not isinstance(config, HandTeleop):
+        raise ConfigError(f"device is {config.device!r}, must be a hand's or a leader; add how it drives")
+    motion = config.motion if isinstance(config, SpaceMouseTeleop | JoyTeleop) else MotionDeadman()
+    settings = EngageSettings(
+        deadzone=config.deadzone,
+        scale=config.gains,
+        ramp_s=config.ramp_s,
+        by_motion=config.deadman == "motion",
+        enter=motion.enter,
+        leave=motion.leave,
+    )
+    yaw_rad = 0.0 if config.viewer_yaw_rad is None else config.viewer_yaw_rad
+    frame = DeflectionFrame(config.frame, yaw_rad, robot)
+    return RateDrive(Engagement(settings), frame), config.frame != "tcp"
+
+
+def _columns(config: RealTeleop) -> tuple[Device, ...]:
+    itself = [column for model, column in COLUMNS.items() if isinstance(config, model)]
+    beside = [Device.PEDAL] if config.pedal is not None else []
+    return (*itself, *beside, *([Device.KEYBOARD] if config.keyboard is not None else []))

@@ -1,0 +1,145 @@
+"""A gamepad, keyboard or pedal at its Linux event device, through the library evdev."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from robot_stack.teleop.input_codes import BUS_BLUETOOTH, EV_ABS, EV_KEY, EV_SYN, SYN_DROPPED, SYN_REPORT
+from robot_stack.teleop.input_events import AxisState, Change, Snapshot
+from robot_stack.teleop.match import Identity, Wanted, the_one
+from robot_stack.types.errors import RobotError
+
+INPUT_DEVICES = Path("/dev/input")
+MOST_EVENTS = 4096
+"""Read at once, so that not even a broken device keeps the loop."""
+
+
+def load_evdev() -> Any:
+    """The module evdev.
+
+    Raises:
+        RobotError: If it is missing.
+    """
+    try:
+        return importlib.import_module("evdev")
+    except ImportError as error:
+        raise RobotError(
+            "module evdev is missing, must be there to read gamepads, keyboards and pedals; "
+            "pip install 'robot-stack[teleop]' (it is compiled: gcc and the headers of Python and Linux are needed)"
+        ) from error
+
+
+class EvdevPort:
+    """An open event device that is read without blocking."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._dropping = False
+        self._first: Snapshot | None = self._snapshot()
+
+    def read(self) -> list[Snapshot | Change]:
+        """First all of the device, then what changes. After dropped events all of it again.
+
+        Raises:
+            OSError: If the device is gone.
+        """
+        packets: list[Snapshot | Change] = []
+        if self._first is not None:
+            packets.append(self._first)
+            self._first = None
+        with suppress(BlockingIOError):  # nothing more has arrived
+            while len(packets) < MOST_EVENTS:
+                for event in self._device.read():
+                    self._take(event, packets)
+        return packets
+
+    def close(self) -> None:
+        """Give it back."""
+        self._device.close()
+
+    def _take(self, event: Any, packets: list[Snapshot | Change]) -> None:
+        """The kernel says SYN_DROPPED when it could not keep events: what comes until the next report is worthless."""
+        if event.type == EV_SYN and event.code == SYN_DROPPED:
+            self._dropping = True
+        elif self._dropping:
+            if event.type == EV_SYN and event.code == SYN_REPORT:
+                self._dropping = False
+                packets.append(self._snapshot())
+        elif event.type in (EV_KEY, EV_ABS):
+            packets.append(Change(event.type, event.code, event.value))
+
+    def _snapshot(self) -> Snapshot:
+        axes = {
+            code: AxisState(value=info.value, low=info.min, high=info.max)
+            for code, info in self._device.capabilities(absinfo=True).get(EV_ABS, [])
+        }
+        return Snapshot(keys=frozenset(self._device.active_keys()), axes=axes)
+
+
+def open_event_device(
+    library: Any, what: str, wanted: Wanted, *, keys: frozenset[int], grab: bool = False, bluetooth: bool = True
+) -> EvdevPort:
+    """The event device that is meant.
+
+    Args:
+        library: The module evdev.
+        what: Kind of device, for messages.
+        wanted: Which one.
+        keys: It must have all of these; a keyboard has other event devices for its media keys.
+        grab: Take it from everybody else.
+        bluetooth: Accept one without a cable.
+
+    Raises:
+        RobotError: If none or several fit, or if it may not be used.
+    """
+    opened, kept = _open_all(library), None
+    try:
+        fitting = [each for each in opened if keys <= set(each.capabilities().get(EV_KEY, []))]
+        chosen = the_one(what, wanted, _each_once(fitting), _remedy(library))
+        if chosen.info.bustype == BUS_BLUETOOTH and not bluetooth:
+            raise RobotError(
+                f"{what} {chosen.name} comes over Bluetooth, must have a cable: out of reach it keeps its last stick "
+                "position for up to half a minute; plug in the cable, or set bluetooth: true"
+            )
+        if grab:
+            chosen.grab()
+        port = EvdevPort(chosen)
+        kept = chosen
+        return port
+    except OSError as error:
+        raise RobotError(f"{what} cannot be taken ({error}); close what else has grabbed it") from error
+    finally:
+        for device in opened:
+            if device is not kept:
+                device.close()
+
+
+def _open_all(library: Any) -> list[Any]:
+    devices = []
+    for path in library.list_devices():
+        with suppress(OSError):  # it went away meanwhile
+            devices.append(library.InputDevice(path))
+    return devices
+
+
+def _each_once(devices: list[Any]) -> list[tuple[Identity, Any]]:
+    """One thing at one plug may show several event devices with the same keys: the first of them."""
+    first: dict[tuple[Identity, str], Any] = {}
+    for device in devices:
+        usb = f"{device.info.vendor:04x}:{device.info.product:04x}"
+        identity = Identity(name=device.name, usb=usb, serial=device.uniq or "")
+        plug = (identity, device.phys.rpartition("/")[0] or device.path)
+        if plug not in first or device.phys < first[plug].phys:
+            first[plug] = device
+    return [(identity, device) for (identity, _), device in first.items()]
+
+
+def _remedy(library: Any) -> str:
+    """What to do where no device fits: most often the rights are missing."""
+    hidden = len(list(INPUT_DEVICES.glob("event*"))) - len(library.list_devices())
+    if hidden > 0:
+        return f"plug it in; {hidden} devices may not be read: add the udev rule of docs/teleop.md"
+    return "plug it in"

@@ -1,0 +1,87 @@
+"""Devices that come and go: opened in a thread of their own, and looked for again with rising pauses."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from robot_stack.types.errors import RobotError
+
+FIRST_PAUSE_NS, LONGEST_PAUSE_NS = 250_000_000, 4_000_000_000
+PacketT = TypeVar("PacketT")
+PacketT_co = TypeVar("PacketT_co", covariant=True)
+
+
+class Port(Protocol[PacketT_co]):
+    """An open device."""
+
+    def read(self) -> Sequence[PacketT_co]:
+        """All that has arrived since the last call, in order; never blocks.
+
+        Raises:
+            OSError: If the device is gone.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give it back."""
+        ...
+
+
+def in_thread(job: Callable[[], None]) -> None:
+    """Run it beside the loop. A device that hangs while it is opened holds up neither the loop nor the exit."""
+    threading.Thread(target=job, name="teleop-open", daemon=True).start()
+
+
+class HotPlug(Generic[PacketT]):
+    """Opens a port, as often as it takes, with rising pauses between tries."""
+
+    def __init__(
+        self, open_port: Callable[[], Port[PacketT]], start: Callable[[Callable[[], None]], None] = in_thread
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            open_port: May block. Raises RobotError with what is missing.
+            start: Runs a job elsewhere.
+        """
+        self.problem = "looked for for the first time"
+        self._open_port = open_port
+        self._start = start
+        self._results: queue.SimpleQueue[Port[PacketT] | str] = queue.SimpleQueue()
+        self._trying = False
+        self._next_ns = 0
+        self._pause_ns = FIRST_PAUSE_NS
+
+    def attempt(self, now_ns: int) -> Port[PacketT] | None:
+        """The port, if one has opened since the last call; starts the next try when it is due."""
+        if not self._trying and now_ns >= self._next_ns:
+            self._trying = True
+            self._start(self._try)
+        try:
+            result = self._results.get_nowait()
+        except queue.Empty:
+            return None
+        self._trying = False
+        if isinstance(result, str):
+            self.gone(result, now_ns)
+            return None
+        return result
+
+    def gone(self, problem: str, now_ns: int) -> None:
+        """There is no device, or no longer; the next try comes after a pause, twice as long as the last."""
+        self.problem = problem
+        self._next_ns = now_ns + self._pause_ns
+        self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
+
+    def works(self) -> None:
+        """The device has said something that makes sense: the next loss is a new one."""
+        self._pause_ns = FIRST_PAUSE_NS
+
+    def _try(self) -> None:
+        try:
+            self._results.put(self._open_port())
+        except Exception as error:  # the top of a thread: what went wrong is told by the loop
+            self._results.put(str(error) if isinstance(error, RobotError) else f"{type(error).__name__}: {error}")

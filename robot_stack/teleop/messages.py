@@ -1,0 +1,147 @@
+"""What foreign nodes publish, as readings: Joy by an axis map, and poses or joints of a leader arm. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.teleop.chain import Chain
+from robot_stack.teleop.reading import KeyState, Reading, check_axes
+from robot_stack.types.errors import RobotError
+from robot_stack.types.pose import Pose
+from robot_stack.types.spec import AXES
+
+LARGEST_TURN_RAD = 0.5
+"""Nobody turns a handle further than this between two messages."""
+SQUEEZED, LET_GO = 0.35, 0.65
+"""Opening of the grip, 0 to 1, below which it is closed and above which it is open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoyPacket:
+    """Axes and buttons of one message."""
+
+    axes: Sequence[float]
+    buttons: Sequence[int]
+
+
+class JoyMessages:
+    """Decodes messages of one sender."""
+
+    def __init__(self, axes: Mapping[str, int], buttons: Mapping[str, int], full: float = 1.0) -> None:
+        """At rest.
+
+        Args:
+            axes: Axis of the twist -> index in the message.
+            buttons: Action -> index in the message.
+            full: What an axis reads at full deflection.
+        """
+        self._indices = {AXES.index(axis): index for axis, index in axes.items()}
+        self._buttons = dict(buttons)
+        self._full = full
+        self._axes = np.zeros(6)
+        self._keys = KeyState()
+        self._first = True
+
+    def push(self, packet: JoyPacket) -> None:
+        """The next message. A button that it does not have is not pressed: some senders leave out what is up.
+
+        One that is down in the first message is no press: senders remember what was held when the device went away.
+
+        Raises:
+            RobotError: If it lacks an axis, or one is no plausible number.
+        """
+        missing = [index for index in self._indices.values() if index >= len(packet.axes)]
+        if missing:
+            raise RobotError(f"joy message has {len(packet.axes)} axes, must have axis {max(missing)}; correct the map")
+        for axis, index in self._indices.items():
+            self._axes[axis] = packet.axes[index] / self._full
+        check_axes(self._axes)
+        down = {a for a, index in self._buttons.items() if index < len(packet.buttons) and packet.buttons[index]}
+        (self._keys.already if self._first else self._keys.now)(frozenset(down))
+        self._first = False
+
+    def reading(self) -> Reading:
+        """Axes and buttons now."""
+        return Reading(axes=self._axes.copy(), held=self._keys.held, tapped=self._keys.taps())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointPacket:
+    """Names and positions, rad, of one message."""
+
+    names: Sequence[str]
+    positions: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grip:
+    """The joint of a handle that stands for the gripper, and what it reports at its ends, rad."""
+
+    joint: str
+    closed_rad: float
+    open_rad: float
+
+
+class LeaderMessages:
+    """Decodes poses, or joints of a known chain. Squeezing and letting go of the grip are presses."""
+
+    def __init__(self, chain: Chain | None, max_jump_m: float, grip: Grip | None = None) -> None:
+        """Nothing is known yet.
+
+        Args:
+            chain: For joints.
+            max_jump_m: Between two messages the handle moves less than this.
+            grip: Where the handle has one.
+        """
+        self._chain = chain
+        self._max_jump_m = max_jump_m
+        self._grip = grip
+        self._pose: Pose | None = None
+        self._closed: bool | None = None
+        self._keys = KeyState()
+
+    def push(self, packet: Pose | JointPacket) -> None:
+        """The next message.
+
+        Raises:
+            RobotError: If a joint is missing or not finite, or if the handle has jumped.
+        """
+        pose = packet if isinstance(packet, Pose) else self._pose_of(packet)
+        if self._pose is not None:
+            jump_m = float(np.linalg.norm(pose.position_m - self._pose.position_m))
+            turn_rad = float((pose.rotation * self._pose.rotation.inv()).magnitude())
+            if jump_m > self._max_jump_m or turn_rad > LARGEST_TURN_RAD:
+                raise RobotError(
+                    f"leader has jumped by {jump_m * 1e3:.0f} mm and {turn_rad:.2f} rad, must move at most "
+                    f"{self._max_jump_m * 1e3:.0f} mm and {LARGEST_TURN_RAD} rad between messages; check its sensors"
+                )
+        self._pose = pose
+
+    def reading(self) -> Reading:
+        """The handle now."""
+        return Reading(axes=np.zeros(6), held=self._keys.held, tapped=self._keys.taps(), pose=self._pose)
+
+    def _pose_of(self, packet: JointPacket) -> Pose:
+        if self._chain is None:
+            raise RobotError("leader sends joints, must send poses; set follow: joints and give its joints")
+        by_name = dict(zip(packet.names, packet.positions))
+        wanted = [*self._chain.names, *([self._grip.joint] if self._grip else [])]
+        missing = [name for name in wanted if not np.isfinite(by_name.get(name, np.nan))]
+        if missing:
+            raise RobotError(f"joints of the leader are without {missing}, must all be finite; correct their names")
+        if self._grip is not None:
+            self._feel(self._grip, by_name[self._grip.joint])
+        return self._chain.pose([by_name[name] for name in self._chain.names])
+
+    def _feel(self, grip: Grip, position: float) -> None:
+        opening = (position - grip.closed_rad) / (grip.open_rad - grip.closed_rad)
+        if SQUEEZED <= opening <= LET_GO:
+            return
+        closed, known = opening < SQUEEZED, self._closed is not None
+        if known and closed != self._closed:
+            self._keys.now(frozenset({"gripper_close" if closed else "gripper_open"}))
+            self._keys.now(frozenset())
+        self._closed = closed

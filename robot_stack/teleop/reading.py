@@ -1,0 +1,107 @@
+"""What a device says at one instant, and what all readers of devices have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from robot_stack.types.errors import RobotError
+from robot_stack.types.pose import Pose
+
+LARGEST = 2.0
+"""Devices overshoot their documented range a little; an axis beyond this is a broken report, not an eager hand."""
+
+
+def check_axes(axes: np.ndarray) -> None:
+    """Raise RobotError unless these are six plausible numbers."""
+    if axes.shape != (6,) or not np.isfinite(axes).all() or np.abs(axes).max() > LARGEST:
+        raise RobotError(f"axes are {axes}, must be six numbers within +-{LARGEST:g}; replug the device")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Axes and keys of one device.
+
+    Attributes:
+        axes: float64, shape (6,): x forward, y left, z up and the turns about them, nominally in [-1, 1]; zeros for
+            a device without axes.
+        held: Actions whose keys are down, out of those of `bindings`.
+        tapped: Actions whose keys went down since the last reading, also if they are up again.
+        pose: Of the handle, where the device has one.
+
+    Raises:
+        RobotError: If the axes are no plausible numbers.
+    """
+
+    axes: np.ndarray
+    held: frozenset[str] = frozenset()
+    tapped: frozenset[str] = frozenset()
+    pose: Pose | None = None
+
+    def __post_init__(self) -> None:
+        check_axes(self.axes)
+
+
+PacketT_contra = TypeVar("PacketT_contra", contravariant=True)
+
+
+class Decoder(Protocol[PacketT_contra]):
+    """Turns what a device sends, piece by piece, into readings. Begins at rest with no key down."""
+
+    def push(self, packet: PacketT_contra) -> None:
+        """The next piece.
+
+        Raises:
+            RobotError: If the device sends nonsense.
+        """
+        ...
+
+    def reading(self) -> Reading:
+        """The device now; taps are given once.
+
+        Raises:
+            RobotError: If what it says cannot be.
+        """
+        ...
+
+
+class Reader(Protocol):
+    """One device that may be absent, silent or broken at any time."""
+
+    @property
+    def name(self) -> str:
+        """As told to a person."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Plain sentence about why the last poll gave nothing, else ""."""
+        ...
+
+    def poll(self, now_ns: int) -> Reading | None:
+        """The newest reading, or None while there is no device to believe. Never blocks."""
+        ...
+
+
+class KeyState:
+    """Keys that are down, and those that went down since the last look."""
+
+    def __init__(self) -> None:
+        self.held: frozenset[str] = frozenset()
+        self._tapped: frozenset[str] = frozenset()
+
+    def now(self, held: frozenset[str]) -> None:
+        """All that are down now."""
+        self._tapped |= held - self.held
+        self.held = held
+
+    def already(self, held: frozenset[str]) -> None:
+        """Those that were down before anybody looked: no taps."""
+        self.held = held
+
+    def taps(self) -> frozenset[str]:
+        """Since the last call."""
+        tapped, self._tapped = self._tapped, frozenset()
+        return tapped

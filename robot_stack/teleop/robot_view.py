@@ -1,0 +1,65 @@
+"""What a device must know of the robot: how the tool is turned, and where it is. And deflections in other frames."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from robot_stack.types.errors import RobotError
+from robot_stack.types.pose import Pose, rotate_twist
+
+OLDEST_NS = 200_000_000
+
+
+class RobotView:
+    """The newest pose of the tool."""
+
+    def __init__(self) -> None:
+        self._pose: Pose | None = None
+        self._stamp_ns = 0
+
+    def see(self, T_base_tcp: Pose, stamp_ns: int) -> None:
+        """The robot reports."""
+        self._pose, self._stamp_ns = T_base_tcp, stamp_ns
+
+    def pose(self, now_ns: int) -> Pose:
+        """T_base_tcp.
+
+        Raises:
+            RobotError: If the robot has not reported for too long.
+        """
+        if self._pose is None or now_ns - self._stamp_ns > OLDEST_NS:
+            raise RobotError(f"robot state is missing or older than {OLDEST_NS / 1e6:.0f} ms; start the robot process")
+        return self._pose
+
+
+class DeflectionFrame:
+    """Turns a deflection that a person means in a frame into one in the tool's."""
+
+    def __init__(self, frame: str, viewer_yaw_rad: float, robot: RobotView) -> None:
+        """Asks the robot for nothing yet.
+
+        Args:
+            frame: "tcp", "base" or "viewer".
+            viewer_yaw_rad: With "viewer": direction that the person looks in, about z of the base.
+            robot: Asked for the tool's rotation, unless the frame is the tool's own.
+        """
+        self._frame = frame
+        self._base_viewer = Rotation.from_euler("z", viewer_yaw_rad if frame == "viewer" else 0.0)
+        self._robot = robot
+
+    def to_tcp(self, deflection: np.ndarray, now_ns: int) -> np.ndarray:
+        """The deflection (6,) in the tool's frame; shorter where an entry would leave [-1, 1], in its own direction.
+
+        Raises:
+            RobotError: If the robot's pose is needed and missing.
+        """
+        if self._frame == "tcp":
+            return deflection
+        turned = rotate_twist(deflection, self._robot.pose(now_ns).rotation.inv() * self._base_viewer)
+        return np.concatenate([shortened(turned[:3]), shortened(turned[3:])])
+
+
+def shortened(part: np.ndarray) -> np.ndarray:
+    """A vector (3,), in its own direction, with no entry beyond 1."""
+    return np.asarray(part / max(1.0, float(np.abs(part).max())))
