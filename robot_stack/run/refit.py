@@ -113,8 +113,11 @@ class Refitter:
             )
             for a in accounts
         ]
+        settings, practised = self._settings, len(self._ledger.ended(EpisodeKind.ONLINE))
+        if practised:
+            settings = settings.model_copy(update={"steps": min(settings.steps, settings.refit_steps)})
         model, report, judged = fitting.fit_reward(
-            episodes, self._settings, text=self._text, seed=self._seed, on_step=on_step
+            episodes, settings, text=self._text, seed=self._seed, on_step=on_step
         )
         fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
         self._switch_to(model, set(), [a.header.episode_id for a in accounts])
@@ -127,7 +130,7 @@ class Refitter:
             calibration_error=report.calibration_error,
             episodes=len(episodes),
             failures=sum(not e.success for e in episodes),
-            online_episodes=len(self._ledger.ended(EpisodeKind.ONLINE)),
+            online_episodes=practised,
             **({} if judged is None else {"classifier": asdict(judged.point)}),
         )
 

@@ -27,10 +27,10 @@ TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=2, batch=4,
 P = Source.POLICY
 
 
-def _refitter(bench: Bench) -> Refitter:
+def _refitter(bench: Bench, settings: ProgressConfig = TINY) -> Refitter:
     return Refitter(
-        folder=bench.folder, settings=TINY, spec=SPEC, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
-        trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
+        folder=bench.folder, settings=settings, spec=SPEC, text="insert the peg", ledger=bench.ledger,
+        scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
 
 
@@ -64,6 +64,24 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
     assert (state["score_version"], state["scored_episodes"]) == (version, sorted(bench.ledger.episodes))
     (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "reward_fit"]
     assert (row["version"], row["episodes"], row["failures"]) == (version, 4, 2)
+
+
+@pytest.mark.parametrize(("practised", "steps"), [(0, 6), (1, 3)])
+def test_fits_are_shorter_while_the_policy_learns_beside_them(bench: Bench, practised: int, steps: int) -> None:
+    _demos(bench)
+    _practise(bench, practised)
+    taken: list[int] = []
+    settings = TINY.model_copy(update={"steps": 6, "refit_steps": 3})
+    _refitter(bench, settings).fit(on_step=lambda step, of, loss: taken.append(step))
+    assert len(taken) == steps * TINY.members
+
+
+def test_quick_fits_stay_quick(bench: Bench) -> None:
+    _demos(bench)
+    _practise(bench, 1)
+    taken: list[int] = []
+    _refitter(bench).fit(on_step=lambda step, of, loss: taken.append(step))
+    assert len(taken) == TINY.steps * TINY.members < TINY.refit_steps
 
 
 def test_episode_that_ends_while_the_new_model_scores_is_scored_by_it_too(tmp_path: Path) -> None:
