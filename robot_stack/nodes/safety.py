@@ -75,6 +75,7 @@ class SafetyNode(StackNode):
         parts = [*map(topics.policy, self._arms), *map(topics.policy_gripper, self._with_gripper)]
         self._joined: StampJoin[Any] = StampJoin(parts)
         self._robot_faults = dict.fromkeys(self._arms, "")
+        self._drivers = dict.fromkeys(self._arms, Source.HOLD)
         self._said: tuple[Mode, str] | None = None
         self._meter = RateMeter(run.safety.rate_hz)
         self._outputs = {name: ArmOutput(self, arm) for name, arm in self._arms.items()}
@@ -85,9 +86,15 @@ class SafetyNode(StackNode):
         self.steady_timer(run.safety.rate_hz, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Mode, tick rate and everything the filter counted."""
+        """Mode, who moves each arm, tick rate and everything the filter counted."""
         said = self._filter
-        values = {**self._meter.values(time.monotonic_ns()), **said.counters, "last_rejection": said.last_rejection}
+        drivers = ", ".join(f"{arm} {source.name}" for arm, source in self._drivers.items())
+        values = {
+            "drivers": drivers,
+            **self._meter.values(time.monotonic_ns()),
+            **said.counters,
+            "last_rejection": said.last_rejection,
+        }
         level = {Mode.STOP: Level.ERROR, Mode.HOLD: Level.WARN}.get(said.mode, Level.OK)
         return [Diagnosis(task="filter", level=level, message=mode_to_text(said.mode, said.reason), values=values)]
 
@@ -212,6 +219,7 @@ class SafetyNode(StackNode):
         now_ns = time.monotonic_ns()
         self._meter.tick(now_ns)
         for arm, decision in self._filter.decide(now_ns).items():
+            self._drivers[arm] = decision.source
             self._outputs[arm].publish(decision)
         self._say_mode()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cell_rig import running_cell, wait_until
+from cell_rig import START_S, running_cell, wait_until
 
 from robot_stack.config.resolve import load_run
 from robot_stack.types.command import Mode, Source
@@ -65,7 +65,7 @@ def test_a_policy_that_falls_silent_holds_both_arms(started, two_arms, tmp_path)
     words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml"), "--namespace", two_arms.run.cell]
     with subprocess.Popen(words) as policy:
         try:
-            wait_until(lambda: all(watcher.policy for watcher in watchers.values()), 15, "policy commands")
+            wait_until(lambda: all(watcher.policy for watcher in watchers.values()), START_S, "policy commands")
             cell.reset(2)
             cell.start("e", EpisodeKind.EVAL)
             wait_until(lambda: all(moving(watcher.commands) for watcher in watchers.values()), 5, "motion of both arms")
