@@ -35,6 +35,13 @@ def made_spec(side_px: int = 16, rate_hz: float = 10.0, cameras: Sequence[str] =
     )
 
 
+def two_arm_spec(side_px: int = 16) -> Spec:
+    one = made_spec(side_px)
+    arms = tuple(replace(one.arms[0], name=name) for name in ("left", "right"))
+    proprio = tuple(ProprioField(name=f"{arm.name}.{f.name}", size=f.size) for arm in arms for f in one.proprio)
+    return replace(one, arms=arms, proprio=proprio)
+
+
 def made_episode(
     episode_id: str,
     spec: Spec | None = None,
@@ -70,6 +77,8 @@ def made_episode(
         "params_age_s": rng.uniform(0, 3, steps).astype(np.float32),
         "source": np.full(steps, source, np.uint8),
     }
+    if len(spec.arms) > 1:
+        arrays["sources"] = rng.choice([source, Source.HOLD], (steps, len(spec.arms))).astype(np.uint8)
     for camera in spec.cameras:
         arrays[IMAGE_PREFIX + camera.name] = moving_image(camera, frames, rng)
     header = EpisodeHeader(

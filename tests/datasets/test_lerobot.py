@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,13 @@ from data_rig import (
     label,
     made_episode,
     made_spec,
+    two_arm_spec,
     write_folder,
 )
 
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.lerobot.codec import CODECS, encoders
+from robot_stack.datasets.lerobot.rows import foreign_episode
 from robot_stack.datasets.lerobot.stats import image_stats, merge_stats, vector_stats
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.replay.columns import IMAGE_PREFIX
@@ -89,6 +92,27 @@ def test_everything_comes_back_but_pixels_within_the_stated_error(codec: str, tm
             assert apart.max() <= error["max"]
             assert apart.mean() < 4  # a neighbouring frame differs by 12
             assert error["psnr_db"] > (998 if lossless else 30)
+
+
+def test_who_moved_each_of_two_arms_comes_back(tmp_path: Path) -> None:
+    view = write_folder(tmp_path / "a", [made_episode("000000-demo-a", two_arm_spec(64))])
+    export(view, tmp_path / "out")
+    import_lerobot(tmp_path / "out", tmp_path / "b", like=None, on_episode=quiet)
+    again = open_store(tmp_path / "b").read("000000-demo-a")
+    np.testing.assert_array_equal(again.arrays["sources"], view.read("000000-demo-a").arrays["sources"])
+
+
+def test_of_another_programs_two_arms_a_person_moved_both(tmp_path: Path) -> None:
+    spec = two_arm_spec()
+    rows = {
+        layout.ACTION: np.zeros((4, spec.action_size), np.float32),
+        layout.STATE: np.zeros((4, spec.proprio_size), np.float32),
+        layout.INTERVENTION: np.array([True, False, True, True]),
+        "timestamp": np.arange(4) / 10,
+    }
+    header = asdict(made_episode("000000-online-a").header)
+    episode = foreign_episode(rows, {}, header, spec)
+    assert episode.arrays["sources"].tolist() == [[1, 1], [0, 0], [1, 1]]
 
 
 def test_files_and_features_are_those_of_the_format(view: StoreView, written: Path) -> None:

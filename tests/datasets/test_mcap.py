@@ -8,7 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import assert_same_episode, contents, full_disk, label, made_episode, made_spec, write_folder
+from data_rig import (
+    assert_same_episode,
+    contents,
+    full_disk,
+    label,
+    made_episode,
+    made_spec,
+    two_arm_spec,
+    write_folder,
+)
 
 from robot_stack.datasets.bag import messages
 from robot_stack.datasets.store_view import StoreView, open_store
@@ -42,6 +51,15 @@ def test_everything_comes_back_exactly(bags: Path, view: StoreView, tmp_path: Pa
     assert sorted(again.labels, key=str) == sorted(view.labels, key=str)
     for episode_id in view.episodes:
         assert_same_episode(again.read(episode_id), view.read(episode_id))
+
+
+def test_who_moved_each_of_two_arms_comes_back(tmp_path: Path) -> None:
+    view = write_folder(tmp_path / "a", [made_episode("000000-demo-a", two_arm_spec())])
+    export_mcap(view, view.episodes, tmp_path / "bags", on_episode=quiet)
+    import_mcap(tmp_path / "bags", tmp_path / "b", on_episode=quiet)
+    again = open_store(tmp_path / "b").read("000000-demo-a")
+    assert_same_episode(again, view.read("000000-demo-a"))
+    assert again.arrays["sources"].shape == (20, 2)
 
 
 def test_image_is_a_ros_image_with_the_stamp_of_its_tick(bags: Path, view: StoreView) -> None:

@@ -6,7 +6,7 @@
 | /<camera>/obs | sensor_msgs/Image rgb8 | frame | the image as the policy saw it |
 | /observation/state | sensor_msgs/JointState | frame | `name` and `position`: the proprio vector, SI units |
 | /observation/timing | sensor_msgs/JointState | frame | age_s and skew_s |
-| /action/executed | sensor_msgs/Joy | action | axes in [-1, 1]; buttons: source, gripper pressed, clipped |
+| /action/executed | sensor_msgs/Joy | action | axes in [-1, 1]; buttons: source, gripper pressed, clipped, sources |
 | /action/proposed, /action/human | sensor_msgs/Joy | action | axes in [-1, 1] |
 | /action/params | sensor_msgs/JointState | action | version and age_s of the policy's parameters |
 

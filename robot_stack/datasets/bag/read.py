@@ -96,7 +96,8 @@ def _episode(topics: dict[str, list[Any]]) -> tuple[StoredEpisode, list[Label], 
     labels = [label_from(each) for each in about["labels"]]
     states, executed = topics[messages.STATE], topics[messages.EXECUTED]
     timing, params = _positions(topics[messages.TIMING], 2), _positions(topics[messages.PARAMS], 2)
-    buttons = np.array([message.buttons for message in executed], np.int64).reshape(len(executed), 3)
+    several = len(spec.arms) if len(spec.arms) > 1 else 0
+    buttons = np.array([message.buttons for message in executed], np.int64).reshape(len(executed), 3 + several)
     arrays = {
         "proprio": _positions(states, spec.proprio_size),
         "stamp_ns": np.array([m.header.stamp.sec * 1_000_000_000 + m.header.stamp.nanosec for m in states]),
@@ -108,6 +109,7 @@ def _episode(topics: dict[str, list[Any]]) -> tuple[StoredEpisode, list[Label], 
         "source": buttons[:, 0],
         "gripper_pressed": buttons[:, 1],
         "clipped": buttons[:, 2],
+        "sources": buttons[:, 3:],
         "params_version": params[:, 0],
         "params_age_s": params[:, 1],
     }

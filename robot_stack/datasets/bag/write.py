@@ -77,6 +77,7 @@ def _rows(episode: StoredEpisode, labels: Sequence[Label], view: StoreView) -> I
         if t == episode.length:
             return
         buttons = [int(arrays[name][t]) for name in ("source", "gripper_pressed", "clipped")]
+        buttons += [int(source) for source in arrays["sources"][t]] if "sources" in arrays else []
         yield tick, messages.EXECUTED, messages.JOY, _joy(tick, arrays["executed"][t], buttons)
         yield tick, messages.PROPOSED, messages.JOY, _joy(tick, arrays["proposed"][t], [])
         yield tick, messages.HUMAN, messages.JOY, _joy(tick, arrays["human"][t], [])

@@ -127,8 +127,11 @@ def foreign_episode(
     steps, frames = len(action), len(action) + 1
     if steps < 1:
         raise StoreError(f"length of episode {head.episode_id} is {frames} rows, must be 2 or more; leave it out")
+    source = np.where(human, Source.HUMAN, Source.POLICY).astype(np.uint8)
+    several = len(spec.arms) > 1  # whose intervention was of all arms, for all that is known
     arrays = {
         **{IMAGE_PREFIX + name: values for name, values in images.items()},
+        **({"sources": np.repeat(source[:, None], len(spec.arms), axis=1)} if several else {}),
         "proprio": rows[layout.STATE].astype(np.float32).reshape(-1, spec.proprio_size),
         "stamp_ns": np.round(rows["timestamp"].astype(np.float64).ravel() * 1e9).astype(np.int64),
         "age_s": np.zeros(frames, np.float32),
@@ -140,7 +143,7 @@ def foreign_episode(
         "clipped": np.zeros(steps, np.bool_),
         "params_version": np.zeros(steps, np.int64),
         "params_age_s": np.zeros(steps, np.float32),
-        "source": np.where(human, Source.HUMAN, Source.POLICY).astype(np.uint8),
+        "source": source,
     }
     return StoredEpisode(header=head, spec=spec, end=_foreign_end(rows), arrays=arrays)
 
