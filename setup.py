@@ -13,6 +13,10 @@ SHARE = "share/robot_stack"
 class PlainDistribution(Distribution):
     """Keeps `requires-python` as text: colcon reads the metadata back as Python literals."""
 
+    def has_data(self):
+        """Asked by an editable install, which otherwise leaves out `data_files`."""
+        return self.has_data_files()
+
     def parse_config_files(self, *args, **kwargs):
         super().parse_config_files(*args, **kwargs)
         for holder in (self, self.metadata):

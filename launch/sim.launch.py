@@ -1,8 +1,15 @@
 """ros2 launch robot_stack sim.launch.py: the dry run; every process of the table, with the simulator as the robot."""
 
-from robot_stack.nodes.launching import describe
+import os
+import site
+import sys
+
+PREFIX = os.path.normpath(os.path.join(os.path.abspath(__file__), "../../../.."))  # of this installation, not of ROS
+site.addsitedir(f"{PREFIX}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
+
+from robot_stack.nodes.launching import describe_sim  # noqa: E402
 
 
 def generate_launch_description():
     """Read by ros2 launch."""
-    return describe(default_run="peg_insert", cell_only=False)
+    return describe_sim(__file__)

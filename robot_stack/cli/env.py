@@ -1,4 +1,4 @@
-"""`robot-stack env RUN`: exports that let `ros2` commands in a shell see the cell of a run."""
+"""`robot-stack env [RUN]`: exports that let `ros2` commands in a shell find this package, and see the cell of a run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 from robot_stack.nodes.process_table import RESOLVED
-from robot_stack.nodes.profile import PROFILE_FILE, ros_environment
+from robot_stack.nodes.profile import PROFILE_FILE, package_path, ros_environment
 from robot_stack.nodes.run_folder import DOMAIN
 from robot_stack.types.errors import ConfigError
 
 
-def run(folder: Path) -> int:
-    """Print `export NAME=value` lines for a run folder; `eval "$(robot-stack env FOLDER)"`."""
+def run(folder: Path | None) -> int:
+    """Print `export NAME=value` lines, with a run folder those of its run too; `eval "$(robot-stack env FOLDER)"`."""
     try:
-        environment = environment_of(folder)
+        environment = package_path() if folder is None else environment_of(folder)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 
-from robot_stack.cli.run_folder import find_folder
+from robot_stack.cli.run_folder import find_folder, policy_file
 from robot_stack.nodes.process_table import RESOLVED
-from robot_stack.types.errors import ConfigError
 
 
 def run(name: str, episodes: int | None = None, policy: str = "policy", as_json: bool = False) -> int:
@@ -25,7 +23,7 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
         StackError: If the run has no such policy, or cannot be evaluated here.
     """
     folder = find_folder(name)
-    path = _policy_file(folder, policy)
+    path = policy_file(folder, policy)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.config.resolve import load_resolved
@@ -49,11 +47,3 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
     )
     print(f"Next: robot-stack report {name}")
     return 0
-
-
-def _policy_file(folder: Path, policy: str) -> Path:
-    there = sorted(path.stem for path in folder.glob("*.safetensors") if path.stem in ("policy", "best", "bc"))
-    if policy not in there:
-        legal = f"one of {there}" if there else "saved first"
-        raise ConfigError(f"policy of {folder} is {policy!r}, must be {legal}; finish the run, then evaluate it")
-    return folder / f"{policy}.safetensors"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -35,6 +36,10 @@ class Verb:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a run in hardware_configs/runs, or a path to its file")
+    _add_overrides(parser)
+
+
+def _add_overrides(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", type=Path, metavar="FOLDER", help="configuration folder that is searched first")
     parser.add_argument(
         "--set", dest="overrides", action="append", default=[], metavar="KEY=VALUE", help="e.g. training.demos=10"
@@ -69,8 +74,78 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout-s", type=float, metavar="S", help="end the run after this long")
 
 
+def _add_cell(parser: argparse.ArgumentParser, more: str = "") -> None:
+    parser.add_argument("name", metavar="CELL", help=f"a cell, a run, or a path to a run's file{more}")
+    _add_overrides(parser)
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    _add_cell(parser, "; or the folder of a run that is going on")
+    parser.add_argument("--dry", action="store_true", help="ask nothing of a person")
+    parser.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="listen for so long (60)")
+    _add_json(parser)
+
+
+def _add_calibrate(parser: argparse.ArgumentParser) -> None:
+    words = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    texts = {
+        "crop": "the part of a camera's image that the policy sees",
+        "workspace": "the box of the TCP, from where it is moved",
+        "pose": "a place of the arm by name, for resets",
+        "extrinsics": "where a camera is, from views of a printed board",
+    }
+    parts = {what: words.add_parser(what, help=text, description=text) for what, text in texts.items()}
+    for part in parts.values():
+        _add_cell(part)
+        part.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="watch for so long (60)")
+        part.add_argument("--write", action="store_true", help="write it without asking")
+    for what in ("crop", "extrinsics"):
+        parts[what].add_argument("--camera", required=True, metavar="NAME", help="one of the cell's")
+    numbers = "top,left,height,width in captured pixels (a box is proposed from what moves)"
+    parts["crop"].add_argument("--roi", type=_four, metavar="T,L,H,W", help=numbers)
+    parts["workspace"].add_argument("--margin-m", type=float, default=0.0, metavar="M", help="added on every side (0)")
+    parts["pose"].add_argument("--pose", required=True, metavar="NAME", help="what it shall be called")
+    parts["extrinsics"].add_argument(
+        "--mounted", choices=("base", "hand"), default="base", help="beside the arm, or on its hand (base)"
+    )
+    text = "write a board to be printed, for extrinsics"
+    parts["board"] = words.add_parser("board", help=text, description=text)
+    parts["board"].add_argument("name", metavar="FILE", help="ends in .png")
+    for what in ("extrinsics", "board"):
+        parts[what].add_argument("--square-m", type=float, default=0.030, metavar="M", help="side of a square (0.030)")
+        parts[what].add_argument("--marker-m", type=float, default=0.022, metavar="M", help="side of a marker (0.022)")
+
+
+def _add_own_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--folder", type=Path, help="of the run (runs/NAME, where a second start goes on)")
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    _add_cell(parser)
+    _add_own_folder(parser)
+    text = "demonstrations that ended well, in all (as many as the run trains on)"
+    parser.add_argument("--episodes", type=_count(1), metavar="N", help=text)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    _add_own_folder(parser)
+    parser.add_argument("--address", default="", metavar="HOST:PORT", help="to listen at (the cell's learner_address)")
+
+
+def _add_act(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    _add_own_folder(parser)
+
+
+def _add_deploy(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
+    parser.add_argument("--episodes", type=_count(1), default=20, metavar="N", help="how many (20)")
+    parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
+
+
 def _add_env(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run that has been started")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="of a run that has been started")
 
 
 def _add_certs(parser: argparse.ArgumentParser) -> None:
@@ -119,13 +194,19 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
 VERBS = {
     "show": Verb(help="print a run, each value with the file and line it came from", add=_add_show),
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
-    "up": Verb(help="start all processes of a run on this machine", add=_add_up),
-    "env": Verb(help="print exports that let ros2 commands see a run", add=_add_env),
-    "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
-    "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
+    "doctor": Verb(help="check a cell: ROS, disk, cameras, robot, device, emergency stop", add=_add_doctor),
+    "calibrate": Verb(help="measure a part of a cell and write it into the cell's file", add=_add_calibrate),
+    "record": Verb(help="demonstrations by hand, each on disk when it ends; no learner needed", add=_add_record),
     "data": Verb(help="episodes: list, check, edit, merge, split, export, import", add=add_data),
     "reward": Verb(help="how good a reward model is: on labelled episodes, or in a run", add=_add_reward),
+    "up": Verb(help="start all processes of a run on this machine", add=_add_up),
+    "train": Verb(help="the learner alone, on the machine with the GPU", add=_add_train),
+    "act": Verb(help="cell and actor, on the robot's machine; the learner runs where the cell says", add=_add_act),
+    "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
+    "deploy": Verb(help="a saved policy on the cell, without a learner; every episode is recorded", add=_add_deploy),
     "report": Verb(help="write summary, plots and report.html of a run again", add=_add_report),
+    "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
+    "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
 }
 
 
@@ -136,6 +217,24 @@ def _count(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def _four(text: str) -> tuple[int, int, int, int]:
+    parts = text.split(",")
+    if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"value is {text!r}, must be four whole numbers: top,left,height,width")
+    top, left, height, width = (int(part) for part in parts)
+    return top, left, height, width
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.0 < value <= 3600.0:
+        raise argparse.ArgumentTypeError(f"value is {text!r}, must be a number of seconds within 0 to 3600")
+    return value
 
 
 def parser() -> argparse.ArgumentParser:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED, process_table
@@ -24,9 +25,8 @@ from robot_stack.run.memory import tree_megabytes
 from robot_stack.run.settings import learning_settings
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
-from robot_stack.types.errors import ConfigError, StackError, TransportError
+from robot_stack.types.errors import StackError, TransportError
 
-RUNS = Path("runs")
 QUICK = (
     "training.demos=3",
     "training.max_episodes=6",
@@ -112,7 +112,7 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
     learning_settings(wanted)
     saved = folder / RESOLVED
     if saved.exists():
-        _check_same(load_resolved(saved), wanted, folder)
+        check_same(load_resolved(saved), wanted, folder)
     build_local_cell(wanted, 0).observe()  # GL, scene and cameras work, or a message says what to install
     (folder / "log").mkdir(parents=True, exist_ok=True)
     _write(saved, wanted.to_yaml())
@@ -238,23 +238,6 @@ class _Say:
         if self._view is not None:
             self._view.__exit__(None, None, None)
             self._view = None
-
-
-def _check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:
-    """Refuse to go on with a folder of another run, naming what differs."""
-    if saved.spec().digest != wanted.spec().digest:
-        raise ConfigError(f"{folder} is of another spec (arms, cameras, proprio or rate); choose another NAME")
-    ours, theirs = dict(_comparable(wanted)), dict(_comparable(saved))
-    for key in sorted(set(ours) | set(theirs)):
-        if ours.get(key) != theirs.get(key):
-            raise ConfigError(
-                f"{folder} has {key} = {theirs.get(key)!r}, asked for is {ours.get(key)!r}; "
-                "use the same settings to go on with it, or choose another NAME"
-            )
-
-
-def _comparable(run: ResolvedRun) -> list[tuple[str, Any]]:
-    return [(key, value) for key, value, _ in run.values() if key != "cell.learner_address"]
 
 
 def _evaluation(folder: Path, name: str, episodes: int) -> subprocess.Popen[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -13,6 +13,32 @@ from robot_stack.config.section import Name, Section
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
 Turn = Annotated[float, Field(ge=-math.pi, le=math.pi)]
+Share = Annotated[float, Field(ge=-1, le=1)]
+Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
+
+
+class CameraMount(Section):
+    """Where a camera is, as `robot-stack calibrate extrinsics` found it."""
+
+    parent: Literal["base", "tcp"]
+    """Frame that it is fixed to."""
+    position_m: Point
+    """x, y, z in that frame."""
+    quaternion_xyzw: tuple[Share, Share, Share, Share]
+    """Orientation of the optical frame: z forward, x right, y down."""
+    error_m: Annotated[float, Field(ge=0, le=1)]
+    """How far the views disagreed."""
+
+
+class TaughtPose(Section):
+    """Where the arm stood, as `robot-stack calibrate pose` saw it."""
+
+    joints_rad: tuple[Angle, ...]
+    """One angle per joint."""
+    position_m: Point
+    """Of the TCP in the base frame."""
+    quaternion_xyzw: tuple[Share, Share, Share, Share]
+    """Orientation of the TCP in the base frame."""
 
 
 class CellCamera(Section):
@@ -24,6 +50,8 @@ class CellCamera(Section):
     """Serial number of the device, in quotes."""
     roi_px: Roi | None = None
     """Crop for this mounting; replaces the model's."""
+    mount: CameraMount | None = None
+    """Where it is."""
 
 
 class Workspace(Section):
@@ -81,6 +109,8 @@ class CellConfig(Section):
     """Least distance between the workspaces of two arms: what a hand is wide and holds beside its TCP must fit in."""
     cameras: Annotated[dict[Name, CellCamera], Field(min_length=1, max_length=8)]
     """By the name that observations use."""
+    poses: dict[Name, TaughtPose] = Field(default_factory=dict)
+    """Places of the arm by name; a task's reset may go to one."""
     teleop: str | None = Field(default=None, validate_default=True)
     """File in teleop/, of the one device: for the only arm, or for one of several after the other."""
     safety: str

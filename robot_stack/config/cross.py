@@ -27,6 +27,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _apart(resolved)
     yield from _one_person(resolved)
     yield from _rates(resolved)
+    yield from _poses(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -122,3 +123,31 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
                 "raise it or lower run.rate_hz"
             )
             yield _mistake(resolved, f"cameras.{name}.rate_hz", text)
+
+
+def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
+    start = resolved.task.reset.start
+    if len(resolved.robots) > 1:
+        arms = f"cell has the arms {', '.join(resolved.robots)}, must have one"
+        if resolved.cell.poses:
+            yield _mistake(resolved, "cell.poses", f"{arms} for taught poses; remove them")
+        if start is not None:
+            yield _mistake(resolved, "task.reset.start", f"{arms} to go to a taught pose; remove it")
+        return
+    joints = resolved.robot.joints
+    for name, pose in resolved.cell.poses.items():
+        key, angles = f"cell.poses.{name}.joints_rad", pose.joints_rad
+        if len(angles) != len(joints):
+            text = f"{len(angles)} angles, must be {len(joints)}, one per joint of the robot; teach the pose again"
+            yield _mistake(resolved, key, text)
+            continue
+        for joint, angle in zip(joints, angles):
+            if not joint.min_rad <= angle <= joint.max_rad:
+                text = (
+                    f"{joint.name} is {angle}, must be within [{joint.min_rad}, {joint.max_rad}]; teach the pose again"
+                )
+                yield _mistake(resolved, key, text)
+    if start is not None and start.pose not in resolved.cell.poses:
+        legal = ", ".join(resolved.cell.poses) or "(none yet)"
+        text = f"input should be one of the cell's poses, {legal} (got '{start.pose}'); robot-stack calibrate pose"
+        yield _mistake(resolved, "task.reset.start.pose", text)

@@ -85,6 +85,29 @@ def run_file(name_or_path: str | Path, roots: tuple[Path, ...]) -> Path:
     return path
 
 
+def run_of_cell(cell: str, root: Path | None = None) -> str:
+    """The run that names a cell: the one of the same name, else the only one.
+
+    Raises:
+        ConfigError: If there is no such cell, or no run or several name it; the message lists them.
+    """
+    roots = search_path(root)
+    if find("cells", cell, roots) is None:
+        raise ConfigError(f"cell: {_not_found('cells', cell, roots)}")
+    using = [name for name in names("runs", roots) if _cell_of(name, roots) == cell]
+    if cell in using or len(using) == 1:
+        return cell if cell in using else using[0]
+    listing = f"{', '.join(using)} name it; give one of them" if using else "none names it; write one in runs/"
+    raise ConfigError(f"cell is {cell!r}, must be named by one run: {listing}")
+
+
+def _cell_of(run: str, roots: tuple[Path, ...]) -> object:
+    path = find("runs", run, roots)
+    tree = read(path, []) if path is not None else None
+    cell = tree.get("cell") if tree is not None else None
+    return cell.value if cell is not None else None
+
+
 def _not_found(kind: str, name: str, roots: tuple[Path, ...]) -> str:
     legal = names(kind, roots)
     folders = ", ".join(shown_path(root / kind) for root in roots)

@@ -84,6 +84,26 @@ class SuccessConfig(Section):
     """Conditions on proprio fields, all of which must hold too."""
 
 
+Range = Annotated[float, Field(ge=0, le=0.5)]
+
+
+class StartConfig(Section):
+    """Where the arm goes before an episode, through the safety filter like any other motion."""
+
+    pose: Name
+    """One of the cell's poses."""
+    range_m: tuple[Range, Range, Range] = (0.0, 0.0, 0.0)
+    """The start is drawn anew within this much in x, y and z, half of it to either side."""
+    yaw_rad: Annotated[float, Field(ge=0, le=3)] = 0.0
+    """The same for the turn about the vertical."""
+    clearance_m: Annotated[float, Field(ge=0, le=0.3)] = 0.05
+    """The arm rises by so much before it moves sideways."""
+    speed_m_s: Annotated[float, Field(gt=0, le=0.25)] = 0.1
+    """Of the TCP."""
+    rotation_speed_rad_s: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Of the TCP."""
+
+
 class ResetConfig(Section):
     """How an episode starts."""
 
@@ -91,6 +111,10 @@ class ResetConfig(Section):
     """Who places the objects."""
     timeout_s: Annotated[float, Field(gt=0, le=600)]
     """A reset that takes longer is a fault."""
+    start: StartConfig | None = None
+    """Where the arm goes; None leaves it where it is."""
+    prompt: Annotated[str, Field(max_length=200)] = "make the scene ready"
+    """What the person is asked for, with by: person."""
 
 
 class TaskConfig(Section):

@@ -13,8 +13,8 @@ import traceback
 from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
-from robot_stack.nodes.base import die_with_parent
 from robot_stack.nodes.cell import RosCell
+from robot_stack.nodes.child import die_with_parent, end_in_peace
 from robot_stack.run.actor import Actor
 from robot_stack.run.clock import SteadyClock
 from robot_stack.transport.client import LearnerClient
@@ -30,6 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--namespace", required=True, help="of the cell")
     parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
     parser.add_argument("--id", default="actor", help="unique among the actors of a run")
+    parser.add_argument("--managed", action="store_true", help="wait until a bring-up makes it active")
     options = parser.parse_args(argv)
     sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
     stop = threading.Event()
@@ -41,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"actor: {error}", file=sys.stderr, flush=True)
     except Exception:
         traceback.print_exc()
+    finally:
+        end_in_peace()
     return 1
 
 
@@ -55,7 +58,7 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     )  # fmt: skip
     client.connect()
     try:
-        with RosCell(resolved, namespace=options.namespace) as cell:
+        with RosCell(resolved, namespace=options.namespace, managed=options.managed, stopping=stop.is_set) as cell:
             why = Actor(resolved, folder, cell, SteadyClock(), client, options.id).run(
                 stop, say=lambda text: print(text, flush=True)
             )

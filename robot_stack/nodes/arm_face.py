@@ -121,9 +121,10 @@ class ArmFace:
         self.gripper = None
 
     def _on_command(self, msg: TwistStamped) -> None:
-        self.watchdog.offer(twist_from_msg(msg), stamp_ns_of(msg.header), time.monotonic_ns())
+        if self._node.active:
+            self.watchdog.offer(twist_from_msg(msg), stamp_ns_of(msg.header), time.monotonic_ns())
 
     def _on_gripper(self, msg: JointState) -> None:
         opening = vector_from_msg(msg)
-        if opening.shape == (1,) and 0.0 <= opening[0] <= 1.0:
+        if self._node.active and opening.shape == (1,) and 0.0 <= opening[0] <= 1.0:
             self.gripper = float(opening[0])

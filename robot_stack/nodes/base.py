@@ -1,12 +1,13 @@
 """What every node process has in common: arguments, signals, executor, heartbeat, diagnostics, a safe end.
 
-python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
+    python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
+
+With --managed the node waits for a bring-up to configure and activate it; without, it does so itself.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import gc
 import os
 import signal
@@ -30,15 +31,16 @@ from std_msgs.msg import Header
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.child import die_with_parent, end_in_peace
 from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.diagnostics import Diagnosis
+from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.qos import HEARTBEAT, STATE
 
 HEARTBEAT_HZ = 20.0
 DIAGNOSTICS_HZ = 1.0
 FOREVER_S = 1e8
 """Longer timeouts, and None, hang this executor."""
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,18 +51,20 @@ class NodeSettings:
         run: The resolved run.
         namespace: Of the cell; all topics live under it.
         options: The node's own arguments.
+        managed: Whether a bring-up decides when it becomes active.
     """
 
     run: ResolvedRun
     namespace: str
     options: argparse.Namespace
+    managed: bool = False
 
 
-class StackNode(Node):
-    """A node with steady timers, a heartbeat and diagnostics."""
+class StackNode(ManagedNode):
+    """A managed node with steady timers, a heartbeat and diagnostics."""
 
     def __init__(self, name: str, namespace: str) -> None:
-        super().__init__(name, namespace=namespace, start_parameter_services=False)
+        super().__init__(name, namespace)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._heartbeat = self.create_publisher(Header, "~/heartbeat", HEARTBEAT)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", STATE)
@@ -75,9 +79,6 @@ class StackNode(Node):
     def diagnose(self) -> list[Diagnosis]:
         """How the node's tasks are doing."""
         return []
-
-    def safe_stop(self, reason: str) -> None:
-        """Leave the robot standing still; called last, whatever ended the process."""
 
     def publish_diagnostics(self) -> None:
         """Once a second, and at once on a change that matters."""
@@ -108,14 +109,6 @@ class StackNode(Node):
 
     def _beat(self) -> None:
         self._heartbeat.publish(Header(stamp=time_of(time.monotonic_ns())))
-
-
-def die_with_parent() -> None:
-    """SIGTERM to this process when its parent dies: a killed launcher leaves no robot process behind."""
-    parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def make_executor(node: Node) -> Executor:
@@ -155,10 +148,15 @@ def run_node(
     reason = "failed to start"
     try:
         node = build(settings)
+        node.on_defect = lambda: stop.done() or stop.set_result("defect")
         executor = make_executor(node)
+        if not settings.managed:
+            node.bring_up()
         gc.collect()
         gc.freeze()
         executor.spin_until_future_complete(stop, FOREVER_S)
+        if node.defect is not None:
+            raise node.defect
         reason = str(stop.result())
         return 0
     except Exception as error:  # the top of a process: say it, hold the robot, leave with a non-zero code
@@ -167,9 +165,10 @@ def run_node(
         return 1
     finally:
         if node is not None:
-            node.safe_stop(reason)
+            node.retire(reason)
             node.destroy_node()
         rclpy.try_shutdown()
+        end_in_peace()
 
 
 def parse_settings(
@@ -183,7 +182,10 @@ def parse_settings(
     parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
     parser.add_argument("--namespace", default="sim", help="of the cell")
+    parser.add_argument("--managed", action="store_true", help="wait until a bring-up configures and activates it")
     if add_arguments is not None:
         add_arguments(parser)
     options = parser.parse_args(words)
-    return NodeSettings(run=load_resolved(options.run), namespace=options.namespace, options=options)
+    return NodeSettings(
+        run=load_resolved(options.run), namespace=options.namespace, options=options, managed=options.managed
+    )

@@ -24,6 +24,7 @@ from robot_stack.nodes.base import FOREVER_S, make_executor
 from robot_stack.nodes.cell_link import CellLink
 from robot_stack.nodes.conversion import header_of, twist_to_msg, vector_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.to_start import go_to_start
 from robot_stack.sensing.observer import Observer
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
@@ -33,23 +34,36 @@ from robot_stack.types.transition import EpisodeKind
 
 SAFETY_SILENT_NS = 300_000_000
 SERVICE_TIMEOUT_S = 2.0
+ACTIVE_POLL_S = 0.2
 
 
 class RosCell:
     """Implements `Cell`. Usage: `with RosCell(run, namespace="sim") as cell: ...`."""
 
-    def __init__(self, run: ResolvedRun, *, namespace: str) -> None:
+    def __init__(
+        self,
+        run: ResolvedRun,
+        *,
+        namespace: str,
+        managed: bool = False,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Connects to nothing yet.
 
         Args:
             run: The resolved run.
             namespace: Of the cell.
+            managed: Whether a bring-up decides when this end of the cell becomes active; `connect` waits for it.
+            stopping: Asked meanwhile; True gives up.
         """
         self._run = run
         self._namespace = namespace
+        self._managed = managed
+        self._stopping = stopping
         self._space = ActionSpace(run.spec())
         self._observer = Observer(run.spec())
         self._arms = run.arms
+        self._by_person = run.task.reset.by == "person"
         self._link: CellLink | None = None
         self._stop = Future()
         self._thread: threading.Thread | None = None
@@ -75,6 +89,8 @@ class RosCell:
         self._stop = Future()
         self._link = link = CellLink(self._run, self._namespace)
         executor = make_executor(link)
+        if not self._managed:
+            link.bring_up()
 
         def spin() -> None:
             try:
@@ -85,6 +101,9 @@ class RosCell:
 
         self._thread = threading.Thread(target=spin, name="ros", daemon=True)
         self._thread.start()
+        while self._managed and not link.wait_for(lambda: link.active, ACTIVE_POLL_S):
+            if self._stopping() or self._failure is not None:
+                raise RobotError("actor was ended before the bring-up made it active")
         deadline_s = time.monotonic() + timeout_s
         heard = link.wait_for(lambda: link.heard and not self._problem(link), timeout_s)
         if not heard:
@@ -102,6 +121,7 @@ class RosCell:
             self._stop.set_result(True)
         if self._thread is not None:
             self._thread.join(2.0)
+        self._link.retire("closed")
         self._link.destroy_node()
         self._link, self._thread = None, None
         if self._owns_context:
@@ -122,13 +142,16 @@ class RosCell:
 
     def send(self, action: np.ndarray) -> None:
         """Offer a policy action to the safety filter. A gripper entry that leaves the gripper is sent as -1."""
-        link, now_ns = self._connected(), time.monotonic_ns()
-        for name, command in self._space.to_commands(action, now_ns).items():
-            arm = self._arms[name]
-            if arm.action.gripper != "none":
-                opening = -1.0 if command.gripper is None else command.gripper
-                link.policy_gripper[name].publish(vector_to_msg(np.array([opening]), now_ns))
-            link.policy[name].publish(twist_to_msg(command.twist, now_ns, arm.robot.tcp_frame))
+        link, now_ns = self._commanding(), time.monotonic_ns()
+        for arm, command in self._space.to_commands(action, now_ns).items():
+            self._offer(link, arm, command.twist, command.gripper, now_ns)
+
+    def _offer(self, link: CellLink, arm: str, twist: np.ndarray, gripper: float | None, now_ns: int) -> None:
+        placed = self._arms[arm]
+        if placed.action.gripper != "none":
+            opening = -1.0 if gripper is None else gripper
+            link.policy_gripper[arm].publish(vector_to_msg(np.array([opening]), now_ns))
+        link.policy[arm].publish(twist_to_msg(twist, now_ns, placed.robot.tcp_frame))
 
     def executed(self) -> dict[str, ExecutedMotion]:
         """What the safety filter let through since the previous call, of each arm."""
@@ -171,22 +194,21 @@ class RosCell:
         Raises:
             RobotError: If any of it does not come within the task's reset timeout.
         """
-        link = self._connected()
+        link = self._commanding()
         deadline_s = time.monotonic() + self._run.task.reset.timeout_s
         self.finish()
         link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING).to_text()))
-        asked_ns = time.monotonic_ns()
-        link.reset_request.publish(header_of(asked_ns, str(seed)))
-        self._await(lambda: link.reset_done[0] >= asked_ns, deadline_s, lambda: "robot has not answered the reset")
-        done_ns, answer = link.reset_done
-        if answer != str(seed):
-            raise RobotError(f"reset failed: {answer}")
+        done_ns = (
+            self._reset_by_person(link, deadline_s) if self._by_person else self._reset_by_robot(link, seed, deadline_s)
+        )
         self._await(
             lambda: min(link.stamps_ns.values()) > done_ns and not self._problem(link),
             deadline_s,
             lambda: self._problem(link) or "no fresh images after the reset",
         )
         self._await(lambda: link.mode[0] is Mode.READY, deadline_s, lambda: self._not_ready(link))
+        if self._run.task.reset.start is not None:
+            self._go_to_start(link, seed, deadline_s)
         self._observer.begin_episode()
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
@@ -195,7 +217,7 @@ class RosCell:
         Raises:
             RobotError: If the safety filter refuses; the message is its own.
         """
-        link = self._connected()
+        link = self._commanding()
         with link.locked():
             link.events.clear()
         self._request("start_demo" if kind is EpisodeKind.DEMO else "start_policy")
@@ -219,12 +241,52 @@ class RosCell:
         with link.locked():
             return link.truth
 
+    def _reset_by_robot(self, link: CellLink, seed: int, deadline_s: float) -> int:
+        """The simulator places arm and objects; returns when it had."""
+        asked_ns = time.monotonic_ns()
+        link.reset_request.publish(header_of(asked_ns, str(seed)))
+        self._await(lambda: link.reset_done[0] >= asked_ns, deadline_s, lambda: "robot has not answered the reset")
+        done_ns, answer = link.reset_done
+        if answer != str(seed):
+            raise RobotError(f"reset failed: {answer}")
+        return done_ns
+
+    def _reset_by_person(self, link: CellLink, deadline_s: float) -> int:
+        """A person places the objects and says so; returns when they had."""
+        prompt = self._run.task.reset.prompt
+        with link.locked():
+            link.events.clear()
+        link.prompts.publish(String(data=prompt))
+        self._await(
+            lambda: "reset_done" in link.events, deadline_s, lambda: f"nobody has said that it is done: {prompt}"
+        )
+        link.prompts.publish(String(data=""))
+        return time.monotonic_ns()
+
+    def _go_to_start(self, link: CellLink, seed: int, deadline_s: float) -> None:
+        self._request("start_policy")
+        try:
+            arm = self._run.robot.name
+
+            def command(twist: np.ndarray) -> None:
+                self._offer(link, arm, twist, None, time.monotonic_ns())
+
+            go_to_start(link, self._run, seed, deadline_s, command)
+        finally:
+            self._request("end_episode")
+
     def _connected(self) -> CellLink:
         if self._link is None:
             raise RobotError("cell is not connected, must be; call connect()")
         if self._failure is not None:
             raise RobotError(f"link to the cell failed: {self._failure}") from self._failure
         return self._link
+
+    def _commanding(self) -> CellLink:
+        link = self._connected()
+        if not link.active:
+            raise RobotError(f"actor is {link.stage}, must be active to run an episode; activate it")
+        return link
 
     def _problem(self, link: CellLink) -> str:
         return link.sync.problem(time.monotonic_ns())

@@ -31,6 +31,7 @@ from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
 from robot_stack.sensing.sync import Synchroniser, SyncLimits
 from robot_stack.types.command import Decision, Mode
 from robot_stack.types.errors import SpecError
+from robot_stack.types.robot import RobotState
 
 
 def sync_limits(run: ResolvedRun) -> SyncLimits:
@@ -58,16 +59,18 @@ class CellLink(StackNode):
         self.stamps_ns: dict[str, int] = dict.fromkeys((*run.cameras, *map(topics.state, arms)), 0)
         self.reset_done: tuple[int, str] = (0, "")
         self.truth: bool | None = None
+        self.states: dict[str, RobotState] = {}
         self._faults = dict.fromkeys(arms, "")
         self._changed = threading.Condition()
         self._refused: dict[str, str] = {}
         self._subscribe(list(run.cameras), arms)
-        self.policy = {arm: self.create_publisher(TwistStamped, topics.policy(arm), NEWEST) for arm in arms}
+        self.policy = {arm: self.create_lifecycle_publisher(TwistStamped, topics.policy(arm), NEWEST) for arm in arms}
         self.policy_gripper = {
-            arm: self.create_publisher(JointState, topics.policy_gripper(arm), NEWEST) for arm in arms
+            arm: self.create_lifecycle_publisher(JointState, topics.policy_gripper(arm), NEWEST) for arm in arms
         }
         self.status = self.create_publisher(String, topics.STATUS, LATCHED)
         self.claims = self.create_publisher(String, topics.CLAIM, EVERY)
+        self.prompts = self.create_publisher(String, topics.PROMPT, LATCHED)
         self.reset_request = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
         self.requests: dict[str, Client] = {
             name: self.create_client(Trigger, topics.safety_service(name))
@@ -139,6 +142,7 @@ class CellLink(StackNode):
         with self._changed:
             self.sync.offer_state(state, time.monotonic_ns())
             self.stamps_ns[topics.state(arm)] = state.stamp_ns
+            self.states[arm] = state
             self._changed.notify_all()
 
     def _on_fault(self, arm: str, msg: String) -> None:

@@ -1,81 +1,180 @@
-"""The process table as a launch description. Needs the `launch` package of a ROS install."""
+"""The process table as launch descriptions. Needs the `launch` package of a ROS install.
+
+`ros2 launch` runs in the interpreter that ROS was installed for, the processes in the one that this package was
+installed into: with ROS from packages of the system and robot-stack in a virtual environment these are two.
+"""
 
 from __future__ import annotations
 
+import atexit
+import os
 import shlex
+import sys
+import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from launch.actions import (
-    DeclareLaunchArgument,
-    EmitEvent,
-    ExecuteProcess,
-    OpaqueFunction,
-    RegisterEventHandler,
-    TimerAction,
-)
-from launch.event_handlers import OnShutdown
+from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction, TimerAction
 from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 
 from launch import LaunchContext, LaunchDescription
+from robot_stack.config.library import run_of_cell
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import After, ProcessSpec, after_end
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.child import wrapped
+from robot_stack.nodes.process_table import (
+    ONE_THREAD,
+    RESOLVED,
+    RESPAWN_DELAY_S,
+    After,
+    ProcessSpec,
+    Restarts,
+    learner_process,
+)
 from robot_stack.nodes.run_folder import choose_table, new_folder, prepared
-from robot_stack.nodes.supervisor import RESPAWN_DELAY_S
+from robot_stack.types.errors import ConfigError
+
+BOOLEAN = ["true", "false"]
 
 
-def describe(*, default_run: str | None, cell_only: bool) -> LaunchDescription:
-    """A launch file's description: arguments `run`, `set`, `folder`, `cell_only`, `remote_learner`, then the table.
+def describe_sim(launch_file: str) -> LaunchDescription:
+    """The dry run's processes: all of them here, each active as soon as it has started."""
+    run = DeclareLaunchArgument("run", default_value="peg_insert", description="name of a run, or path to its file")
 
-    Args:
-        default_run: Run that is launched unless another is named; None asks for one.
-        cell_only: Default of that argument.
-    """
+    def start(value: Callable[[str], str]) -> list[Any]:
+        resolved = load_run(value("run"), shlex.split(value("set")))
+        return _cell_actions(resolved, value, launch_file, remote_learner=False, self_active=True)
+
+    return _described(start, run, _flag("cell_only", "false", "no actor, no learner"))
+
+
+def describe_workcell(launch_file: str) -> LaunchDescription:
+    """A cell's processes, brought up in their order; the actor too with cell_only:=false."""
+    cell = DeclareLaunchArgument("cell", default_value="", description="name of a cell that one run names")
+    run = DeclareLaunchArgument("run", default_value="", description="name of a run, or path to its file")
+    remote = _flag("remote_learner", "true", "the learner runs where the cell says, not here")
+
+    def start(value: Callable[[str], str]) -> list[Any]:
+        resolved = _workcell_run(value("cell"), value("run"), shlex.split(value("set")))
+        remote_learner = value("remote_learner") == "true"
+        return _cell_actions(resolved, value, launch_file, remote_learner=remote_learner, self_active=False)
+
+    return _described(start, cell, run, _flag("cell_only", "true", "no actor, no learner"), remote)
+
+
+def describe_learner(launch_file: str) -> LaunchDescription:
+    """The learner alone, on the machine with the GPU."""
+    run = DeclareLaunchArgument("run", description="name of a run, or path to its file")
+    address = DeclareLaunchArgument("address", default_value="", description="host:port; default: the cell's")
+
+    def start(value: Callable[[str], str]) -> list[Any]:
+        resolved = load_run(value("run"), shlex.split(value("set")))
+        folder = _folder(resolved, value)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RESOLVED).write_text(resolved.to_yaml())
+        python = interpreter(launch_file)
+        spec = learner_process(folder, value("address") or resolved.cell.learner_address, python=python)
+        return [_Row(spec, {**os.environ, **ONE_THREAD}, python).action()]
+
+    return _described(start, run, address)
+
+
+def interpreter(launch_file: str) -> str:
+    """The Python of the virtual environment that a launch file was installed into; outside of one, this Python."""
+    prefix = Path(os.path.normpath(os.path.join(os.path.abspath(launch_file), "../../../..")))
+    return str(prefix / "bin" / "python3") if (prefix / "pyvenv.cfg").is_file() else sys.executable
+
+
+def _flag(name: str, default: str, text: str) -> DeclareLaunchArgument:
+    return DeclareLaunchArgument(name, default_value=default, choices=BOOLEAN, description=text)
+
+
+def _described(
+    start: Callable[[Callable[[str], str]], list[Any]], *arguments: DeclareLaunchArgument
+) -> LaunchDescription:
+    """Arguments of one file and those of all, then what `start` makes of their values."""
+
+    def perform(context: LaunchContext) -> list[Any]:
+        return start(lambda name: str(LaunchConfiguration(name).perform(context)))
+
     return LaunchDescription(
         [
-            DeclareLaunchArgument("run", default_value=default_run, description="name of a run, or path to its file"),
+            *arguments,
             DeclareLaunchArgument("set", default_value="", description="overrides key=value, separated by spaces"),
             DeclareLaunchArgument("folder", default_value="", description="run folder; default: a new one in runs/"),
-            DeclareLaunchArgument("cell_only", default_value=str(cell_only).lower(), choices=["true", "false"]),
-            DeclareLaunchArgument("remote_learner", default_value="false", choices=["true", "false"]),
-            OpaqueFunction(function=_start),
+            OpaqueFunction(function=perform),
         ]
     )
 
 
-def _start(context: LaunchContext) -> list[Any]:
-    def value(name: str) -> str:
-        return str(LaunchConfiguration(name).perform(context))
+def _workcell_run(cell: str, run: str, overrides: list[str]) -> ResolvedRun:
+    if not cell and not run:
+        raise ConfigError("cell is not given, must be named; cell:=NAME, or run:=NAME")
+    resolved = load_run(run or run_of_cell(cell), overrides)
+    if cell and resolved.run.cell != cell:
+        raise ConfigError(f"cell is {cell!r}, must be {resolved.run.cell!r} with run {run!r}; leave one of them out")
+    return resolved
 
-    resolved = load_run(value("run"), shlex.split(value("set")))
-    folder = Path(value("folder")) if value("folder") else new_folder(resolved, Path("runs"))
+
+def _folder(resolved: ResolvedRun, value: Callable[[str], str]) -> Path:
+    return Path(value("folder")) if value("folder") else new_folder(resolved, Path("runs"))
+
+
+def _cell_actions(
+    resolved: ResolvedRun,
+    value: Callable[[str], str],
+    launch_file: str,
+    *,
+    remote_learner: bool,
+    self_active: bool,
+) -> list[Any]:
+    python = interpreter(launch_file)
+    folder = _folder(resolved, value)
     claim = ExitStack()
-    ready = claim.enter_context(prepared(resolved, folder))
+    atexit.register(claim.close)  # the domain is this run's until the last process has ended
+    ready = claim.enter_context(prepared(resolved, folder, prefix=Path(python).parents[1]))
     table = choose_table(
-        resolved, folder, cell_only=value("cell_only") == "true", remote_learner=value("remote_learner") == "true"
+        resolved,
+        folder,
+        cell_only=value("cell_only") == "true",
+        remote_learner=remote_learner,
+        self_active=self_active,
+        python=python,
     )
-    release = RegisterEventHandler(OnShutdown(on_shutdown=lambda *_: claim.close()))
-    return [release, *(process_action(spec, ready.environment) for spec in table)]
+    said = LogInfo(msg=f"{resolved.name}: DDS domain {ready.domain}; folder {folder}")
+    return [said, *(_Row(spec, ready.environment, python).action() for spec in table)]
 
 
-def process_action(spec: ProcessSpec, environment: dict[str, str]) -> ExecuteProcess:
+class _Row:
     """One row of the table; what follows its end is decided by the table."""
 
-    def ended(event: Any, context: LaunchContext) -> Any:
-        del context
-        then = after_end(spec, event.returncode)
-        if then is After.RESPAWN:
-            return TimerAction(period=RESPAWN_DELAY_S, actions=[process_action(spec, environment)])
-        reason = f"{spec.name} ended with exit code {event.returncode}"
-        return EmitEvent(event=Shutdown(reason=reason)) if then is After.END_RUN else None
+    def __init__(self, spec: ProcessSpec, environment: dict[str, str], python: str) -> None:
+        self._spec = spec
+        self._environment = environment
+        self._argv = wrapped(spec.argv, python=python, nice=spec.nice, realtime=spec.realtime)
+        self._rule = Restarts(spec)
+        self._started_s = 0.0
 
-    return ExecuteProcess(
-        cmd=list(spec.argv),
-        name=spec.name,
-        env={**environment, **spec.env},
-        output="both",
-        on_exit=ended,
-        sigterm_timeout=str(spec.grace_s),
-    )
+    def action(self) -> ExecuteProcess:
+        """Starts it, and each time that the table says so starts it again."""
+        self._started_s = time.monotonic()
+        return ExecuteProcess(
+            cmd=list(self._argv),
+            name=self._spec.name,
+            env={**self._environment, **self._spec.env},
+            output="both",
+            on_exit=self._ended,
+            sigterm_timeout=str(self._spec.grace_s),
+        )
+
+    def _ended(self, event: Any, context: LaunchContext) -> Any:
+        del context
+        then = self._rule.after(event.returncode, time.monotonic() - self._started_s)
+        if then is After.RESPAWN:
+            again = OpaqueFunction(function=lambda _: [self.action()])
+            return TimerAction(period=RESPAWN_DELAY_S, actions=[again])
+        reason = f"{self._spec.name} ended with exit code {event.returncode}"
+        return EmitEvent(event=Shutdown(reason=reason)) if then is After.END_RUN else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,6 +14,9 @@ RESOLVED = "run.yaml"
 """The resolved run inside its folder."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Two numeric threads on two busy cores are nine times slower than one."""
+RESPAWN_DELAY_S = 0.5
+RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
+"""A process that fails this often, each time sooner than this, will not get better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class ProcessSpec:
             then cannot delay the arm.
         grace_s: From SIGTERM to SIGKILL.
         stop_last: Stopped after the others, so that the arm is held while they save their work.
+        speaks: What it writes to stderr is for the person at the terminal.
     """
 
     name: str
@@ -42,6 +46,7 @@ class ProcessSpec:
     realtime: int = 0
     grace_s: float = 2.0
     stop_last: bool = False
+    speaks: bool = False
 
 
 class After(StrEnum):
@@ -52,11 +57,19 @@ class After(StrEnum):
     NOTHING = "nothing"
 
 
-def after_end(spec: ProcessSpec, exit_code: int) -> After:
-    """What the table says about a process that ended with `exit_code`, negative for a signal."""
-    if spec.respawn and exit_code != 0:
-        return After.RESPAWN
-    return After.END_RUN if spec.required else After.NOTHING
+class Restarts:
+    """What the table says each time that one of its processes ends."""
+
+    def __init__(self, spec: ProcessSpec) -> None:
+        self._spec = spec
+        self._rapid_failures = 0
+
+    def after(self, exit_code: int, ran_s: float) -> After:
+        """What follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
+        if self._spec.respawn and exit_code != 0:
+            self._rapid_failures = self._rapid_failures + 1 if ran_s < RAPID_S else 0
+            return After.RESPAWN if self._rapid_failures < MAX_RAPID_FAILURES else After.END_RUN
+        return After.END_RUN if self._spec.required else After.NOTHING
 
 
 def namespace_of(run: ResolvedRun) -> str:
@@ -103,6 +116,18 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
     )
 
 
+def learner_process(folder: Path, address: str, *, python: str = sys.executable) -> ProcessSpec:
+    """The learner of the run saved in `folder`, serving at `address`, host:port."""
+    return ProcessSpec(
+        name="learner",
+        argv=(python, "-m", "robot_stack.run.learner", "--run", str(folder / RESOLVED), "--address", address),
+        respawn=True,
+        env=ONE_THREAD,
+        nice=10,
+        grace_s=20.0,
+    )
+
+
 def process_table(
     run: ResolvedRun,
     folder: Path,
@@ -122,14 +147,7 @@ def process_table(
     """
     where = ("--run", str(folder / RESOLVED))
     address = learner_address or run.cell.learner_address
-    learner = ProcessSpec(
-        name="learner",
-        argv=(python, "-m", "robot_stack.run.learner", *where, "--address", address),
-        respawn=True,
-        env=ONE_THREAD,
-        nice=10,
-        grace_s=20.0,
-    )
+    learner = learner_process(folder, address, python=python)
     actor = ProcessSpec(
         name="actor",
         argv=(python, "-m", "robot_stack.nodes.actor", *where, "--namespace", namespace_of(run), "--learner", address),
@@ -140,3 +158,44 @@ def process_table(
         grace_s=5.0,
     )
     return (*cell_processes(run, folder, python=python), *((learner,) if local_learner else ()), actor)
+
+
+def session_process(
+    module: str, run: ResolvedRun, folder: Path, *words: str, python: str = sys.executable
+) -> ProcessSpec:
+    """A process with a control loop of its own, in the actor's place: `robot_stack.nodes.<module>`."""
+    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+    return ProcessSpec(
+        name="actor",
+        argv=(python, "-m", f"robot_stack.nodes.{module}", *where, *words),
+        required=True,
+        realtime=1,
+        env=ONE_THREAD,
+        grace_s=5.0,
+        speaks=True,
+    )
+
+
+def managed(
+    table: Sequence[ProcessSpec], run: ResolvedRun, folder: Path, *, python: str = sys.executable
+) -> tuple[ProcessSpec, ...]:
+    """The same rows, whose nodes wait until one more row brings them up, in the order of the table.
+
+    Args:
+        table: From `cell_processes` or `process_table`.
+        run: The resolved run, saved in `folder` as `RESOLVED`.
+        folder: Of the run.
+        python: Interpreter.
+    """
+    nodes = [row for row in table if row.argv[2].startswith("robot_stack.nodes.")]
+    words = [f"--node={row.name}" for row in nodes]
+    words += [f"--required={row.name}" for row in nodes if row.required and not row.respawn]
+    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+    bring_up = ProcessSpec(
+        name="bring_up",
+        argv=(python, "-m", "robot_stack.nodes.bring_up", *where, *words),
+        respawn=True,
+        env=ONE_THREAD,
+        speaks=True,
+    )
+    return (*(replace(row, argv=(*row.argv, "--managed")) if row in nodes else row for row in table), bring_up)

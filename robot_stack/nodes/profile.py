@@ -6,7 +6,6 @@ after 3 s instead of 20.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import tempfile
@@ -14,11 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from robot_stack.nodes.shared_memory import SHARED_MEMORY, try_lock
 from robot_stack.types.errors import ConfigError
 
 LAST_DOMAIN = 101
 PORT_BASE, PORTS_PER_DOMAIN = 7400, 250
-SHARED_MEMORY = Path("/dev/shm")
 PROFILE_FILE = "fastdds.xml"
 PROFILE = """\
 <?xml version="1.0" encoding="UTF-8"?>
@@ -58,8 +57,10 @@ def write_profile(folder: Path) -> Path:
     return path
 
 
-def ros_environment(profile: Path, domain: int, log_folder: Path | None = None) -> dict[str, str]:
-    """Environment of every process of a run."""
+def ros_environment(
+    profile: Path, domain: int, log_folder: Path | None = None, prefix: Path | None = None
+) -> dict[str, str]:
+    """Environment of every process of a run whose Python is under `prefix`; default: this one's."""
     environment = {
         "FASTRTPS_DEFAULT_PROFILES_FILE": str(profile),
         "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
@@ -69,10 +70,16 @@ def ros_environment(profile: Path, domain: int, log_folder: Path | None = None) 
     }
     if log_folder is not None:
         environment["ROS_LOG_DIR"] = str(log_folder / "ros")
-    if (Path(sys.prefix) / "share" / "ament_index").is_dir():
-        before = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
-        environment["AMENT_PREFIX_PATH"] = os.pathsep.join(dict.fromkeys([sys.prefix, *filter(None, before)]))
-    return environment
+    return {**environment, **package_path(prefix)}
+
+
+def package_path(prefix: Path | None = None) -> dict[str, str]:
+    """What lets `ros2` find the packages installed under `prefix`, if there are any; default: this Python's."""
+    prefix = Path(sys.prefix) if prefix is None else prefix
+    if not (prefix / "share" / "ament_index").is_dir():
+        return {}
+    before = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    return {"AMENT_PREFIX_PATH": os.pathsep.join(dict.fromkeys([str(prefix), *filter(None, before)]))}
 
 
 @contextmanager
@@ -106,17 +113,7 @@ def _lock(domain: int) -> int | None:
     """A descriptor that holds the domain's lock until it is closed, or None."""
     folder = Path(tempfile.gettempdir()) / f"robot-stack-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    return _try_lock(folder / f"domain-{domain}.lock", os.O_CREAT)
-
-
-def _try_lock(path: Path, flags: int = 0) -> int | None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    return try_lock(folder / f"domain-{domain}.lock", os.O_CREAT)
 
 
 def _occupied(domain: int) -> bool:
@@ -131,7 +128,7 @@ def _occupied(domain: int) -> bool:
 
 def _held(path: Path) -> bool:
     try:
-        descriptor = _try_lock(path)
+        descriptor = try_lock(path)
     except OSError:
         return path.exists()  # another user's
     if descriptor is None:

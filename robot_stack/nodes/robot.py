@@ -62,6 +62,11 @@ class SimRobotNode(StackNode):
         values = {**self._meter.values(time.monotonic_ns()), **self._counters}
         return [Diagnosis(task="physics", values=values), *(face.diagnose() for face in self._faces.values())]
 
+    def deactivate(self) -> None:
+        """No twist is followed any more."""
+        for face in self._faces.values():
+            face.watchdog.reset()
+
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()
         self._meter.tick(now_ns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes, process_table
+from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes, managed, process_table
 from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.nodes.shared_memory import remove_stale
 
 DOMAIN = "domain"
 """File in the folder with the number of the DDS domain."""
@@ -44,8 +46,15 @@ def new_folder(run: ResolvedRun, root: Path) -> Path:
 
 
 @contextmanager
-def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
+def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> Iterator[PreparedRun]:
     """Save the resolved run in `folder` and claim a DDS domain for as long as the context is open.
+
+    What killed runs left in shared memory is removed first.
+
+    Args:
+        run: The resolved run.
+        folder: Of the run; made if it is not there.
+        prefix: Where the processes' Python is installed; default: this one's.
 
     Raises:
         ConfigError: If the domain of a real cell is taken by another run.
@@ -53,10 +62,11 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     log_folder = folder / "log"
     log_folder.mkdir(parents=True, exist_ok=True)
     (folder / RESOLVED).write_text(run.to_yaml())
+    remove_stale()
     real = any(robot.backend != "sim" for robot in run.robots.values())
     with claim_domain(run.cell.dds_domain, exact=real) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")
-        ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve())
+        ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve(), prefix)
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
 
 
@@ -75,12 +85,31 @@ def free_address(wanted: str) -> str:
 
 
 def choose_table(
-    resolved: ResolvedRun, folder: Path, *, cell_only: bool, remote_learner: bool
+    resolved: ResolvedRun,
+    folder: Path,
+    *,
+    cell_only: bool,
+    remote_learner: bool,
+    self_active: bool = False,
+    python: str = sys.executable,
 ) -> tuple[ProcessSpec, ...]:
-    """The rows that are asked for; a local learner moves to a free port if the cell's is taken."""
+    """The rows that are asked for; a local learner moves to a free port if the cell's is taken.
+
+    Args:
+        resolved: The run.
+        folder: Where it is saved.
+        cell_only: No actor, no learner.
+        remote_learner: The learner runs on the machine that the cell names.
+        self_active: Every node brings itself up at once, in no order; else a bring-up does, in the table's.
+        python: Interpreter.
+    """
     if cell_only:
-        return cell_processes(resolved, folder)
-    address = resolved.cell.learner_address
-    if not remote_learner:
-        address = free_address(address)
-    return process_table(resolved, folder, local_learner=not remote_learner, learner_address=address)
+        table = cell_processes(resolved, folder, python=python)
+    else:
+        address = resolved.cell.learner_address
+        if not remote_learner:
+            address = free_address(address)
+        table = process_table(
+            resolved, folder, local_learner=not remote_learner, learner_address=address, python=python
+        )
+    return table if self_active else managed(table, resolved, folder, python=python)

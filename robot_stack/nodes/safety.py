@@ -46,8 +46,8 @@ class ArmOutput:
 
     def __init__(self, node: StackNode, arm: RunArm) -> None:
         self._tcp_frame = arm.robot.tcp_frame
-        self._commands = node.create_publisher(TwistStamped, topics.command(arm.name), NEWEST)
-        self._grippers = node.create_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
+        self._commands = node.create_lifecycle_publisher(TwistStamped, topics.command(arm.name), NEWEST)
+        self._grippers = node.create_lifecycle_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
         self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
 
     def publish(self, decision: Decision) -> None:
@@ -98,6 +98,13 @@ class SafetyNode(StackNode):
         level = {Mode.STOP: Level.ERROR, Mode.HOLD: Level.WARN}.get(said.mode, Level.OK)
         return [Diagnosis(task="filter", level=level, message=mode_to_text(said.mode, said.reason), values=values)]
 
+    def deactivate(self) -> None:
+        """Disarmed; the last command is zero."""
+        self._filter.disarm()
+        for output in self._outputs.values():
+            output.stand_still()
+        self._say_mode()
+
     def safe_stop(self, reason: str) -> None:
         """The last command is zero; the robot's own watchdog covers the rest."""
         self._filter.hold(f"safety process ends: {reason}")
@@ -129,7 +136,7 @@ class SafetyNode(StackNode):
             return request
 
         requests: dict[str, Callable[[int], str]] = {
-            "arm": said.arm,
+            "arm": self._arm_filter,
             "disarm": granted(said.disarm),
             "start_policy": lambda now_ns: said.start(now_ns, policy_expected=True),
             "start_demo": lambda now_ns: said.start(now_ns, policy_expected=False),
@@ -210,10 +217,15 @@ class SafetyNode(StackNode):
         if "hold" in events:
             self._filter.hold(f"hold pressed on {device}")
         if "arm" in events:
-            refusal = self._filter.resume(now_ns) if self._filter.mode is Mode.HOLD else self._filter.arm(now_ns)
+            refusal = self._filter.resume(now_ns) if self._filter.mode is Mode.HOLD else self._arm_filter(now_ns)
             if refusal:
                 self.get_logger().warning(f"arm on {device} refused: {refusal}")
         self._say_mode()
+
+    def _arm_filter(self, now_ns: int) -> str:
+        return (
+            self._filter.arm(now_ns) if self.active else f"safety is {self.stage}, must be active to arm; activate it"
+        )
 
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()

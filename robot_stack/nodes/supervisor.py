@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
-from robot_stack.nodes.process_table import After, ProcessSpec, after_end
+from robot_stack.nodes.child import LIBC, PR_SET_PDEATHSIG, take_priority
+from robot_stack.nodes.process_table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts
 
-RESPAWN_DELAY_S = 0.5
-RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
-"""A process that fails this often, each time sooner than this, will not get better."""
 POLL_S = 0.05
-PR_SET_PDEATHSIG = 1
-LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class _Child:
@@ -30,7 +23,7 @@ class _Child:
         self.restart_s: float | None = None
         self.started_s = 0.0
         self.restarts = 0
-        self.rapid_failures = 0
+        self.rule = Restarts(spec)
 
     def start(self, environment: Mapping[str, str], log_folder: Path) -> None:
         with (log_folder / f"{self.spec.name}.log").open("ab") as log:
@@ -39,7 +32,7 @@ class _Child:
                 env={**environment, **self.spec.env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=None if self.spec.speaks else subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches the supervisor only, which then stops them in order
                 preexec_fn=_prepare(self.spec),
             )
@@ -154,8 +147,8 @@ class Supervisor:
         code, spec = child.process.returncode, child.spec
         child.process = None
         how = f"{spec.name} ended {_in_words(code)}"
-        then = after_end(spec, code)
-        if then is After.RESPAWN and not self._gave_up(child, now_s):
+        then = child.rule.after(code, now_s - child.started_s)
+        if then is After.RESPAWN:
             child.restart_s = now_s + RESPAWN_DELAY_S
             self._say(f"{how}; starting it again (log: {spec.name}.log)")
         elif then is After.NOTHING:
@@ -163,10 +156,6 @@ class Supervisor:
         else:
             log = self._log_folder / f"{spec.name}.log"
             self.end(how if code == 0 else f"{how}; read {log}", int(code != 0))
-
-    def _gave_up(self, child: _Child, now_s: float) -> bool:
-        child.rapid_failures = child.rapid_failures + 1 if now_s - child.started_s < RAPID_S else 0
-        return child.rapid_failures >= MAX_RAPID_FAILURES
 
     def _stop(self, children: Iterable[_Child]) -> None:
         begun_s = time.monotonic()
@@ -192,11 +181,7 @@ def _prepare(spec: ProcessSpec) -> Callable[[], None]:
 
     def prepare() -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        with suppress(PermissionError):
-            os.nice(spec.nice)
-        if spec.realtime:
-            with suppress(PermissionError):
-                os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(spec.realtime))
+        take_priority(spec.nice, spec.realtime)
 
     return prepare
 

@@ -12,6 +12,7 @@ import argparse
 import math
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 from sensor_msgs.msg import Joy
@@ -71,6 +72,7 @@ class TeleopNode(StackNode):
         if due:
             self._meter.tick(now_ns)
         for arm, sample in self._source.sample(now_ns).items():
+            sample = sample if self.active else replace(sample, deadman=False)
             says = (sample.deadman, sample.gripper, sample.lost)
             if due or says != self._said.get(arm):
                 self._commands[arm].publish(teleop_to_msg(sample))

@@ -18,11 +18,14 @@
 | safety/estop | Bool | latched | change | true while STOP is latched |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
+| episode/prompt | String | latched | change | what a person is to do now, "" for nothing |
+| cell/status | String | latched | change | "active", or which nodes are not and why; from the bring-up |
 | reset/request, reset/done | Header | R 1, latched | event | seed in frame_id; in `done`, if it failed, why |
 | sim/snapshot, sim/seen, sim/truth | JointState, JointState, Bool | R 1 | | only with the simulator |
 
-R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node adds ~/heartbeat (Header, 20 Hz) and
-/diagnostics (1 Hz). Stamps are CLOCK_MONOTONIC nanoseconds of the cell's only host, so that no age follows a jump of
+R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node adds ~/heartbeat (Header, 20 Hz),
+~/lifecycle (String, latched: its stage, and why not the next), the services of a managed node, and /diagnostics (1 Hz).
+Stamps are CLOCK_MONOTONIC nanoseconds of the cell's only host, so that no age follows a jump of
 the wall clock; /diagnostics is stamped with wall time, for foreign tools.
 """
 
@@ -32,6 +35,8 @@ MODE = "safety/mode"
 ESTOP = "safety/estop"
 STATUS = "episode/status"
 CLAIM = "episode/claim"
+PROMPT = "episode/prompt"
+CELL_STATUS = "cell/status"
 RESET_REQUEST = "reset/request"
 RESET_DONE = "reset/done"
 SNAPSHOT = "sim/snapshot"
@@ -105,6 +110,11 @@ def label(arm: str) -> str:
 def observation(camera: str) -> str:
     """Topic of a camera's images as the policy sees them."""
     return f"{camera}/obs"
+
+
+def lifecycle(node: str) -> str:
+    """Topic on which a node says its stage."""
+    return f"{node}/lifecycle"
 
 
 def safety_service(request: str) -> str:

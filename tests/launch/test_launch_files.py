@@ -1,34 +1,141 @@
-"""The launch files come from the process table: with the real `launch` where there is one, else with a stand-in."""
+"""The launch files come from the process table: with the real `ros2 launch` where there is one, and a stand-in."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
+import signal
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import ProcessSpec, process_table
+from robot_stack.nodes.process_table import MAX_RAPID_FAILURES, ProcessSpec, process_table
+from robot_stack.types.errors import ConfigError
 
-LAUNCH = Path(__file__).resolve().parents[2] / "launch"
-FILES = ("sim.launch.py", "workcell.launch.py")
-REAL = importlib.util.find_spec("launch_ros") is not None
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("sim.launch.py", "workcell.launch.py", "learner.launch.py")
+ROS2 = shutil.which("ros2", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+REAL = importlib.util.find_spec("launch_ros") is not None and ROS2 is not None
+NO_ROS2 = "there is no ros2 launch on this machine: the launch files are read with a stand-in only"
+needs_ros2 = pytest.mark.skipif(not REAL, reason=NO_ROS2)
 
 
-def describe(name: str):
-    spec = importlib.util.spec_from_file_location(name.replace(".", "_"), LAUNCH / name)
+def description_of(name: str):
+    spec = importlib.util.spec_from_file_location(name.replace(".", "_"), ROOT / "launch" / name)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.generate_launch_description()
 
 
-@pytest.mark.skipif(not REAL, reason="launch_ros is not installed: the launch files are read with a stand-in only")
+# ------------------------------------------------------------------------------------------- with the real ros2 launch
+
+
+class Launched:
+    """`ros2 launch` in a session of its own; collects what it prints."""
+
+    def __init__(self, *words: str, cwd: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OVERRIDE_LAUNCH_PROCESS_OUTPUT": "both"}
+        self.process = subprocess.Popen(
+            [ROS2, "launch", *words], cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        self.lines.extend(self.process.stdout)
+
+    def says(self, text: str, timeout_s: float = 60.0) -> str:
+        deadline_s = time.monotonic() + timeout_s
+        while time.monotonic() < deadline_s and self._reader.is_alive():
+            for line in self.lines:
+                if text in line:
+                    return line
+            time.sleep(0.05)
+        raise AssertionError(f"{text!r} is not in:\n{''.join(self.lines)}")
+
+    def children(self) -> list[int]:
+        """Process ids of the nodes that it started."""
+        return [int(line.split("pid [")[1].split("]")[0]) for line in self.lines if "process started with pid" in line]
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            self.process.wait(30)
+        self._reader.join(10)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@needs_ros2
 @pytest.mark.parametrize("name", FILES)
-def test_ros2_launch_reads_the_file(name):
-    description = describe(name)
-    assert {argument.name for argument in description.get_launch_arguments()} >= {"run", "set", "folder"}
+def test_ros2_launch_shows_the_arguments(name, tmp_path):
+    command = [ROS2, "launch", str(ROOT / "launch" / name), "--show-args"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 0, shown.stderr
+    for argument in ("run", "set", "folder"):
+        assert f"'{argument}':" in shown.stdout
+
+
+@needs_ros2
+def test_ros2_launch_brings_a_cell_up_and_ctrl_c_ends_it_cleanly(tmp_path):
+    words = ("cell:=sim", "set:=cell.dds_domain=87", f"folder:={tmp_path / 'run'}")
+    launched = Launched(str(ROOT / "launch/workcell.launch.py"), *words, cwd=tmp_path)
+    try:
+        launched.says("bring-up: all 5 nodes are active")
+        assert len(launched.children()) == 6
+        launched.process.send_signal(signal.SIGINT)
+        assert launched.process.wait(30) == 0
+        launched.end()
+        text = "".join(launched.lines)
+        assert text.count("process has finished cleanly") == 6, text
+        assert "Traceback" not in text
+    finally:
+        launched.end()
+
+
+@needs_ros2
+def test_a_killed_ros2_launch_takes_the_nodes_with_it(tmp_path):
+    words = ("cell_only:=true", "set:=cell.dds_domain=89", f"folder:={tmp_path / 'run'}")
+    launched = Launched(str(ROOT / "launch/sim.launch.py"), *words, cwd=tmp_path)
+    try:
+        launched.says("[teleop-5]: process started")
+        launched.says("DISARMED")
+        children = launched.children()
+        assert len(children) == 5
+        launched.process.send_signal(signal.SIGKILL)
+        deadline_s = time.monotonic() + 5.0
+        while any(alive(pid) for pid in children):
+            assert time.monotonic() < deadline_s, "nodes outlive their launcher"
+            time.sleep(0.01)
+    finally:
+        launched.end()
+
+
+@needs_ros2
+def test_a_wrong_name_is_a_sentence(tmp_path):
+    launched = Launched(str(ROOT / "launch/workcell.launch.py"), "cell:=simm", cwd=tmp_path)
+    try:
+        assert "did you mean 'sim'?" in launched.says("input should be one of")
+    finally:
+        launched.end()
+
+
+# ------------------------------------------------------------------------------------------------- with a stand-in
 
 
 class Recorded(SimpleNamespace):
@@ -43,10 +150,8 @@ def stand_in(monkeypatch):
     for name, classes in {
         "launch": ("LaunchContext", "LaunchDescription"),
         "launch.actions": (
-            "DeclareLaunchArgument", "EmitEvent", "ExecuteProcess", "OpaqueFunction", "RegisterEventHandler",
-            "TimerAction",
+            "DeclareLaunchArgument", "EmitEvent", "ExecuteProcess", "LogInfo", "OpaqueFunction", "TimerAction",
         ),
-        "launch.event_handlers": ("OnShutdown",),
         "launch.events": ("Shutdown",),
         "launch.substitutions": ("LaunchConfiguration",),
     }.items():  # fmt: skip
@@ -59,21 +164,63 @@ def stand_in(monkeypatch):
     sys.modules.pop("robot_stack.nodes.launching", None)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_file_makes_one_action_per_row_of_the_table(name, stand_in, monkeypatch, tmp_path):
-    *arguments, start = describe(name).args[0]
-    values = {each.args[0]: each.default_value for each in arguments}
-    values |= {"folder": str(tmp_path), "run": "peg_insert", "set": "cell.dds_domain=86"}
+def started(name: str, monkeypatch, **values: str):
+    """Actions of a launch file, with these values for its arguments."""
+    *arguments, start = description_of(name).args[0]
+    chosen = {each.args[0]: getattr(each, "default_value", "") for each in arguments} | values
     launching = sys.modules["robot_stack.nodes.launching"]
     monkeypatch.setattr(
-        launching, "LaunchConfiguration", lambda key: SimpleNamespace(perform=lambda context: values[key])
+        launching.atexit, "register", lambda call: monkeypatch.setattr(launching, "_claim", call, raising=False)
     )
-    release, *actions = start.function(None)
-    run = load_run("peg_insert")
-    names = [row.name for row in process_table(run, tmp_path)]
-    assert [each.name for each in actions] == (names if name == "sim.launch.py" else names[:5])
-    assert all(each.env["ROS_DOMAIN_ID"] == "86" for each in actions)
-    release.args[0].on_shutdown(None, None)
+    monkeypatch.setattr(
+        launching, "LaunchConfiguration", lambda key: SimpleNamespace(perform=lambda context: chosen[key])
+    )
+    actions = start.function(None)
+    getattr(launching, "_claim", lambda: None)()
+    return [each for each in actions if type(each).__name__ == "ExecuteProcess"]
+
+
+TABLE = [row.name for row in process_table(load_run("peg_insert"), Path("x"))]
+CELL = TABLE[:5]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "rows"),
+    [
+        ("sim.launch.py", {}, TABLE),
+        ("sim.launch.py", {"cell_only": "true"}, CELL),
+        ("workcell.launch.py", {"cell": "sim"}, [*CELL, "bring_up"]),
+        ("workcell.launch.py", {"run": "peg_insert", "cell_only": "false"}, [*CELL, "actor", "bring_up"]),
+        ("workcell.launch.py", {"cell": "sim", "cell_only": "false", "remote_learner": "false"}, [*TABLE, "bring_up"]),
+        ("learner.launch.py", {"run": "peg_insert"}, ["learner"]),
+    ],
+)
+def test_the_file_makes_one_action_per_row_of_the_table(name, values, rows, stand_in, monkeypatch, tmp_path):
+    actions = started(name, monkeypatch, folder=str(tmp_path), set="cell.dds_domain=86", **values)
+    assert [each.name for each in actions] == rows
+    nodes = [each for each in actions if each.name in (*CELL, "actor")]
+    assert all(each.env["ROS_DOMAIN_ID"] == "86" for each in nodes)
+    assert all(("--managed" in each.cmd) == (name == "workcell.launch.py") for each in nodes)
+    assert (tmp_path / "run.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "cell is not given"),
+        ({"cell": "simm"}, "did you mean 'sim'"),
+        ({"cell": "sim", "run": "peg_insrt"}, "did you mean 'peg_insert'"),
+    ],
+)
+def test_a_workcell_that_cannot_be_told_is_refused(values, words, stand_in, monkeypatch, tmp_path):
+    with pytest.raises(ConfigError, match=words):
+        started("workcell.launch.py", monkeypatch, folder=str(tmp_path), **values)
+
+
+def row_of(**fields):
+    from robot_stack.nodes.launching import _Row
+
+    return _Row(ProcessSpec(name="x", argv=("true",), **fields), {}, "python3")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +232,22 @@ def test_the_file_makes_one_action_per_row_of_the_table(name, stand_in, monkeypa
     ],
 )
 def test_an_action_follows_the_table_when_its_process_ends(fields, code, kind, stand_in):
-    from robot_stack.nodes.launching import process_action
-
-    action = process_action(ProcessSpec(name="x", argv=("true",), **fields), {})
+    action = row_of(**fields).action()
     assert type(action.on_exit(SimpleNamespace(returncode=code), None)).__name__ == kind
+
+
+def test_a_process_that_fails_again_and_again_ends_the_launch(stand_in):
+    row = row_of(respawn=True)
+    failed = SimpleNamespace(returncode=1)
+    ends = [type(row.action().on_exit(failed, None)).__name__ for _ in range(MAX_RAPID_FAILURES)]
+    assert ends == ["TimerAction"] * (MAX_RAPID_FAILURES - 1) + ["EmitEvent"]
+
+
+def test_the_interpreter_is_the_one_that_the_file_was_installed_for(stand_in, tmp_path):
+    from robot_stack.nodes.launching import interpreter
+
+    installed = tmp_path / "share/robot_stack/launch/sim.launch.py"
+    assert interpreter(str(installed)) == sys.executable, "no virtual environment"
+    (tmp_path / "pyvenv.cfg").touch()
+    assert interpreter(str(installed)) == str(tmp_path / "bin/python3")
+    assert interpreter(str(ROOT / "launch/sim.launch.py")) == sys.executable

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES = ("robot", "camera", "safety", "teleop", "actor", "learner")
+NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up")
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def check_prefix(prefix: Path) -> None:
     assert (share / "ament_index/resource_index/packages/robot_stack").is_file()
     assert (share / "robot_stack/package.xml").is_file()
     launch_files = {path.name for path in (share / "robot_stack/launch").glob("*.py")}
-    assert launch_files == {"sim.launch.py", "workcell.launch.py"}
+    assert launch_files == {"sim.launch.py", "workcell.launch.py", "learner.launch.py"}
     for path in (ROOT / "hardware_configs").rglob("*.*"):
         assert (share / "robot_stack/hardware_configs" / path.relative_to(ROOT / "hardware_configs")).is_file()
     for node in NODES:
@@ -48,6 +48,22 @@ def test_pip_puts_every_file_where_ros_looks_for_it(source, tmp_path):
     packages = next((tmp_path / "prefix").glob("lib/python*/site-packages"))
     assert list((packages / "sim/models").glob("*.xml"))
     assert not (packages / "launch").exists()
+
+
+def test_an_editable_install_does_so_too(source, tmp_path):
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--ignore-installed",
+    ]
+    subprocess.run([*install, "--prefix", tmp_path, "-e", source], check=True, capture_output=True)
+    check_prefix(tmp_path)
+    assert not list(tmp_path.glob("lib/python*/site-packages/robot_stack/nodes")), "the code stays where it is"
 
 
 def test_colcon_builds_it_as_a_ros_package(source, tmp_path):

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from robot_stack.cli import env
+from robot_stack.config.library import run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.nodes.process_table import RESOLVED, cell_processes, process_table
 from robot_stack.nodes.profile import claim_domain, write_profile
@@ -109,7 +110,33 @@ def test_a_remote_learner_is_not_started_here(run, tmp_path):
 
 
 def test_the_cell_alone_has_neither_actor_nor_learner(run, tmp_path):
-    assert choose_table(run, tmp_path, cell_only=True, remote_learner=False) == cell_processes(run, tmp_path)
+    chosen = choose_table(run, tmp_path, cell_only=True, remote_learner=False, self_active=True)
+    assert chosen == cell_processes(run, tmp_path)
+
+
+def test_managed_nodes_wait_for_a_bring_up_that_knows_their_order(run, tmp_path):
+    *rows, bring_up = choose_table(run, tmp_path, cell_only=False, remote_learner=False)
+    nodes = [row.name for row in rows if row.name != "learner"]
+    assert [word.removeprefix("--node=") for word in bring_up.argv if word.startswith("--node=")] == nodes
+    assert [word for word in bring_up.argv if word.startswith("--required=")] == [
+        "--required=robot",
+        "--required=safety",
+    ]
+    assert all(("--managed" in row.argv) == (row.name in nodes) for row in rows)
+    assert bring_up.speaks
+    assert bring_up.respawn
+
+
+def test_a_cell_is_found_by_the_run_that_names_it(tmp_path):
+    assert run_of_cell("sim") == "peg_insert"
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "other.yaml").write_text("cell: sim\n")
+    with pytest.raises(ConfigError, match="other, peg_insert name it; give one of them"):
+        run_of_cell("sim", tmp_path)
+    (tmp_path / "runs" / "sim.yaml").write_text("cell: sim\n")
+    assert run_of_cell("sim", tmp_path) == "sim"
+    with pytest.raises(ConfigError, match="did you mean 'sim'"):
+        run_of_cell("simm")
 
 
 def test_a_taken_port_moves_the_learner():

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from cell_rig import wait_until
 
-from robot_stack.nodes.process_table import After, ProcessSpec, after_end
-from robot_stack.nodes.supervisor import MAX_RAPID_FAILURES, Supervisor
+from robot_stack.nodes.process_table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
+from robot_stack.nodes.supervisor import Supervisor
 
 
 def row(name: str, script: str, **fields) -> ProcessSpec:
@@ -127,7 +127,7 @@ def gone(pid: int) -> bool:
     ],
 )
 def test_the_table_decides_what_follows_an_end(required, respawn, code, then):
-    assert after_end(ProcessSpec(name="x", argv=(), required=required, respawn=respawn), code) is then
+    assert Restarts(ProcessSpec(name="x", argv=(), required=required, respawn=respawn)).after(code, 60.0) is then
 
 
 def test_starting_is_not_done_by_the_constructor(tmp_path):

@@ -1,0 +1,35 @@
+"""`robot-stack act RUN`: the cell and the actor, on the robot's machine; the learner runs where the cell says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from robot_stack.cli.run_folder import own_folder
+from robot_stack.cli.supervise import supervise
+from robot_stack.config.resolve import load_run
+from robot_stack.nodes.run_folder import choose_table, prepared
+
+
+def run(name: str, overrides: Sequence[str] = (), root: Path | None = None, folder: Path | None = None) -> int:
+    """Act until the learner is done; returns the exit code.
+
+    Args:
+        name: Name of a run, or path to its file.
+        overrides: Texts `dotted.key=value`.
+        root: A configuration folder to search first.
+        folder: Of the run; default: runs/NAME, where a second start goes on.
+
+    Raises:
+        ConfigError: If a file is wrong, or the folder is of another run.
+    """
+    resolved = load_run(name, overrides, root)
+    with prepared(resolved, own_folder(resolved, folder)) as ready:
+        table = choose_table(resolved, ready.folder, cell_only=False, remote_learner=True)
+        code = supervise(resolved, ready, table)
+    print(
+        "Next: robot-stack deploy RUN, with the run folder of the learner"
+        if code == 0
+        else f"Next: robot-stack doctor {name}"
+    )
+    return code

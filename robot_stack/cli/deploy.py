@@ -1,0 +1,31 @@
+"""`robot-stack deploy RUN`: a saved policy on the cell, without a learner; every episode is recorded."""
+
+from __future__ import annotations
+
+from robot_stack.cli.run_folder import find_folder, policy_file
+from robot_stack.cli.supervise import supervise
+from robot_stack.config.resolve import load_resolved
+from robot_stack.nodes.process_table import RESOLVED, cell_processes, managed, session_process
+from robot_stack.nodes.run_folder import prepared
+
+
+def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
+    """Run the policy on the cell it was trained on; returns the exit code.
+
+    Args:
+        name: Folder of a run, or its name under runs/.
+        episodes: How many.
+        policy: Which of the run's policies, by the name of its file.
+
+    Raises:
+        ConfigError: If there is no such run or policy, or the cell's DDS domain is taken.
+    """
+    folder = find_folder(name)
+    path = policy_file(folder, policy)
+    resolved = load_resolved(folder / RESOLVED)
+    with prepared(resolved, folder) as ready:
+        words = ("--policy", str(path), "--episodes", str(episodes))
+        rows = (*cell_processes(resolved, folder), session_process("deployed", resolved, folder, *words))
+        code = supervise(resolved, ready, managed(rows, resolved, folder))
+    print(f"Next: robot-stack report {name}" if code == 0 else f"Next: robot-stack doctor {resolved.run.cell}")
+    return code

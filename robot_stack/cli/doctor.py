@@ -1,0 +1,199 @@
+"""`robot-stack doctor CELL`: is everything there, fast enough, and fit to be used? Nothing moves.
+
+A name starts the cell's processes for as long as it takes; the folder of a run that is going on is listened to.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robot_stack.cli.keys import Enter
+from robot_stack.cli.names import load_cell
+from robot_stack.cli.own_cell import own_cell, say
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.nodes.process_table import RESOLVED, cell_processes, namespace_of
+from robot_stack.nodes.shared_memory import SHARED_MEMORY
+from robot_stack.run.checkup import finding, graph, host, person, streams
+from robot_stack.run.checkup.finding import Finding
+from robot_stack.transport.calls import learner_status
+from robot_stack.transport.security import security_of
+from robot_stack.types.errors import StackError
+
+if TYPE_CHECKING:
+    from robot_stack.nodes.doctor import Ear
+    from robot_stack.nodes.listening import Listening
+
+RUNS = Path("runs")
+START_S = 40.0
+PERSON_S = 60.0
+ROUND_TRIPS = 50
+LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def run(
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    dry: bool = False,
+    seconds: float = 60.0,
+    as_json: bool = False,
+) -> int:
+    """Check a cell and print what was found; the exit code is 1 if something must be mended.
+
+    Args:
+        name: A cell, a run, or the folder of a run that is going on.
+        overrides: Texts `dotted.key=value`.
+        root: A configuration folder to search first.
+        dry: Ask nothing of a person.
+        seconds: How long to listen.
+        as_json: Print the findings as JSON; progress goes to stderr either way.
+
+    Raises:
+        StackError: If the configuration is wrong, or the cell's DDS domain is taken.
+    """
+    folder = Path(name) if (Path(name) / RESOLVED).is_file() else None
+    resolved = load_resolved(folder / RESOLVED) if folder is not None else load_cell(name, overrides, root)
+    findings = [ros_finding(resolved), host.measure_disk(RUNS, resolved), host.judge_priority()]
+    findings += [_memory(resolved), *_learner(resolved)]
+    if findings[0].level is not finding.Level.FAIL:
+        place = folder if folder is not None else RUNS / "doctor" / resolved.name
+        with own_cell(resolved, place, running=folder is not None) as ending:
+            findings += _examine(resolved, ending, seconds, Enter.on_terminal() if not dry else None)
+    again, onward = f"robot-stack doctor {name}", _onward(resolved, name)
+    if as_json:
+        print(json.dumps({"cell": resolved.run.cell, "findings": finding.plain(findings)}, indent=2))
+    else:
+        print(finding.table(findings))
+        print(finding.closing(findings, again, onward))
+    return finding.exit_code(findings)
+
+
+def ros_finding(resolved: ResolvedRun) -> Finding:
+    """Whether there is a ROS, and which."""
+    if importlib.util.find_spec("rclpy") is None:
+        text = "rclpy cannot be imported; source the setup file of ROS 2 Jazzy, or pip install 'robot-stack[ros]'"
+        return finding.fail("ros", text)
+    try:
+        which = f"wheels, rclpy {version('ros-rclpy')}"
+    except PackageNotFoundError:
+        which = os.environ.get("ROS_DISTRO", "of unknown origin; source its setup file")
+    return finding.ok("ros", f"{which}; domain {resolved.cell.dds_domain}, Fast DDS over shared memory")
+
+
+def _onward(resolved: ResolvedRun, name: str) -> str:
+    return "robot-stack sim" if resolved.robot.backend == "sim" else f"robot-stack calibrate {name}"
+
+
+def _memory(resolved: ResolvedRun) -> Finding:
+    return host.judge_shared_memory(shutil.disk_usage(SHARED_MEMORY).free, len(resolved.cameras) + 6)
+
+
+def _learner(resolved: ResolvedRun) -> list[Finding]:
+    """What it would compute on here, or, of one on another machine, whether it answers."""
+    address = resolved.cell.learner_address
+    if address.startswith(LOOPBACK):
+        return [host.measure_gpu(resolved)]
+    try:
+        status = learner_status(address, security=security_of(resolved.cell.learner_certs, "actor"))
+    except StackError as error:
+        return [finding.warn("learner", f"{error}")]
+    return [finding.ok("learner", f"{address} answers: {status.phase}")]
+
+
+def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, enter: Enter | None) -> list[Finding]:
+    from robot_stack.nodes.doctor import Ear, commands, round_trips, without_actor
+    from robot_stack.nodes.listening import listening
+
+    namespace = namespace_of(resolved)
+    names = [row.name for row in cell_processes(resolved, RUNS)]
+    with listening(lambda: Ear(resolved, namespace, names)) as here:
+        ear = here.node
+        say(f"waiting for {', '.join(names)}")
+        here.listen(START_S, lambda: bool(ending()) or not ear.missing())
+        if ending():
+            return [finding.fail("node", ending())]
+        ear.forget()
+        here.starved_s = 0.0
+        say(f"listening for {seconds:g} s; leave the device alone")
+        here.listen(seconds, lambda: bool(ending()))
+        trips = round_trips(here, ROUND_TRIPS)
+        alone = resolved.cell.learner_address.startswith(LOOPBACK)
+        synchronised, error_s = host.clock_synchronised()
+        names_of_arms = list(resolved.robots)
+        findings = [
+            *host.judge_load(here.starved_s),
+            *graph.judge_nodes(names, list(ear.beats), ear.stages),
+            host.judge_round_trip(*trips),
+            host.judge_clock(ear.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
+            *graph.judge_graph(
+                ear.endpoints(),
+                commands=[f"/{namespace}/{topic}" for topic in commands(names_of_arms)],
+                absent=[f"/{namespace}/{topic}" for topic in without_actor(names_of_arms)],
+            ),
+            *graph.judge_frames(
+                [frame for robot in resolved.robots.values() for frame in (robot.base_frame, robot.tcp_frame)],
+                ear.frames,
+            ),
+            *(streams.judge_camera(each, ear.cameras[each], camera) for each, camera in resolved.cameras.items()),
+        ]
+        for name, arm in resolved.arms.items():
+            heard = ear.arms[name]
+            rest = streams.axis_means(list(heard.twists))
+            findings += [
+                *streams.judge_state(heard.states, heard.state, heard.fault, resolved, arm),
+                streams.judge_safety(heard.decisions, ear.mode, resolved),
+                streams.judge_teleop(heard.samples, rest, deadman=heard.deadman, config=arm.teleop),
+            ]
+        findings += [finding.fail("message", f"{topic}: {text}") for topic, text in ear.refused.items()]
+        return findings + _with_person(resolved, here, enter)
+
+
+def _with_person(resolved: ResolvedRun, here: Listening[Ear], enter: Enter | None) -> list[Finding]:
+    """Axes, deadman and emergency stop, if there is a person to ask."""
+    if any(teleop.device == "scripted" for teleop in resolved.teleops.values()):
+        return [person.skipped(check, "the device is a script") for check in ("teleop", "estop")]
+    if enter is None:
+        why = "nobody was asked; run it on a terminal, without --dry"
+        return [person.skipped(check, why) for check in ("teleop", "estop")]
+    return [*(_axes(arm, here, enter) for arm in resolved.arms.values()), _estop(here, enter)]
+
+
+def _axes(arm: RunArm, here: Listening[Ear], enter: Enter) -> Finding:
+    heard, axes, device = here.node.arms[arm.name], arm.action.axes, arm.teleop.device
+    heard.reaches, heard.deadman = {}, False
+    say(f"drive {arm.name}: move {', '.join(axes)} of the {device} both ways, press its deadman; Enter skips the rest")
+    here.listen(PERSON_S, lambda: enter.pressed() or (heard.deadman and not person.unmoved(heard.reaches, axes)))
+    return person.judge_axes(device, heard.reaches, axes, deadman=heard.deadman)
+
+
+def _estop(here: Listening[Ear], enter: Enter) -> Finding:
+    from robot_stack.nodes.doctor import clear_stop
+
+    ear = here.node
+    ear.stops, ear.stop_pressed_ns = [], None
+    say("press the emergency stop; Enter skips")
+    pressed = here.listen(PERSON_S, lambda: enter.pressed() or any(stopped for _, stopped in ear.stops))
+    pressed = any(stopped for _, stopped in ear.stops)
+    if not pressed:
+        return person.judge_estop(pressed=False, seen_ms=None, released=False, refusal="")
+    seen_ms = (ear.stops[0][0] - ear.stop_pressed_ns) / 1e6 if ear.stop_pressed_ns is not None else None
+    refusal, deadline_s = "", time.monotonic() + PERSON_S
+    say("release it, then press Enter: that clears the stop")
+    while time.monotonic() < deadline_s:
+        if not here.listen(PERSON_S, enter.pressed):
+            break
+        refusal = clear_stop(here)
+        if not refusal:
+            break
+        say(f"not cleared: {refusal}; press Enter to try again")
+    released = here.listen(1.0, lambda: not ear.stops[-1][1])
+    return person.judge_estop(pressed=True, seen_ms=seen_ms, released=released, refusal=refusal)

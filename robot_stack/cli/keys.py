@@ -1,0 +1,28 @@
+"""Answers of a person at the terminal, without ever waiting for one."""
+
+from __future__ import annotations
+
+import select
+import sys
+from typing import TextIO
+
+
+class Enter:
+    """Whether Enter was pressed since it was last asked."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._ended = False
+
+    @classmethod
+    def on_terminal(cls) -> Enter | None:
+        """On this process's own terminal; None if it has none."""
+        return cls(sys.stdin) if sys.stdin.isatty() else None
+
+    def pressed(self) -> bool:
+        """True once per line that was typed; never waits."""
+        if self._ended or not select.select([self._stream], [], [], 0.0)[0]:
+            return False
+        line = self._stream.readline()
+        self._ended = line == ""
+        return not self._ended

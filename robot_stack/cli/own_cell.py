@@ -1,0 +1,57 @@
+"""A cell for as long as a command looks at it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from robot_stack.cli.env import environment_of
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.process_table import cell_processes
+from robot_stack.nodes.run_folder import prepared
+from robot_stack.nodes.supervisor import Supervisor
+
+
+@contextmanager
+def own_cell(resolved: ResolvedRun, folder: Path, *, running: bool) -> Iterator[Callable[[], str]]:
+    """This process in the environment of a cell, whose processes are started unless they run already.
+
+    Args:
+        resolved: The run.
+        folder: Of the run that is going on, or where logs of the processes started here go.
+        running: Whether they run.
+
+    Yields:
+        What says why the cell has ended, or "" while it goes on; call it often.
+    """
+    before = dict(os.environ)
+    with ExitStack() as stack:
+        stack.callback(_restore, before)
+        if running:
+            os.environ.update(environment_of(folder))
+            yield lambda: ""
+            return
+        ready = stack.enter_context(prepared(resolved, folder))
+        os.environ.update(ready.environment)
+        table = cell_processes(resolved, folder)
+        supervisor = Supervisor(table, environment=ready.environment, log_folder=ready.log_folder, say=say)
+        stack.enter_context(supervisor)
+
+        def ending() -> str:
+            supervisor.step()
+            return supervisor.ending or ""
+
+        yield ending
+
+
+def say(text: str) -> None:
+    """Progress, for the person at the terminal."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _restore(environment: dict[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)

@@ -1,0 +1,44 @@
+"""`robot-stack record CELL`: demonstrations by hand, each on disk when it ends; a second start goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from robot_stack.cli.names import load_cell
+from robot_stack.cli.run_folder import own_folder
+from robot_stack.cli.supervise import supervise
+from robot_stack.nodes.process_table import cell_processes, managed, session_process
+from robot_stack.nodes.run_folder import prepared
+from robot_stack.teleop.bindings import Device, table
+
+
+def run(
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    folder: Path | None = None,
+    episodes: int | None = None,
+) -> int:
+    """Record until there are enough demonstrations; returns the exit code.
+
+    Args:
+        name: A cell, or a run.
+        overrides: Texts `dotted.key=value`.
+        root: A configuration folder to search first.
+        folder: Of the run; default: runs/NAME, where `train` finds them.
+        episodes: Demonstrations that ended well, in all; default: as many as the run trains on.
+
+    Raises:
+        ConfigError: If a file is wrong, or the folder is of another run.
+    """
+    resolved = load_cell(name, overrides, root)
+    wanted = resolved.run.training.demos if episodes is None else episodes
+    with prepared(resolved, own_folder(resolved, folder)) as ready:
+        if resolved.teleop.device != "scripted":
+            print(table([Device(resolved.teleop.device)]))
+        recorder = session_process("recorder", resolved, ready.folder, "--episodes", str(wanted))
+        rows = (*cell_processes(resolved, ready.folder), recorder)
+        code = supervise(resolved, ready, managed(rows, resolved, ready.folder))
+    print(f"Next: robot-stack train {resolved.name}" if code == 0 else f"Next: robot-stack doctor {name}")
+    return code

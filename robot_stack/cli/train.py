@@ -1,0 +1,48 @@
+"""`robot-stack train RUN`: the learner alone, on the machine with the GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from robot_stack.cli.run_folder import own_folder
+from robot_stack.config.resolve import load_run
+from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED
+
+
+def run(
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    folder: Path | None = None,
+    address: str = "",
+) -> int:
+    """Serve actors and train until it is enough; returns the exit code.
+
+    Args:
+        name: Name of a run, or path to its file.
+        overrides: Texts `dotted.key=value`.
+        root: A configuration folder to search first.
+        folder: Of the run; default: runs/NAME, where a second start goes on, and where `record` leaves its episodes.
+        address: host:port to listen at; default: the cell's.
+
+    Raises:
+        StackError: If a file is wrong, the folder is of another run, or a resume would not be exact.
+    """
+    resolved = load_run(name, overrides, root)
+    place = own_folder(resolved, folder)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / RESOLVED).write_text(resolved.to_yaml())
+    for variable, value in ONE_THREAD.items():
+        os.environ.setdefault(variable, value)  # read when torch is imported
+    from robot_stack.run.learner import main
+
+    where = address or resolved.cell.learner_address
+    print(
+        f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: robot-stack act {name}", flush=True
+    )
+    code = main(["--run", str(place / RESOLVED), "--address", where])
+    learned = (place / "policy.safetensors").exists()
+    print(f"Next: robot-stack report {place}" if learned else f"Next: robot-stack train {name}, to go on")
+    return code

@@ -1,0 +1,85 @@
+"""Writes values back into a YAML file of a person: comments, order and layout stay."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.util import load_yaml_guess_indent
+
+from robot_stack.types.errors import ConfigError
+
+Edits = Mapping[tuple[str, ...], Any]
+"""Keys from the top of the file -> new value."""
+WIDEST = 1_000_000
+
+
+def edited(text: str, edits: Edits) -> str:
+    """The text with values replaced, or added where they are missing; new mappings and lists are written in one line.
+
+    Args:
+        text: One YAML mapping.
+        edits: Keys -> value: a number, a text, a list, or a mapping.
+
+    Raises:
+        ConfigError: If a key on the way holds something else than a mapping.
+    """
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = WIDEST  # type: ignore[assignment]
+    data, _, offset = load_yaml_guess_indent(text, yaml=yaml)
+    offset = 2 if offset is None else offset
+    yaml.indent(mapping=2, sequence=offset + 2, offset=offset)
+    for keys, value in edits.items():
+        _set(data, keys, _flow(value))
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()
+
+
+def write_edited(source: Path, target: Path, edits: Edits) -> None:
+    """`source` with its edits as `target`, at once or not at all.
+
+    Raises:
+        ConfigError: If a key on the way holds something else than a mapping, or the file cannot be written.
+    """
+    text = edited(source.read_text(encoding="utf-8"), edits)
+    draft = target.with_name(target.name + ".tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    except OSError as error:
+        raise ConfigError(f"{target} is not writable ({error.strerror}), must be; check whose it is") from error
+
+
+def _set(data: CommentedMap, keys: Sequence[str], value: Any) -> None:
+    *way, last = keys
+    for depth, key in enumerate(way):
+        inner = data.setdefault(key, CommentedMap())
+        if not isinstance(inner, CommentedMap):
+            where = ".".join(keys[: depth + 1])
+            raise ConfigError(f"{where} is {inner!r}, must be a mapping to hold {'.'.join(keys)}; correct the file")
+        data = inner
+    data[last] = value
+
+
+def _flow(value: Any) -> Any:
+    """Mappings and lists in the style that fits one line."""
+    if isinstance(value, Mapping):
+        mapping = CommentedMap((key, _flow(inner)) for key, inner in value.items())
+        mapping.fa.set_flow_style()
+        return mapping
+    if isinstance(value, list | tuple):
+        sequence = CommentedSeq(_flow(inner) for inner in value)
+        sequence.fa.set_flow_style()
+        return sequence
+    return value

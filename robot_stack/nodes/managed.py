@@ -1,0 +1,138 @@
+"""The life of a managed node: unconfigured, inactive, active, finalized, as lifecycle_msgs has it.
+
+Inactive, what is sensed flows for whoever looks, and no command goes out. Active, the node may command. A node that
+nobody manages brings itself up as its process starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from std_msgs.msg import String
+
+from robot_stack.nodes.qos import LATCHED
+from robot_stack.run.bring_up import Heard, Stage
+from robot_stack.types.errors import RobotError, StackError
+
+LIFECYCLE = "~/lifecycle"
+"""Latched: `Heard.to_text` of the stage that was reached, with the sentence why it is not the next one."""
+SUCCESS, FAILURE, ERROR = (
+    TransitionCallbackReturn.SUCCESS,
+    TransitionCallbackReturn.FAILURE,
+    TransitionCallbackReturn.ERROR,
+)
+
+
+class ManagedNode(LifecycleNode):
+    """Says its stage on `~/lifecycle`; hooks raise a StackError with the reason why a stage cannot be reached.
+
+    Publishers made with `create_lifecycle_publisher` are mute unless the node is active.
+
+    Attributes:
+        stage: Reached so far.
+        failure: Why the last step failed, or "".
+        defect: What went wrong in a step that is no StackError: the process must end with it.
+        on_defect: Called with it, in the executor's thread.
+    """
+
+    def __init__(self, name: str, namespace: str) -> None:
+        super().__init__(name, namespace=namespace, start_parameter_services=False)
+        self.stage = Stage.UNCONFIGURED
+        self.failure = ""
+        self.defect: Exception | None = None
+        self.on_defect: Callable[[], Any] = lambda: None
+        self._ending = "shut down"
+        self._lifecycle = self.create_publisher(String, LIFECYCLE, LATCHED)
+        self._announce()
+
+    @property
+    def active(self) -> bool:
+        """Whether this node may command."""
+        return self.stage is Stage.ACTIVE
+
+    def configure(self) -> None:
+        """Open what the node needs; afterwards what it senses flows."""
+
+    def activate(self) -> None:
+        """From here on it may command."""
+
+    def deactivate(self) -> None:
+        """Leave the robot standing still: the last words before its commands are muted."""
+
+    def cleanup(self) -> None:
+        """Close what `configure` opened."""
+
+    def bring_up(self) -> None:
+        """Configure and activate at once, as nobody manages this node.
+
+        Raises:
+            StackError: Why it is not active.
+        """
+        for trigger in (self.trigger_configure, self.trigger_activate):
+            if trigger() is not SUCCESS:
+                raise self.defect or RobotError(self.failure)
+
+    def safe_stop(self, reason: str) -> None:
+        """Leave the robot standing still; called last, whatever ended the node."""
+
+    def retire(self, reason: str) -> None:
+        """The process ends: `safe_stop`, unless the node has been shut down already."""
+        if self.stage is not Stage.FINALIZED:
+            self._ending = reason
+            self.trigger_shutdown()
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Called by rclpy."""
+        return self._step(Stage.INACTIVE, self.configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Called by rclpy."""
+        return self._step(Stage.ACTIVE, self.activate, lambda: super(ManagedNode, self).on_activate(state))
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Called by rclpy."""
+        try:
+            return self._step(Stage.INACTIVE, self.deactivate)
+        finally:
+            super().on_deactivate(state)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Called by rclpy."""
+        return self._step(Stage.UNCONFIGURED, self.cleanup)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Called by rclpy."""
+        try:
+            return self._step(Stage.FINALIZED, lambda: self.safe_stop(self._ending))
+        finally:
+            super().on_deactivate(state)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Called by rclpy after a defect: nothing leads out of it."""
+        try:
+            self._step(Stage.FINALIZED, lambda: self.safe_stop(self.failure))
+        finally:
+            super().on_deactivate(state)
+        return FAILURE
+
+    def _step(self, goal: Stage, *hooks: Callable[[], Any]) -> TransitionCallbackReturn:
+        try:
+            for hook in hooks:
+                hook()
+        except StackError as error:
+            self.failure = str(error)
+            self.get_logger().error(self.failure)
+            self._announce()
+            return FAILURE
+        except Exception as error:  # the top of a step: rclpy would swallow it, and the node would just stand there
+            self.defect, self.failure = error, repr(error)
+            self.on_defect()
+            return ERROR
+        self.stage, self.failure = goal, ""
+        self._announce()
+        return SUCCESS
+
+    def _announce(self) -> None:
+        self._lifecycle.publish(String(data=Heard(stage=self.stage, reason=self.failure).to_text()))

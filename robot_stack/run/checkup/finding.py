@@ -1,0 +1,80 @@
+"""What a check found, and the table that a person reads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the table.
+
+    Attributes:
+        level: How bad it is.
+        check: What was looked at, one word.
+        text: What was measured; if it is not ok, what it must be and what to do.
+    """
+
+    level: Level
+    check: str
+    text: str
+
+
+def ok(check: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(level=Level.OK, check=check, text=text)
+
+
+def warn(check: str, text: str) -> Finding:
+    """Works, but a person should know."""
+    return Finding(level=Level.WARN, check=check, text=text)
+
+
+def fail(check: str, text: str) -> Finding:
+    """Must be mended before the cell is used."""
+    return Finding(level=Level.FAIL, check=check, text=text)
+
+
+def table(findings: Sequence[Finding]) -> str:
+    """One line per finding, in columns."""
+    width = max(len(finding.check) for finding in findings)
+    return "\n".join(f"{each.level:<4}  {each.check:<{width}}  {each.text}" for each in findings)
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """0, or 1 if something failed."""
+    return int(any(finding.level is Level.FAIL for finding in findings))
+
+
+def closing(findings: Sequence[Finding], again: str, onward: str) -> str:
+    """The last line: how many failed, and the next command.
+
+    Args:
+        findings: All of them.
+        again: This very command.
+        onward: What to do once nothing fails.
+    """
+    counts = Counter(finding.level for finding in findings)
+    parts = [f"{counts[Level.FAIL]} failed"] if counts[Level.FAIL] else []
+    warnings = counts[Level.WARN]
+    parts += [f"{warnings} warning{'s' if warnings > 1 else ''}"] if warnings else []
+    summary = ", ".join(parts) or "all is well"
+    worst = next((each for each in findings if each.level is Level.FAIL), None)
+    next_step = onward if worst is None else f"mend {worst.check}, then {again}"
+    return f"{summary}. Next: {next_step}"
+
+
+def plain(findings: Sequence[Finding]) -> list[dict[str, str]]:
+    """For scripts."""
+    return [asdict(finding) for finding in findings]

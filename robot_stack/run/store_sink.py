@@ -1,0 +1,123 @@
+"""Steps straight into an episode store of this machine, where no learner listens."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.types.errors import StackError, StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.transition import EpisodeHeader, Step
+
+FLUSH_S = 0.5
+CLOSE_S = 30.0
+
+
+def next_number(store: EpisodeStore) -> int:
+    """One above every number that an episode id of the store begins with."""
+    names = (*store.episodes, *store.unfinished, *store.quarantined)
+    heads = (name.split("-")[0] for name in names)
+    return 1 + max((int(head) for head in heads if head.isdecimal()), default=-1)
+
+
+class StoreSink:
+    """Implements `StepSink`: handing over never waits for the disk; a thread writes, and flushes twice a second.
+
+    Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk.
+    """
+
+    def __init__(self, store: EpisodeStore) -> None:
+        self._store = store
+        self._queue: queue.SimpleQueue[EpisodeHeader | Step | Label | None] = queue.SimpleQueue()
+        self._taken = threading.Semaphore(0)
+        self._handed_over = 0
+        self._failure: StackError | None = None
+        self._thread = threading.Thread(target=self._write, name="store", daemon=True)
+
+    def __enter__(self) -> StoreSink:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._queue.put(None)
+        self._thread.join(CLOSE_S)
+        if error is None:
+            self.check()
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """Announce an episode.
+
+        Raises:
+            StoreError: If the disk has refused what came before: an episode that cannot be recorded is not run.
+        """
+        self.check()
+        self._put(header)
+
+    def push(self, step: Step) -> None:
+        """Hand over one step."""
+        self._put(step)
+
+    def label(self, label: Label) -> None:
+        """Hand over a verdict."""
+        self._put(label)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until all that was handed over so far is in the store; whether it is.
+
+        Raises:
+            StoreError: If the disk refuses it.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while self._handed_over and self._taken.acquire(timeout=max(0.0, deadline_s - time.monotonic())):
+            self._handed_over -= 1
+        self.check()
+        return self._handed_over == 0
+
+    def check(self) -> None:
+        """Raise what stands in the way of recording.
+
+        Raises:
+            StoreError: If the disk has refused something.
+        """
+        if self._failure is not None:
+            raise StoreError(f"recording failed: {self._failure}") from self._failure
+
+    def _put(self, item: EpisodeHeader | Step | Label) -> None:
+        self._handed_over += 1
+        self._queue.put(item)
+
+    def _write(self) -> None:
+        flush_s = time.monotonic() + FLUSH_S
+        while True:
+            try:
+                item = self._queue.get(timeout=max(0.0, flush_s - time.monotonic()))
+                if item is None:
+                    break
+                self._take(item)
+                self._taken.release()
+            except queue.Empty:
+                self._guard(self._store.flush)
+                flush_s = time.monotonic() + FLUSH_S
+        self._guard(self._store.flush)
+
+    def _take(self, item: EpisodeHeader | Step | Label) -> None:
+        if isinstance(item, EpisodeHeader):
+            self._guard(lambda: self._store.begin(item))
+        elif isinstance(item, Step):
+            self._guard(lambda: self._store.append(item))
+        else:
+            self._guard(lambda: self._store.append_label(item))
+
+    def _guard(self, write: Callable[[], object]) -> None:
+        """After the first refusal nothing more is written: what follows would have a gap."""
+        if self._failure is None:
+            try:
+                write()
+            except StackError as error:
+                self._failure = error

@@ -1,0 +1,172 @@
+"""The doctor at the simulated cell, and its prompts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from robot_stack.cli import doctor
+from robot_stack.cli.keys import Enter
+from robot_stack.config.resolve import load_run
+from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes
+from robot_stack.nodes.run_folder import prepared
+from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.run.checkup import finding
+from robot_stack.run.checkup.finding import Level
+from robot_stack.run.checkup.person import Reach
+
+RUN = load_run("peg_insert")
+
+
+def test_the_simulated_cell_is_fit_and_the_findings_are_json(tmp_path) -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    command = [sys.executable, "-m", "robot_stack.cli.main", "doctor", "sim", "--dry", "--seconds", "1.5", "--json"]
+    command += ["--set", "cell.dds_domain=62"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    findings = json.loads(result.stdout)["findings"]
+    failed = [each["check"] for each in findings if each["level"] == Level.FAIL]
+    assert not set(failed) - {"camera", "robot", "safety", "teleop", "clock"}, findings  # a busy machine is slow
+    assert result.returncode == bool(failed)
+    checks = [each["check"] for each in findings]
+    assert {"ros", "disk", "memory", "gpu", "nodes", "dds", "clock", "topics", "robot", "workspace"} <= set(checks)
+    assert checks.count("camera") == len(RUN.cameras)
+    estop = next(each for each in findings if each["check"] == "estop")
+    assert "the device is a script" in estop["text"]
+
+
+def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path) -> None:
+    """The folder of a cell that runs already is listened to, and nothing else is started."""
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    run = load_run("peg_insert", ["cell.dds_domain=67"])
+    rogue = (sys.executable, str(Path(__file__).with_name("rogue_process.py")), "--run", str(tmp_path / RESOLVED))
+    table = (*cell_processes(run, tmp_path), ProcessSpec(name="rogue", argv=(*rogue, "--namespace", "sim")))
+    with (
+        prepared(run, tmp_path) as ready,
+        Supervisor(table, environment=ready.environment, log_folder=ready.log_folder),
+    ):
+        command = [sys.executable, "-m", "robot_stack.cli.main", "doctor", str(tmp_path), "--dry", "--seconds", "1.5"]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1, result.stderr
+    lines = result.stdout.splitlines()
+    (commanders,) = [line for line in lines if line.split()[1] == "publishers"]
+    assert commanders.endswith("/sim/fr3/safety/cmd has /sim/rogue, /sim/safety, must have one; end the others")
+    (mismatch,) = [line for line in lines if line.split()[1] == "qos"]
+    assert "/sim/fr3/state: /sim/robot offers reliable, volatile, /sim/rogue wants reliable, transient" in mismatch
+    (silent,) = [line for line in lines if line.split()[1] == "silence"]
+    assert "/sim/nobody/here: /sim/rogue listens, nobody publishes" in silent
+    assert "then robot-stack doctor" in lines[-1]
+
+
+class Person:
+    """Stands in for `Listening` and `Enter`: at each look something has happened."""
+
+    def __init__(self, *happenings) -> None:
+        self._happenings = list(happenings)
+        self.node = SimpleNamespace(
+            arms={"fr3": SimpleNamespace(reaches={}, deadman=False)}, stops=[], stop_pressed_ns=None, clearing=None,
+        )  # fmt: skip
+        self.answers: list[tuple[bool, str]] = []
+        self._enter = False
+
+    def listen(self, seconds, until=lambda: False) -> bool:
+        while not until():
+            if not self._happenings:
+                return False
+            self._happenings.pop(0)(self)
+        return True
+
+    def pressed(self) -> bool:
+        was, self._enter = self._enter, False
+        return was
+
+    def ask(self, client, request):
+        success, message = self.answers.pop(0)
+        if success:
+            self.node.stops.append((20, False))
+        return SimpleNamespace(success=success, message=message)
+
+
+def press_enter(person: Person) -> None:
+    person._enter = True
+
+
+def stop(person: Person) -> None:
+    person.node.stop_pressed_ns = 5_000_000
+    person.node.stops.append((17_000_000, True))
+
+
+def test_a_stop_that_is_pressed_released_and_cleared_is_ok() -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    person = Person(stop, press_enter, press_enter)
+    person.answers = [(False, "arm moves at 0.020, must stand still"), (True, "")]
+    found = doctor._estop(person, person)
+    assert (found.level, found.text) == (Level.OK, "pressed and released, seen in 12 ms")
+
+
+def test_a_stop_that_nobody_presses_fails_and_one_that_stays_is_a_warning() -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    idle = Person(press_enter)
+    assert doctor._estop(idle, idle).level is Level.FAIL
+    stuck = Person(stop, press_enter)
+    stuck.answers = [(False, "deadman is held, must be released")]
+    found = doctor._estop(stuck, stuck)
+    assert found.level is Level.WARN
+    assert "deadman is held" in found.text
+
+
+def test_the_axes_are_asked_for_until_all_have_moved_or_enter() -> None:
+    axes = RUN.task.arm.axes
+
+    def move_all(person: Person) -> None:
+        person.node.arms["fr3"].reaches = {axis: Reach(low=-1.0, high=1.0) for axis in axes}
+        person.node.arms["fr3"].deadman = True
+
+    moved = Person(move_all)
+    assert doctor._axes(RUN.arms["fr3"], moved, moved).level is Level.OK
+    idle = Person(press_enter)
+    assert doctor._axes(RUN.arms["fr3"], idle, idle).level is Level.FAIL
+
+
+def test_without_ros_the_machine_is_still_looked_at(monkeypatch, capsys, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor.host, "measure_gpu", lambda run: finding.ok("gpu", "none"))
+    assert doctor.run("sim", dry=True) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("FAIL  ros")
+    assert "rclpy cannot be imported; source the setup file" in lines[0]
+    assert any(line.split()[1] == "disk" for line in lines)
+    assert lines[-1].endswith("Next: mend ros, then robot-stack doctor sim")
+
+
+def test_a_learner_that_does_not_answer_is_a_warning(monkeypatch) -> None:
+    remote = load_run("peg_insert", ["cell.learner_address=127.0.0.1:1"])
+    assert [each.check for each in doctor._learner(remote)] == ["gpu"]
+    monkeypatch.setattr(doctor, "LOOPBACK", ())
+    (found,) = doctor._learner(remote)
+    assert (found.level, found.check) == (Level.WARN, "learner")
+
+
+def test_enter_is_seen_once_per_line_and_never_waited_for() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stream, os.fdopen(writing, "w") as keys:
+        enter = Enter(stream)
+        assert not enter.pressed()
+        keys.write("\n")
+        keys.flush()
+        assert enter.pressed()
+        assert not enter.pressed()
+        keys.close()
+        assert not enter.pressed()
+
+
+def test_nobody_is_asked_without_a_terminal(monkeypatch) -> None:
+    with open(os.devnull) as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        assert Enter.on_terminal() is None

@@ -1,0 +1,193 @@
+"""record, train, act, deploy and calibrate: what they start, where, and what they refuse."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from robot_stack.cli import act, deploy, main, measuring, record, train, up
+from robot_stack.config.library import config_root
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.types.errors import ConfigError
+
+CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop")
+
+
+@pytest.fixture
+def supervised(monkeypatch, tmp_path):
+    """Tables that would have been started, in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    tables: list = []
+
+    def supervise(resolved, ready, table, timeout_s=None) -> int:
+        tables.append((ready.folder, table))
+        return 0
+
+    for verb in (record, act, deploy, up):
+        monkeypatch.setattr(verb, "supervise", supervise)
+    return tables
+
+
+def names(table) -> tuple[str, ...]:
+    return tuple(row.name for row in table)
+
+
+def test_record_starts_a_recorder_in_the_actors_place(supervised, capsys) -> None:
+    assert main.main(["record", "sim", "--episodes", "7"]) == 0
+    ((folder, table),) = supervised
+    assert folder == Path("runs/peg_insert")
+    assert names(table) == (*CELL, "actor", "bring_up")
+    assert "robot_stack.nodes.recorder" in table[-2].argv
+    assert table[-2].argv[-3:] == ("--episodes", "7", "--managed")
+    assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack train peg_insert"
+
+
+def test_record_wants_as_many_as_the_run_trains_on_unless_told(supervised) -> None:
+    main.main(["record", "peg_insert", "--set", "training.demos=9"])
+    ((_, table),) = supervised
+    assert table[-2].argv[-3:-1] == ("--episodes", "9")
+
+
+def test_act_goes_to_the_learner_that_the_cell_names(supervised) -> None:
+    assert main.main(["act", "peg_insert", "--set", "cell.learner_address=gpu:1"]) == 0
+    ((_, table),) = supervised
+    assert names(table) == (*CELL, "actor", "bring_up")
+    assert "gpu:1" in table[-2].argv
+
+
+def test_up_starts_everything(supervised) -> None:
+    assert main.main(["up", "peg_insert"]) == 0
+    ((folder, table),) = supervised
+    assert names(table) == (*CELL, "learner", "actor", "bring_up")
+    assert folder.parent == Path("runs/peg_insert")
+
+
+def test_deploy_runs_a_saved_policy_without_a_learner(supervised) -> None:
+    main.main(["act", "peg_insert"])
+    supervised.clear()
+    with pytest.raises(ConfigError, match="must be saved first"):
+        deploy.run("peg_insert")
+    Path("runs/peg_insert/best.safetensors").touch()
+    assert main.main(["deploy", "peg_insert", "--policy", "best", "--episodes", "3"]) == 0
+    ((_, table),) = supervised
+    assert names(table) == (*CELL, "actor", "bring_up")
+    assert table[-2].argv[2] == "robot_stack.nodes.deployed"
+    assert "runs/peg_insert/best.safetensors" in table[-2].argv
+
+
+@pytest.mark.parametrize("verb", ["record", "act", "train"])
+def test_a_folder_of_another_run_is_refused(verb, supervised, capsys) -> None:
+    Path("runs/peg_insert").mkdir(parents=True)
+    (Path("runs/peg_insert") / RESOLVED).write_text(load_run("peg_insert", ["seed=4"]).to_yaml())
+    assert main.main([verb, "peg_insert"]) == 1
+    assert "has run.seed = 4, asked for is 0" in capsys.readouterr().err
+    assert not supervised
+
+
+def test_train_serves_the_run_in_its_folder(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    served: list[list[str]] = []
+    monkeypatch.setattr("robot_stack.run.learner.main", lambda words: served.append(words) or 0)
+    assert train.run("peg_insert", ["seed=3"], address="127.0.0.1:0") == 0
+    assert served == [["--run", f"runs/peg_insert/{RESOLVED}", "--address", "127.0.0.1:0"]]
+    assert load_resolved(Path("runs/peg_insert") / RESOLVED).run.seed == 3
+    assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack train peg_insert, to go on"
+    Path("runs/peg_insert/policy.safetensors").touch()
+    train.run("peg_insert", ["seed=3"], address="127.0.0.1:0")
+    assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack report runs/peg_insert"
+
+
+@pytest.fixture
+def own_files(monkeypatch, tmp_path) -> Path:
+    """A person's own configuration folder, in the working directory."""
+    shutil.copytree(config_root(), tmp_path / "hardware_configs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hardware_configs"
+
+
+def test_a_crop_given_in_numbers_is_written_into_the_cells_file(own_files, capsys) -> None:
+    before = (own_files / "cells/sim.yaml").read_text()
+    assert main.main(["calibrate", "crop", "sim", "--camera", "wrist", "--roi", "10,20,100,120"]) == 0
+    assert (own_files / "cells/sim.yaml").read_text() == before, "nothing is written unasked"
+    assert main.main(["calibrate", "crop", "sim", "--camera", "wrist", "--roi", "10,20,100,120", "--write"]) == 0
+    after = (own_files / "cells/sim.yaml").read_text()
+    assert "wrist: {model: sim_wrist, roi_px: {top: 10, left: 20, height: 100, width: 120}}" in after
+    assert len(after.splitlines()) == len(before.splitlines())
+    assert load_run("peg_insert").cameras["wrist"].roi_px.width == 120
+    assert capsys.readouterr().out.splitlines()[-1].endswith("Next: robot-stack doctor sim")
+
+
+def test_a_shipped_file_is_copied_to_the_persons_own_folder(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = (config_root() / "cells/sim.yaml").read_text()
+    assert main.main(["calibrate", "crop", "sim", "--camera", "wrist", "--roi", "0,0,100,100", "--write"]) == 0
+    assert (config_root() / "cells/sim.yaml").read_text() == shipped
+    assert "roi_px" in (tmp_path / "hardware_configs/cells/sim.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["crop", "sim", "--camera", "left", "--roi", "0,0,9,9"],
+            "camera is 'left', must be one of ['front', 'wrist']",
+        ),
+        (["crop", "sim", "--camera", "wrist", "--roi", "100,0,100,100"], "must be within 192 rows and 192 columns"),
+        (["pose", "sim", "--pose", "Über"], "must be a name in lower case"),
+        (["extrinsics", "sim", "--camera", "wrist"], "must run on a terminal"),
+        (["board", "board.txt"], "ends in .png"),
+    ],
+)
+def test_a_wrong_wish_is_a_sentence_and_starts_nothing(words, said, own_files, capsys) -> None:
+    assert main.main(["calibrate", *words]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("roi", ["1,2,3", "1,2,3,x", "-1,2,3,4"])
+def test_a_crop_that_is_no_four_numbers_is_wrong_usage(roi) -> None:
+    with pytest.raises(SystemExit) as left:
+        main.main(["calibrate", "crop", "sim", "--camera", "wrist", f"--roi={roi}"])
+    assert left.value.code == 2
+
+
+def test_what_does_not_fit_the_cell_leaves_the_file_as_it_was(own_files, monkeypatch, capsys) -> None:
+    before = (own_files / "cells/sim.yaml").read_text()
+    wrong = measuring.Measured(edits={("workspace", "min_m"): [9.0, 0.0, 0.0]}, text="far away")
+    monkeypatch.setitem(measuring.MEASURE, "workspace", lambda wish, resolved: wrong)
+    assert main.main(["calibrate", "workspace", "sim", "--write"]) == 1
+    assert "does not fit the cell, nothing is written" in capsys.readouterr().err
+    assert (own_files / "cells/sim.yaml").read_text() == before
+
+
+class Seen:
+    """What an onlooker has seen, without a cell."""
+
+    def __init__(self, state, positions) -> None:
+        self.state, self.positions_m = state, positions
+
+
+def test_a_workspace_and_a_pose_come_from_where_the_arm_was(own_files, monkeypatch) -> None:
+    import numpy as np
+
+    from robot_stack.run.build import build_world
+
+    world = build_world(load_run("peg_insert"))
+    world.reset(0)
+    state = world.state()
+    corners = [np.array([0.42, -0.1, 0.05]), np.array([0.58, 0.1, 0.2])]
+
+    class Here:
+        node = Seen(state, corners)
+
+    monkeypatch.setattr(measuring, "_watch", lambda wish, resolved, look: look(Here(), lambda: ""))
+    monkeypatch.setattr(measuring, "_move_the_arm", lambda wish, text: lambda here, ending: None)
+    assert main.main(["calibrate", "workspace", "sim", "--margin-m", "0.01", "--write"]) == 0
+    assert main.main(["calibrate", "pose", "sim", "--pose", "start", "--write"]) == 0
+    cell = load_run("peg_insert").cell
+    assert cell.workspace.min_m == (0.41, -0.11, 0.04)
+    assert cell.workspace.max_m == (0.59, 0.11, 0.21)
+    assert cell.poses["start"].position_m == pytest.approx(tuple(state.T_base_tcp.position_m), abs=1e-4)
+    assert len(cell.poses["start"].joints_rad) == 7

@@ -1,0 +1,106 @@
+"""The start of an episode over DDS: a person who makes the scene ready, and an arm that goes to a taught pose."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from cell_rig import running_cell, wait_until
+
+from robot_stack.config.resolve import load_run
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import RobotError
+
+START = {"x": 0.52, "y": -0.03, "z": 0.16}
+JOINTS = "joints_rad: [0, -0.785, 0, -2.356, 0, 1.571, 0.785]"
+POSE = f"{{{JOINTS}, position_m: [0.52, -0.03, 0.16], quaternion_xyzw: [1, 0, 0, 0]}}"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return load_run(
+        "peg_insert",
+        [
+            "cell.dds_domain=66",
+            f"cell.poses.over_table={POSE}",
+            "task.reset.by=person",
+            "task.reset.prompt=put the socket anywhere",
+            "task.reset.start.pose=over_table",
+            "task.reset.start.range_m=[0.02, 0.02, 0.0]",
+            "task.reset.timeout_s=20",
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def cell(run, tmp_path_factory):
+    with running_cell(run, tmp_path_factory.mktemp("reset")) as (cell, _):
+        yield cell
+
+
+class Person:
+    """Reads the prompt and, a moment later, says that it is done."""
+
+    def __init__(self, namespace: str, *, answers: bool) -> None:
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.task import Future
+        from sensor_msgs.msg import Joy
+        from std_msgs.msg import String
+
+        from robot_stack.nodes import topics
+        from robot_stack.nodes.base import StackNode
+        from robot_stack.nodes.conversion import events_to_msg
+        from robot_stack.nodes.qos import EVERY, LATCHED
+
+        self.prompts: list[str] = []
+        self._node = StackNode("person", namespace)
+        self._events = self._node.create_publisher(Joy, topics.EVENTS, EVERY)
+
+        def read(msg: String) -> None:
+            self.prompts.append(msg.data)
+            if msg.data and answers:
+                self._events.publish(events_to_msg(("reset_done",), time.monotonic_ns(), "pedal"))
+
+        self._node.create_subscription(String, topics.PROMPT, read, LATCHED)
+        self._stop = Future()
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        self._thread = threading.Thread(target=lambda: self._executor.spin_until_future_complete(self._stop))
+
+    def __enter__(self) -> Person:
+        self._thread.start()
+        wait_until(lambda: self._events.get_subscription_count() > 0, 10, "a listener")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set_result(True)
+        self._thread.join(5.0)
+        self._node.destroy_node()
+
+
+def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
+    from robot_stack.nodes.cell_link import CellLink
+
+    link: CellLink = cell._link
+    ends = []
+    with Person(run.run.cell, answers=True) as person:
+        for seed in (1, 2):
+            cell.reset(seed)
+            with link.locked():
+                ends.append(link.state.T_base_tcp.position_m)
+            assert cell.mode() in (Mode.READY, Mode.POLICY)
+        wait_until(lambda: person.prompts[-2:] == ["put the socket anywhere", ""], 5, "the prompt's end")
+    goal = np.array(list(START.values()))
+    for end in ends:
+        assert np.abs(end - goal).max() < 0.01 + 0.005
+    assert np.linalg.norm(ends[0] - ends[1]) > 0.001, "another seed, another start"
+
+
+def test_a_person_who_never_answers_is_named_after_a_bounded_time(cell, run, monkeypatch):
+    monkeypatch.setattr(cell, "_run", load_run("peg_insert", ["task.reset.by=person", "task.reset.timeout_s=0.5"]))
+    began_s = time.monotonic()
+    with pytest.raises(RobotError, match="nobody has said that it is done: make the scene ready"):
+        cell.reset(3)
+    assert time.monotonic() - began_s < 3.0

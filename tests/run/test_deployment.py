@@ -1,0 +1,78 @@
+"""A saved policy on a cell: recorded, never trained on, judged by who can tell."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from robot_stack.config.resolve import load_run
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.run import deploy as deploying
+from robot_stack.run.build import build_local_cell
+from robot_stack.run.control_loop import EpisodeOutcome, TickRecord
+from robot_stack.run.deploy import DEPLOYED, deploy, succeeded
+from robot_stack.types.event import Verdict
+from robot_stack.types.params import Params
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+
+PARAMS = Params(version=3, tensors={}, sha256="", metadata={})
+
+
+class Still:
+    """A policy that does nothing."""
+
+    version, age_s = 3, 0.0
+
+    def __init__(self, spec, params, *, seed) -> None:
+        self._size = spec.action_size
+
+    def begin_episode(self) -> None:
+        pass
+
+    def act(self, observation, *, deterministic, interrupted=False) -> np.ndarray:
+        assert deterministic
+        return np.zeros(self._size, np.float32)
+
+
+def test_every_episode_is_recorded_as_an_evaluation_and_counted(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(deploying, "ActingPolicy", Still)
+    resolved = load_run("peg_insert", ["task.episode_steps=5"])
+    said: list[str] = []
+    for _ in range(2):
+        cell = build_local_cell(resolved, seed=0)
+        with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+            told = deploy(
+                resolved, PARAMS, cell, cell, store, episodes=2, stop=threading.Event(), say=said.append
+            )  # fmt: skip
+            assert told.successes == [False, False]
+            recorded = [store.read(name, images=False) for name in store.episodes]
+    assert [episode.header.kind for episode in recorded] == [EpisodeKind.EVAL] * 4
+    assert {episode.header.actor for episode in recorded} == {DEPLOYED}
+    assert all((episode.arrays["params_version"] == 3).all() for episode in recorded)
+    assert len({episode.header.seed for episode in recorded}) == 4
+    assert said[0].startswith("000000-eval-deployed: timeout, 0.5 s")
+
+
+def told(*, truth=None, operator=None, end=EndReason.TIMEOUT) -> EpisodeOutcome:
+    header = EpisodeHeader(episode_id="0", kind=EpisodeKind.EVAL, task="t", actor="a", started_unix_s=0.0)
+    return EpisodeOutcome(
+        header=header, end=end, steps=1, human_steps=0, declared=False, refused=False, operator=operator, truth=truth,
+        duration_s=0.1, ticks=TickRecord(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outcome", "success"),
+    [
+        (told(truth=True, operator=Verdict.FAILURE), True),
+        (told(truth=False, end=EndReason.SUCCESS), False),
+        (told(operator=Verdict.SUCCESS), True),
+        (told(operator=Verdict.FAILURE, end=EndReason.SUCCESS), False),
+        (told(end=EndReason.SUCCESS), True),
+        (told(), False),
+    ],
+)
+def test_success_is_the_simulators_word_else_the_persons_else_the_ending(outcome, success) -> None:
+    assert succeeded(outcome) is success
