@@ -19,7 +19,7 @@ class ProgressConfig(BaseModel):
     window: int = Field(12, ge=2, le=32, description="frames of a prefix, evenly spread over it")
     width: int = Field(96, ge=16, le=512)
     layers: int = Field(2, ge=1, le=8)
-    steps: int = Field(1200, ge=1, le=20_000, description="of each member")
+    steps: int = Field(800, ge=1, le=20_000, description="of each member")
     refit_steps: int = Field(
         400, ge=1, le=20_000, description="the same during practice, at most `steps`: the policy learns beside it"
     )
