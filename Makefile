@@ -1,5 +1,6 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
 # make test   style, types, imports and pytest, each also a target of its own
+# make faults  thirty injected faults, minutes; what was measured goes to build/faults.json
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
@@ -15,7 +16,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim test style types imports pytest bench bench-algorithms bench-shaping clean
+.PHONY: help install gl sim test style types imports pytest faults bench bench-algorithms bench-shaping clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -79,6 +80,10 @@ imports: $(INSTALLED)
 
 pytest: gl $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+faults: gl $(INSTALLED)
+	@mkdir -p build
+	FAULTS_JSON=$(CURDIR)/build/faults.json $(BIN)/pytest tests/faults/test_matrix_*.py -m row $(PYTEST_ARGS)
 
 bench: gl $(INSTALLED)
 	$(BIN)/python benchmarks/collect.py

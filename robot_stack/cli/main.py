@@ -27,7 +27,7 @@ class Verb:
 
     Attributes:
         help: One line.
-        add: Declares its arguments; their names are those of `run` in `robot_stack.cli.<verb>`.
+        add: Declares its arguments; their names are those of `run` in the verb's module.
     """
 
     help: str
@@ -156,6 +156,11 @@ def _add_certs(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _add_check_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="of runs/NAME/commands")
+    _add_json(parser)
+
+
 def _add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     _add_json(parser)
@@ -204,6 +209,7 @@ VERBS = {
     "act": Verb(help="cell and actor, on the robot's machine; the learner runs where the cell says", add=_add_act),
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
     "deploy": Verb(help="a saved policy on the cell, without a learner; every episode is recorded", add=_add_deploy),
+    "check-log": Verb(help="prove recorded commands against the limits that were in force", add=_add_check_log),
     "report": Verb(help="write summary, plots and report.html of a run again", add=_add_report),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
@@ -250,12 +256,17 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def module_of(verb: str) -> str:
+    """Name of the module that has the verb's `run`."""
+    return f"robot_stack.cli.{verb.replace('-', '_')}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code."""
     options = vars(parser().parse_args(arguments))
     verb = options.pop("verb")
     try:
-        code: int = importlib.import_module(f"robot_stack.cli.{verb}").run(**options)
+        code: int = importlib.import_module(module_of(verb)).run(**options)
         sys.stdout.flush()
     except StackError as error:
         print(error, file=sys.stderr)

@@ -115,6 +115,8 @@ class CellConfig(Section):
     """File in teleop/, of the one device: for the only arm, or for one of several after the other."""
     safety: str
     """File in safety/. Its limits hold for each arm."""
+    stop_input_timeout_s: Annotated[float, Field(gt=0, le=2)] | None = None
+    """Where an emergency stop is wired in: its node must publish on safety/stop_input at least this often."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
     learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (

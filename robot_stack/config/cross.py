@@ -24,6 +24,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     for arm in resolved.arms.values():
         yield from _box_frame(resolved, arm)
         yield from _action_scale(resolved, arm)
+        yield from _home(resolved, arm)
     yield from _apart(resolved)
     yield from _one_person(resolved)
     yield from _rates(resolved)
@@ -151,3 +152,18 @@ def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
         legal = ", ".join(resolved.cell.poses) or "(none yet)"
         text = f"input should be one of the cell's poses, {legal} (got '{start.pose}'); robot-stack calibrate pose"
         yield _mistake(resolved, "task.reset.start.pose", text)
+
+
+def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
+    """At home no joint may stand where the safety filter lets it only move back."""
+    share = resolved.safety.joint_range_share
+    part = f"robots.{arm.name}" if resolved.cell.arms else "robot"
+    for joint, home_rad in zip(arm.robot.joints, arm.robot.home_rad):
+        middle, half = (joint.max_rad + joint.min_rad) / 2, (joint.max_rad - joint.min_rad) / 2
+        if abs(home_rad - middle) > share * half:
+            text = (
+                f"home of {joint.name} is {home_rad}, must be within {middle - share * half:.4g} to "
+                f"{middle + share * half:.4g}, the share of its range that safety.joint_range_share ({share}) leaves; "
+                "choose another home or raise that"
+            )
+            yield _mistake(resolved, f"{part}.home_rad", text)

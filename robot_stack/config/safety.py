@@ -30,6 +30,8 @@ class SafetyConfig(Section):
     """TCP rotation jerk."""
     tilt_cone_rad: Annotated[float, Field(gt=0, le=math.pi)]
     """Largest angle between the tool's axis and straight down."""
+    joint_range_share: Annotated[float, Field(gt=0, le=1)]
+    """Share of each joint's range, around its middle, that is used; beyond it nothing moves further out."""
     soft_force_n: Annotated[float, Field(gt=0, le=100)]
     """From here on, motion into the contact is scaled down."""
     hard_force_n: Annotated[float, Field(gt=0, le=150)]
@@ -74,6 +76,7 @@ Limit = Literal[
     "max_jerk_m_s3",
     "max_rotation_jerk_rad_s3",
     "tilt_cone_rad",
+    "joint_range_share",
     "soft_force_n",
     "hard_force_n",
     "policy_timeout_s",

@@ -272,14 +272,14 @@ class Arbiter:
         return _first(self._fault_of(arm, state, now_ns) for arm, state in self.states.items())
 
     def _fault_of(self, arm: str, state: RobotState | None, now_ns: int) -> str:
-        name = self.called(arm)
         if state is None:
-            return f"{name}robot state is missing; start the robot process"
+            return f"{arm}/state is missing, must say where the arm is; start the robot process"
         if state.fault:
-            return f"{name}robot reports: {state.fault}"
+            return f"{arm}/fault says: {state.fault}; recover the robot, then arm or resume"
         age_ms = (now_ns - state.stamp_ns) / 1e6
         limit_ms = self._timing.state_s * 1e3
-        return f"{name}robot state is {age_ms:.0f} ms old (limit {limit_ms:.0f})" if age_ms > limit_ms else ""
+        late = f"{arm}/state is {age_ms:.0f} ms old (limit {limit_ms:.0f}); check the robot process, resume"
+        return late if age_ms > limit_ms else ""
 
     def _deadman_held(self, now_ns: int) -> str:
         return _first(

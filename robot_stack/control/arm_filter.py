@@ -54,6 +54,29 @@ class ArmFilter:
         self._blend_start_ns = 0
         self._retract_until_ns = 0
 
+    @property
+    def joints(self) -> int:
+        """How many joints a state of it must have; 0: any number."""
+        return len(self._limits.joints)
+
+    @property
+    def standing(self) -> bool:
+        """Whether it was told to stand still."""
+        return not self._motion.last.any()
+
+    def limit(self, limits: SafetyLimits) -> None:
+        """From now on these; only while it stands."""
+        self._limits = limits
+        self._motion.limit(limits)
+
+    def watch(self, state: RobotState) -> None:
+        """Learn from a checked state how its joints follow."""
+        self._motion.joints.watch(state)
+
+    def joint_beyond(self, state: RobotState | None) -> str:
+        """A sentence about a joint outside the robot's own limits, or ""."""
+        return "" if state is None else self._motion.joints.beyond(state)
+
     def rest(self) -> None:
         """Start again from standstill."""
         self._motion.rest()

@@ -55,12 +55,11 @@ def inside_cone(angular: np.ndarray, tool_axis: np.ndarray, cone_rad: float, app
     """
     if cone_rad >= math.pi:
         return angular
-    down = np.array([0.0, 0.0, -1.0])
-    tilt_rad = math.atan2(float(np.linalg.norm(np.cross(tool_axis, down))), float(tool_axis @ down))
+    inward = np.array([-tool_axis[1], tool_axis[0], 0.0])  # a x d; np.cross would take half of a tick's time
+    length = float(np.linalg.norm(inward))
+    tilt_rad = math.atan2(length, -float(tool_axis[2]))
     spin = (angular @ tool_axis) * tool_axis
     lateral = angular - spin
-    inward = np.cross(tool_axis, down)
-    length = float(np.linalg.norm(inward))
     room = max(cone_rad - tilt_rad, 0.0) / approach_s
     if length < 1e-9:
         size = float(np.linalg.norm(lateral))

@@ -23,7 +23,7 @@ def check_vector(name: str, value: object, size: int, largest: float = LARGEST_E
         return f"{name} is {got}, must be a float array of shape ({size},)"
     if not np.isfinite(value).all():
         return f"{name} is {value}, must be finite"
-    if np.abs(value).max() > largest:
+    if np.abs(value).max(initial=0.0) > largest:
         return f"{name} is {value}, must be within +-{largest:g}"
     return ""
 
@@ -55,11 +55,13 @@ def check_teleop(sample: TeleopSample) -> str:
     return check_vector("twist of teleop sample", sample.twist, 6, 1.0 + 1e-6)
 
 
-def check_state(state: RobotState) -> str:
-    """A state with finite twist, wrench and opening; the pose checks itself when it is built."""
+def check_state(state: RobotState, joints: int) -> str:
+    """A finite state with that many joints (0: any); the pose checks itself when it is built."""
     return (
         check_vector("twist of state", state.twist, 6)
         or check_vector("wrench of state", state.wrench, 6, 1e4)
+        or check_vector("joints of state", state.joints_rad, joints or len(state.joints_rad))
+        or check_vector("joint speeds of state", state.joint_speeds_rad_s, joints or len(state.joint_speeds_rad_s))
         or _check_opening("state", state.gripper, slack=0.1)
     )
 

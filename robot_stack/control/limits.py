@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
 from robot_stack.types.errors import ConfigError
 
@@ -15,6 +16,7 @@ CAPS = {
     "max_jerk_m_s3": 1000.0,
     "max_rotation_jerk_rad_s3": 3000.0,
     "tilt_cone_rad": math.pi,
+    "joint_range_share": 1.0,
     "soft_force_n": 100.0,
     "hard_force_n": 150.0,
     "policy_timeout_s": 0.5,
@@ -25,6 +27,30 @@ CAPS = {
 """Largest value of each limit; every one must also be above zero."""
 
 RETRACT_CAP_M_S = 0.05
+TIGHTENABLE = (
+    "max_speed_m_s",
+    "max_rotation_speed_rad_s",
+    "max_acceleration_m_s2",
+    "max_rotation_acceleration_rad_s2",
+    "max_jerk_m_s3",
+    "max_rotation_jerk_rad_s3",
+    "tilt_cone_rad",
+    "joint_range_share",
+    "soft_force_n",
+    "hard_force_n",
+    "retract_m_s",
+)
+"""Limits that may be made tighter while the process runs. Timeouts and the box are the start's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointLimit:
+    """One joint of the arm, from the robot's file: name, range in rad, highest speed in rad/s."""
+
+    name: str
+    min_rad: float
+    max_rad: float
+    max_speed_rad_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +61,7 @@ class SafetyLimits:
         box_min_m: Lowest corner of the workspace, (x, y, z); 0.0 is a limit like any other.
         box_max_m: Highest corner.
         tilt_cone_rad: Largest angle between the tool's z axis and straight down (-z of base); pi switches it off.
+        joint_range_share: Share of each joint's range, around its middle, beyond which nothing moves further out.
         soft_force_n: From here on, motion into the contact is scaled down.
         hard_force_n: From here on, the arm holds until a person resumes.
         policy_timeout_s: Age of the newest policy command after which the arm holds.
@@ -42,6 +69,7 @@ class SafetyLimits:
         state_timeout_s: Age of the robot state after which the arm holds.
         output_timeout_s: After this long without a decision, the robot's own watchdog has stopped the arm.
         retract_m_s: Speed of backing out along the contact force for up to 0.5 s after a hard force; 0 holds still.
+        joints: From base to flange; empty where the robot reports none.
 
     Raises:
         ConfigError: Naming every limit that is outside its cap, not finite, or contradicts another.
@@ -56,6 +84,7 @@ class SafetyLimits:
     max_jerk_m_s3: float = 60.0
     max_rotation_jerk_rad_s3: float = 250.0
     tilt_cone_rad: float = 0.7
+    joint_range_share: float = 1.0
     soft_force_n: float = 15.0
     hard_force_n: float = 35.0
     policy_timeout_s: float = 0.15
@@ -63,6 +92,7 @@ class SafetyLimits:
     state_timeout_s: float = 0.1
     output_timeout_s: float = 0.05
     retract_m_s: float = 0.0
+    joints: tuple[JointLimit, ...] = ()
 
     def __post_init__(self) -> None:
         mistakes = [_over_cap(field.name, getattr(self, field.name)) for field in fields(self) if field.name in CAPS]
@@ -85,6 +115,33 @@ class SafetyLimits:
     def tilt_approach_s(self) -> float:
         """The same for the edge of the tilt cone."""
         return 2.0 * self.max_rotation_speed_rad_s / self.max_rotation_acceleration_rad_s2
+
+
+def tightened(ceiling: SafetyLimits, limits: SafetyLimits, changes: Mapping[str, float]) -> SafetyLimits:
+    """`limits` with some values changed, none of them looser than the safety file's.
+
+    Args:
+        ceiling: What the files say.
+        limits: What holds now.
+        changes: Limit -> new value.
+
+    Raises:
+        ConfigError: Naming every value that is looser, no number, or not to be changed while the process runs.
+    """
+    mistakes = []
+    for name, value in changes.items():
+        if name not in TIGHTENABLE:
+            mistakes.append(f"{name} is fixed while the process runs; edit the safety file and start again")
+            continue
+        largest = getattr(ceiling, name)
+        zero_is_off = name == "retract_m_s"
+        enough = value >= 0.0 if zero_is_off else value > 0.0
+        if not (math.isfinite(value) and enough and value <= largest):
+            least = "at least 0" if zero_is_off else "above 0"
+            mistakes.append(f"{name} is {value}, must be {least} and at most {largest:g}, the limit of the safety file")
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return replace(limits, **changes)  # type: ignore[arg-type]
 
 
 def _over_cap(name: str, value: float) -> str:

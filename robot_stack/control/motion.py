@@ -1,8 +1,8 @@
 """From a wanted twist to one that is safe to execute, tick after tick.
 
-Order: workspace box and tilt cone, contact force, then speed, acceleration and jerk. Soft force comes before the rates
-on purpose: cutting after them would break the acceleration limit it is meant to live with. At the hard force the part
-that pushes is taken out at once, whatever the rates say.
+Order: workspace box and tilt cone, joints, contact force, then speed, acceleration and jerk. Soft force comes before
+the rates on purpose: cutting after them would break the acceleration limit it is meant to live with. At the hard force
+the part that pushes is taken out at once, whatever the rates say.
 
 Rates are kept in the tcp frame, where the command is followed; position and tilt are judged in the base frame.
 """
@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.control.bounds import inside_box, inside_cone, soften_push
+from robot_stack.control.joint_guard import JointGuard
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.rates import limit_acceleration, limit_jerk, limit_norm
-from robot_stack.types.pose import rotate_twist
 from robot_stack.types.robot import RobotState
 
 CHANGED = 1e-9
@@ -25,12 +25,19 @@ class MotionShaper:
     """Applies `SafetyLimits` to a stream of twists; remembers the last one and its acceleration."""
 
     def __init__(self, limits: SafetyLimits) -> None:
-        self._limits = limits
-        self._low_m = np.array(limits.box_min_m, dtype=np.float64)
-        self._high_m = np.array(limits.box_max_m, dtype=np.float64)
+        self.limit(limits)
         self.last = np.zeros(6)
         """Twist let through at the previous tick, tcp frame."""
         self._acceleration = np.zeros(6)
+        self._state: RobotState | None = None
+        self._R_base_tcp = np.eye(3)
+
+    def limit(self, limits: SafetyLimits) -> None:
+        """From now on these; only while nothing moves, or the change itself would break a rate."""
+        self._limits = limits
+        self._low_m = np.array(limits.box_min_m, dtype=np.float64)
+        self._high_m = np.array(limits.box_max_m, dtype=np.float64)
+        self.joints = JointGuard(limits)
 
     def rest(self) -> None:
         """Start again from standstill, as after a gap in which the robot's own watchdog stopped it."""
@@ -47,23 +54,29 @@ class MotionShaper:
             state: Newest state; without one, only braking is possible.
             age_s: Its age; the position is carried forward by that much.
             dt_s: Since the previous tick.
-            brake: Ignore the jerk limit: the arm shall stop.
+            brake: The arm shall stop, by the shortest way: without the jerk limit, and straight towards `wanted`. From
+                within the bounds that ends within them: it takes a quarter of the room that the approach leaves.
 
         Returns:
             The twist to execute and the names of the limits that changed it.
         """
         if state is None:
             wanted, brake = np.zeros(6), True
-        bounded, cut = self._bound(wanted, state, age_s)
-        bounded, too_fast = self._slow(bounded)
+        elif state is not self._state:
+            self._state, self._R_base_tcp = state, state.T_base_tcp.rotation.as_matrix()
+        bounded, cut = self._within(wanted, state, age_s)
+        softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])
+        if _differ(softened, bounded):
+            cut.append("force")
+        bounded, too_fast = self._slow(softened)
         shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
         jerked = not brake
         if dt_s <= 0.0:
             shaped = self.last
-        elif not self._fits(shaped, state, age_s):
+        elif not brake and not self._fits(shaped, state, age_s):
             shaped, jerked = self._step(bounded, dt_s, jerk=False), False
             if not self._fits(shaped, state, age_s):
-                shaped = self._step(self._bound(self.last, state, age_s)[0], dt_s, jerk=False)
+                shaped = self._step(self._within(self.last, state, age_s)[0], dt_s, jerk=False)
         names = [*cut, *too_fast]
         if _differ(shaped, bounded):
             names.append("jerk" if jerked else "acceleration")
@@ -74,26 +87,25 @@ class MotionShaper:
         self.last = shaped
         return shaped.copy(), tuple(names)
 
-    def _bound(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
-        """Box, cone and soft force, each named if it changed something."""
+    def _within(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
+        """Box, cone and joints, each named if it changed something; once more changes nothing."""
         if state is None:
             return twist, []
-        limits, rotation = self._limits, state.T_base_tcp.rotation
-        base = rotate_twist(twist, rotation)
-        position = state.T_base_tcp.position_m + rotation.apply(self.last[:3]) * age_s
-        linear = inside_box(base[:3], position, self._low_m, self._high_m, limits.approach_s)
-        tool_axis = rotation.apply(np.array([0.0, 0.0, 1.0]))
-        angular = inside_cone(base[3:], tool_axis, limits.tilt_cone_rad, limits.tilt_approach_s)
+        limits, rotation = self._limits, self._R_base_tcp
+        velocity, turn = rotation @ twist[:3], rotation @ twist[3:]
+        position = state.T_base_tcp.position_m + rotation @ self.last[:3] * age_s
+        linear = inside_box(velocity, position, self._low_m, self._high_m, limits.approach_s)
+        angular = inside_cone(turn, rotation[:, 2], limits.tilt_cone_rad, limits.tilt_approach_s)
         names = []
-        if _differ(linear, base[:3]):
+        if _differ(linear, velocity):
             names.append("workspace")
-        if _differ(angular, base[3:]):
+        if _differ(angular, turn):
             names.append("tilt")
-        bounded = rotate_twist(np.concatenate([linear, angular]), rotation.inv()) if names else twist
-        softened = self._soften(bounded[:3], state)
-        if _differ(softened, bounded[:3]):
-            names.append("force")
-            bounded = np.concatenate([softened, bounded[3:]])
+        bounded = np.concatenate([linear @ rotation, angular @ rotation]) if names else twist  # v @ R is R.T v
+        within = self.joints.slowed(bounded, state)
+        if _differ(within, bounded):
+            names.append("joints")
+            bounded = within
         return bounded, names
 
     def _soften(self, linear: np.ndarray, state: RobotState) -> np.ndarray:
@@ -122,7 +134,7 @@ class MotionShaper:
         return self._slow(np.concatenate(stepped))[0]
 
     def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
-        return not self._bound(twist, state, age_s)[1]
+        return not self._within(twist, state, age_s)[1]
 
 
 def _differ(a: np.ndarray, b: np.ndarray) -> bool:

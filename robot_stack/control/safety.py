@@ -13,26 +13,41 @@ from dataclasses import replace
 from robot_stack.control.arbiter import Arbiter, ArbiterTiming
 from robot_stack.control.arm_filter import ArmFilter, GuardedArm
 from robot_stack.control.checks import check_age, check_command, check_state, check_teleop
+from robot_stack.control.clock_watch import ClockWatch
+from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.senders import Senders
+from robot_stack.control.stop_input import StopInput
 from robot_stack.control.takeover import Takeover
 from robot_stack.types.command import Command, Decision, Mode
 from robot_stack.types.errors import SpecError
-from robot_stack.types.robot import RobotState, TeleopSample
+from robot_stack.types.robot import EMERGENCY_STOP, RobotState, TeleopSample
 
 STRIKES = 3
 STRIKE_WINDOW_NS = 1_000_000_000
 LONGEST_STEP_S = 0.02
 """A late tick may change the velocity by no more than two regular ones."""
+PAUSED_NS = 200_000_000
+"""After a longer pause nobody knows what has changed meanwhile; a shorter one only restarts from rest."""
+TOPICS = {"policy": "policy/cmd", "teleop": "teleop/cmd", "state": "state"}
+"""Stream -> its topic, under the name of the arm."""
 
 
 class SafetyFilter:
     """Checks, arbitrates and limits; `decide` never raises and never returns an unsafe command."""
 
-    def __init__(self, arms: Mapping[str, GuardedArm], *, auto_resume_ticks: int = 0) -> None:
+    def __init__(
+        self,
+        arms: Mapping[str, GuardedArm],
+        *,
+        auto_resume_ticks: int = 0,
+        stop_input_timeout_s: float | None = None,
+    ) -> None:
         """Nothing moves before `arm` and `start`.
 
         Args:
             arms: By name; messages of another arm are refused. Of their timeouts the strictest holds for all.
             auto_resume_ticks: See `Arbiter`.
+            stop_input_timeout_s: See `StopInput`.
 
         Raises:
             SpecError: If there is none.
@@ -53,6 +68,9 @@ class SafetyFilter:
         }
         self._arbiter = Arbiter(self._timing, hands)
         self._strikes: deque[int] = deque(maxlen=STRIKES)
+        self._senders = Senders()
+        self._clocks = ClockWatch()
+        self._stop_input = StopInput(stop_input_timeout_s)
         self._decided_ns: int | None = None
         self.counters = self._arbiter.counters
         """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, cut_<limit>,
@@ -78,7 +96,8 @@ class SafetyFilter:
         """The policy's commands, one for each arm and of one stamp; returns why they were refused, or ""."""
         arm, refusal = self._check_commands(commands)
         stamp_ns = min((command.stamp_ns for command in commands), default=0)
-        if not self._admit("policy", arm, refusal, stamp_ns, now_ns, self._timing.policy_s):
+        sessions = {command.arm: command.session for command in commands}
+        if not self._admit("policy", arm, refusal, stamp_ns, now_ns, self._timing.policy_s, sessions):
             return self.last_rejection
         self._arbiter.take_policy({c.arm: replace(c, twist=c.twist.copy()) for c in commands})
         return ""
@@ -90,7 +109,7 @@ class SafetyFilter:
         if "hold" in sample.events:
             self.hold("hold pressed by teleop")
         refusal = self._unknown(arm, "teleop sample") or check_teleop(sample)
-        if not self._admit("teleop", arm, refusal, sample.stamp_ns, now_ns, self._teleop_s):
+        if not self._admit("teleop", arm, refusal, sample.stamp_ns, now_ns, self._teleop_s, {arm: sample.session}):
             return self.last_rejection
         self._arbiter.take_teleop(arm, replace(sample, twist=sample.twist.copy()))
         if "arm" in sample.events:
@@ -98,21 +117,44 @@ class SafetyFilter:
         return ""
 
     def offer_state(self, state: RobotState, now_ns: int) -> str:
-        """What a robot reports; returns why it was refused, or ""."""
-        refusal = self._unknown(state.arm, "state") or check_state(state)
-        if not self._admit("state", state.arm, refusal, state.stamp_ns, now_ns, self._timing.state_s):
+        """What a robot reports; returns why it was refused, or "". Its own emergency stop counts even then."""
+        name = state.arm
+        refusal = self._unknown(name, "state")
+        if not refusal:
+            if state.fault.startswith(EMERGENCY_STOP):
+                self.stop(self._arbiter.called(name) + state.fault, who="robot")
+            refusal = check_state(state, self._arms[name].joints)
+        if not self._admit("state", name, refusal, state.stamp_ns, now_ns, self._timing.state_s, {name: ""}):
             return self.last_rejection
-        self._arbiter.states[state.arm] = replace(state, twist=state.twist.copy(), wrench=state.wrench.copy())
+        self._arbiter.states[name] = replace(state, twist=state.twist.copy(), wrench=state.wrench.copy())
+        self._arms[name].watch(state)
         return ""
+
+    def offer_stop_input(self, pressed: bool, now_ns: int) -> None:
+        """What a wired emergency stop says; pressed latches STOP."""
+        self._stop_input.hear(pressed, now_ns)
+        if pressed:
+            self.stop("emergency stop pressed", who="safety/stop_input")
+
+    def limit(self, limits: Mapping[str, SafetyLimits]) -> str:
+        """Other limits of motion and force, by arm, from the next tick on; returns why not, or "". Timeouts stay."""
+        if self.mode in (Mode.POLICY, Mode.HUMAN) or not all(arm.standing for arm in self._arms.values()):
+            return f"mode is {self.mode}, must be standing to change a limit; hold or end the episode first"
+        for name, arm in self._arms.items():
+            arm.limit(limits[name])
+        return ""
+
+    def warning(self, now_ns: int) -> str:
+        """What would refuse arming although nothing moves wrongly now, or ""."""
+        return self._senders.contested(now_ns) or self._clocks.skewed(now_ns) or self._stop_input.silent(now_ns)
 
     def refuse(self, stream: str, arm: str, refusal: str) -> None:
         """Count a message of an arm that is not taken, or that nobody could read."""
-        self.counters[f"rejected_{stream}"] += 1
-        self.last_rejection = self._arbiter.called(arm) + refusal
+        self._count(stream, self._arbiter.called(arm) + refusal)
 
     def arm(self, now_ns: int) -> str:
         """A person arms: DISARMED to READY; returns why not, or ""."""
-        return self._too_much_force() or self._arbiter.arm(now_ns)
+        return self._unfit(now_ns) or self._arbiter.arm(now_ns)
 
     def disarm(self) -> None:
         """To DISARMED, unless stopped."""
@@ -132,7 +174,7 @@ class SafetyFilter:
 
     def resume(self, now_ns: int) -> str:
         """A person ends a HOLD; returns why not, or ""."""
-        return self._too_much_force() or self._arbiter.resume(now_ns)
+        return self._unfit(now_ns) or self._arbiter.resume(now_ns)
 
     def stop(self, reason: str, who: str) -> None:
         """Latch STOP."""
@@ -140,14 +182,14 @@ class SafetyFilter:
 
     def clear_stop(self, now_ns: int) -> str:
         """A person ends a STOP, to DISARMED; returns why not, or ""."""
-        return self._arbiter.clear_stop(now_ns)
+        return self._stop_input.held(now_ns) or self._arbiter.clear_stop(now_ns)
 
     def decide(self, now_ns: int) -> dict[str, Decision]:
         """The decisions of this tick, by arm; call at a steady rate, also when nothing arrives."""
         dt_s = self._advance(now_ns)
         arbiter = self._arbiter
         arbiter.update(now_ns)
-        self._check_force(now_ns)
+        self._watch(now_ns)
         intents, mode, reason = arbiter.intents(now_ns), self.mode, self.reason
         return {
             name: arm.decide(intents[name], arbiter.states[name], mode=mode, reason=reason, now_ns=now_ns, dt_s=dt_s)
@@ -176,12 +218,29 @@ class SafetyFilter:
                 return command.arm, refusal
         return first, ""
 
-    def _admit(self, stream: str, arm: str, refusal: str, stamp_ns: int, now_ns: int, timeout_s: float) -> bool:
-        """Whether a message may pass. Broken ones are strikes; old and repeated ones are only counted."""
+    def _admit(
+        self,
+        stream: str,
+        arm: str,
+        refusal: str,
+        stamp_ns: int,
+        now_ns: int,
+        timeout_s: float,
+        sessions: Mapping[str, str],
+    ) -> bool:
+        """Whether a message may pass. Broken ones are strikes, a second sender holds; old and repeated are counted."""
+        topics = {f"{name}/{TOPICS[stream]}": session for name, session in sessions.items() if name in self._arms}
+        for topic in topics:
+            self._clocks.heard(topic, stamp_ns, now_ns)
         if refusal:
             self._strike(refusal, now_ns)
         else:
             refusal = check_age(stream, stamp_ns, now_ns, timeout_s)
+        rivals = "" if refusal else self._second_sender(topics, now_ns)
+        if rivals:
+            self.hold(rivals)
+            self._count(stream, rivals)
+            return False
         if not refusal and stamp_ns <= self._arbiter.newest_stamp_ns(stream, arm):
             self.counters["repeated"] += 1
             self.last_rejection = f"{stream} message is not newer than the last one; is it republished?"
@@ -189,6 +248,14 @@ class SafetyFilter:
         if refusal:
             self.refuse(stream, arm, refusal)
         return not refusal
+
+    def _second_sender(self, topics: Mapping[str, str], now_ns: int) -> str:
+        refusals = [self._senders.refusal(topic, session, now_ns) for topic, session in topics.items()]
+        return next((refusal for refusal in refusals if refusal), "")
+
+    def _count(self, stream: str, sentence: str) -> None:
+        self.counters[f"rejected_{stream}"] += 1
+        self.last_rejection = sentence
 
     def _strike(self, refusal: str, now_ns: int) -> None:
         self._strikes.append(now_ns)
@@ -202,6 +269,8 @@ class SafetyFilter:
         if last_ns is None or now_ns - last_ns > self._output_s * 1e9:
             for arm in self._arms.values():
                 arm.rest()
+            if last_ns is not None and now_ns - last_ns > PAUSED_NS:
+                self.hold(f"safety process stood still for {(now_ns - last_ns) / 1e6:.0f} ms; free the machine, resume")
             return LONGEST_STEP_S / 2
         if now_ns < last_ns:
             self.hold(f"clock went back by {(last_ns - now_ns) / 1e6:.0f} ms; use a monotonic clock")
@@ -215,11 +284,28 @@ class SafetyFilter:
                 return self._arbiter.called(name) + refusal
         return ""
 
-    def _check_force(self, now_ns: int) -> None:
-        """A hard contact of one arm holds all; the arm that has it backs out, if configured."""
+    def _joint_beyond(self) -> str:
+        for name, arm in self._arms.items():
+            refusal = arm.joint_beyond(self._arbiter.states[name])
+            if refusal:
+                return self._arbiter.called(name) + refusal
+        return ""
+
+    def _unfit(self, now_ns: int) -> str:
+        """Why a person may not arm or resume now, or ""."""
+        return self._too_much_force() or self._joint_beyond() or self.warning(now_ns)
+
+    def _watch(self, now_ns: int) -> None:
+        """Hold for what the arbiter does not know: force, joints, the wired stop.
+
+        A hard contact of one arm holds all; the arm that has it backs out, if configured.
+        """
         if self.mode not in (Mode.READY, Mode.POLICY, Mode.HUMAN):
             return
         for name, arm in self._arms.items():
             state = self._arbiter.states[name]
             if arm.too_much_force(state):
                 self.hold(self._arbiter.called(name) + arm.hit(state, now_ns))
+        unfit = self._joint_beyond() or self._stop_input.silent(now_ns)
+        if unfit:
+            self.hold(unfit)

@@ -17,6 +17,7 @@ from robot_stack.control.output_watchdog import OutputWatchdog
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
+    frame_and_session,
     joints_to_msg,
     pose_to_msg,
     stamp_ns_of,
@@ -69,11 +70,12 @@ class ArmFace:
     """Topics of one arm on the side of the cell."""
 
     def __init__(self, node: StackNode, arm: str, robot: RobotConfig, output_timeout_s: float) -> None:
-        self.watchdog = OutputWatchdog(output_timeout_s)
+        self.watchdog = OutputWatchdog(output_timeout_s, topics.command(arm))
         self.gripper: float | None = None
         """Newest wanted opening in [0, 1]; None before the first."""
         self.fault: str | None = None
         """As last said; None before the first time."""
+        self._reported = self._rivals = ""
         self._node = node
         self._arm = arm
         self._tcp_frame = robot.tcp_frame
@@ -107,6 +109,23 @@ class ArmFace:
 
     def say_fault(self, fault: str) -> None:
         """A sentence, "" if there is none; sent on a change, and a fault at once in the diagnostics too."""
+        self._reported = fault
+        self._say()
+
+    def look_for_rivals(self, now_ns: int) -> None:
+        """A second safety process is a fault of the cell, while both live; the watchdog passes on neither."""
+        rivals = self.watchdog.contested(now_ns)
+        if rivals != self._rivals:
+            self._rivals = rivals
+            self._say()
+
+    def reset(self) -> None:
+        """Forget commands and wishes, as after a reset of the scene."""
+        self.watchdog.reset()
+        self.gripper = None
+
+    def _say(self) -> None:
+        fault = self._reported or self._rivals
         if fault == self.fault:
             return
         self.fault = fault
@@ -115,14 +134,10 @@ class ArmFace:
             self._node.get_logger().error(f"{self._arm}: {fault}")
             self._node.publish_diagnostics()
 
-    def reset(self) -> None:
-        """Forget commands and wishes, as after a reset of the scene."""
-        self.watchdog.reset()
-        self.gripper = None
-
     def _on_command(self, msg: TwistStamped) -> None:
         if self._node.active:
-            self.watchdog.offer(twist_from_msg(msg), stamp_ns_of(msg.header), time.monotonic_ns())
+            _, session = frame_and_session(msg.header.frame_id)
+            self.watchdog.offer(twist_from_msg(msg), stamp_ns_of(msg.header), time.monotonic_ns(), session)
 
     def _on_gripper(self, msg: JointState) -> None:
         opening = vector_from_msg(msg)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import secrets
 import signal
 import sys
 import time
@@ -36,11 +37,14 @@ from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.qos import HEARTBEAT, STATE
+from robot_stack.types.errors import ConfigError
 
 HEARTBEAT_HZ = 20.0
 DIAGNOSTICS_HZ = 1.0
 FOREVER_S = 1e8
 """Longer timeouts, and None, hang this executor."""
+LINGER_S = 0.05
+"""Between the last message and leaving: what a subscriber has not taken by then goes with its publisher."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +65,15 @@ class NodeSettings:
 
 
 class StackNode(ManagedNode):
-    """A managed node with steady timers, a heartbeat and diagnostics."""
+    """A managed node with steady timers, a heartbeat and diagnostics.
 
-    def __init__(self, name: str, namespace: str) -> None:
-        super().__init__(name, namespace)
+    Attributes:
+        session: A word for this life of the process, sent with its commands.
+    """
+
+    def __init__(self, name: str, namespace: str, *, parameter_services: bool = False) -> None:
+        super().__init__(name, namespace, parameter_services=parameter_services)
+        self.session = f"{name}-{secrets.token_hex(4)}"
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._heartbeat = self.create_publisher(Header, "~/heartbeat", HEARTBEAT)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", STATE)
@@ -139,7 +148,11 @@ def run_node(
     die_with_parent()
     words = list(sys.argv[1:] if argv is None else argv)
     split = words.index("--ros-args") if "--ros-args" in words else len(words)
-    settings = parse_settings(name, words[:split], add_arguments)
+    try:
+        settings = parse_settings(name, words[:split], add_arguments)
+    except ConfigError as error:
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
+        return 1
     rclpy.init(args=words[split:], signal_handler_options=SignalHandlerOptions.NO)
     stop: Future = Future()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -166,6 +179,7 @@ def run_node(
     finally:
         if node is not None:
             node.retire(reason)
+            time.sleep(LINGER_S)
             node.destroy_node()
         rclpy.try_shutdown()
         end_in_peace()

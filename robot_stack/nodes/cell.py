@@ -20,9 +20,10 @@ from std_srvs.srv import Trigger
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import ExecutedMotion
+from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, make_executor
 from robot_stack.nodes.cell_link import CellLink
-from robot_stack.nodes.conversion import header_of, twist_to_msg, vector_to_msg
+from robot_stack.nodes.conversion import frame_of, header_of, twist_to_msg, vector_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.to_start import go_to_start
 from robot_stack.sensing.observer import Observer
@@ -128,10 +129,17 @@ class RosCell:
             rclpy.try_shutdown()
 
     def observe(self) -> Observation | None:
-        """The newest synchronised observation, or None while a part is missing, stale or skewed; see `problem`."""
+        """The newest synchronised observation, or None while a part is missing, stale or skewed; see `problem`.
+
+        Raises:
+            RobotError: If the robot reports a fault: what it shows then is no course of the task.
+        """
         link, now_ns = self._connected(), time.monotonic_ns()
         with link.locked():
             snapshot = link.sync.take(now_ns)
+        for arm, state in snapshot.states.items() if snapshot is not None else ():
+            if state.fault:
+                raise RobotError(f"{topics.fault(arm)} says: {state.fault}; recover the robot, then arm or resume")
         return None if snapshot is None else self._observer.observe(snapshot, now_ns)
 
     def problem(self) -> str:
@@ -151,7 +159,7 @@ class RosCell:
         if placed.action.gripper != "none":
             opening = -1.0 if gripper is None else gripper
             link.policy_gripper[arm].publish(vector_to_msg(np.array([opening]), now_ns))
-        link.policy[arm].publish(twist_to_msg(twist, now_ns, placed.robot.tcp_frame))
+        link.policy[arm].publish(twist_to_msg(twist, now_ns, frame_of(placed.robot.tcp_frame, link.session)))
 
     def executed(self) -> dict[str, ExecutedMotion]:
         """What the safety filter let through since the previous call, of each arm."""

@@ -19,9 +19,10 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
 
-CUTS = ("workspace", "tilt", "force", "speed", "acceleration", "jerk")
+CUTS = ("workspace", "tilt", "force", "speed", "acceleration", "jerk", "joints")
 """Limits that can change a command; bits of the third button of a label, in this order."""
 MODES = tuple(Mode)
+SESSION_MARK = "@"
 FIXED_STATE = 20
 """Entries of a state before the joints: position 3, quaternion 4, twist 6, wrench 6, gripper 1."""
 
@@ -71,6 +72,17 @@ def twist_from_msg(msg: TwistStamped) -> np.ndarray:
     """Inverse of `twist_to_msg`: float64, shape (6,)."""
     linear, angular = msg.twist.linear, msg.twist.angular
     return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z])
+
+
+def frame_of(frame: str, session: str) -> str:
+    """A frame with the session of the sender: "tcp@actor-3f2a". A message has no other room for it."""
+    return f"{frame}{SESSION_MARK}{session}" if session else frame
+
+
+def frame_and_session(text: str) -> tuple[str, str]:
+    """Inverse of `frame_of`."""
+    frame, _, session = text.partition(SESSION_MARK)
+    return frame, session
 
 
 def state_to_msg(state: RobotState) -> JointState:
@@ -169,9 +181,9 @@ def image_from_msg(msg: Image) -> np.ndarray:
 
 
 def teleop_to_msg(sample: TeleopSample) -> Joy:
-    """All of a sample but its events."""
+    """All of a sample but its events; the session stands where other messages have a frame."""
     buttons = array("i", [int(sample.deadman), sample.gripper, int(sample.lost)])
-    return Joy(header=header_of(sample.stamp_ns), axes=_floats(sample.twist), buttons=buttons)
+    return Joy(header=header_of(sample.stamp_ns, sample.session), axes=_floats(sample.twist), buttons=buttons)
 
 
 def teleop_from_msg(msg: Joy) -> TeleopSample:
@@ -188,6 +200,7 @@ def teleop_from_msg(msg: Joy) -> TeleopSample:
         deadman=bool(msg.buttons[0]),
         gripper=int(msg.buttons[1]),
         lost=bool(msg.buttons[2]),
+        session=msg.header.frame_id,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,7 +79,7 @@ def namespace_of(run: ResolvedRun) -> str:
 
 
 def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
-    """The cell without actor and learner: robot, safety, cameras, teleop, in the order in which they start.
+    """The cell without actor and learner, in the order in which its processes start.
 
     Args:
         run: The resolved run, saved in `folder` as `RESOLVED`.
@@ -92,7 +93,14 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
 
     return (
         ProcessSpec(name="robot", argv=node("robot"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
-        ProcessSpec(name="safety", argv=node("safety"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
+        ProcessSpec(
+            name="safety",
+            argv=node("safety", *_stop_folder(run)),
+            required=True,
+            realtime=2,
+            stop_last=True,
+            env=ONE_THREAD,
+        ),
         *(
             ProcessSpec(
                 name=f"camera_{name}",
@@ -113,6 +121,7 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
             )
             for arm in run.teleops
         ),
+        ProcessSpec(name="command_recorder", argv=node("command_recorder"), respawn=True, realtime=1, env=ONE_THREAD),
     )
 
 
@@ -126,6 +135,14 @@ def learner_process(folder: Path, address: str, *, python: str = sys.executable)
         nice=10,
         grace_s=20.0,
     )
+
+
+def _stop_folder(run: ResolvedRun) -> tuple[str, ...]:
+    """A real cell's STOP outlives the run: the next one of the cell, in a folder of its own, comes up with it."""
+    if all(robot.backend == "sim" for robot in run.robots.values()):
+        return ()
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return ("--state", str(home / "robot-stack" / namespace_of(run)))
 
 
 def process_table(

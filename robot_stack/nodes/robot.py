@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Header
@@ -67,9 +68,17 @@ class SimRobotNode(StackNode):
         for face in self._faces.values():
             face.watchdog.reset()
 
+    def safe_stop(self, reason: str) -> None:
+        """Zero to the motors of every arm, whoever else still sends."""
+        for name, face in self._faces.items():
+            face.publish_applied(np.zeros(6), time.monotonic_ns())
+            self._world.command(np.zeros(6), arm=name)
+
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()
         self._meter.tick(now_ns)
+        for face in self._faces.values():
+            face.look_for_rivals(now_ns)
         self._advance(now_ns)
         self._publish(now_ns)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
 import time
@@ -15,9 +16,12 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes, managed, process_table
 from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
 from robot_stack.nodes.shared_memory import remove_stale
+from robot_stack.types.errors import ConfigError
 
 DOMAIN = "domain"
 """File in the folder with the number of the DDS domain."""
+MIN_FREE_MB = 500
+"""Less than this, and a run would end in the middle of an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +61,13 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
         prefix: Where the processes' Python is installed; default: this one's.
 
     Raises:
-        ConfigError: If the domain of a real cell is taken by another run.
+        ConfigError: If the domain of a real cell is taken by another run, or the disk is full.
     """
     log_folder = folder / "log"
     log_folder.mkdir(parents=True, exist_ok=True)
+    free_mb = shutil.disk_usage(folder).free >> 20
+    if free_mb < MIN_FREE_MB:
+        raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
     (folder / RESOLVED).write_text(run.to_yaml())
     remove_stale()
     real = any(robot.backend != "sim" for robot in run.robots.values())

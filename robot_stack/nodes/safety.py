@@ -6,24 +6,33 @@ also when nothing arrives: then it holds. Not a safety-rated function.
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import TwistStamped
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import RunArm
+from robot_stack.control.limits import SafetyLimits
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
     decision_to_msg,
     events_from_msg,
+    frame_and_session,
+    frame_of,
     mode_to_text,
     stamp_ns_of,
     state_from_msg,
@@ -34,9 +43,12 @@ from robot_stack.nodes.conversion import (
     vector_to_msg,
 )
 from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
+from robot_stack.nodes.limit_parameters import LimitParameters
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
 from robot_stack.nodes.stamp_join import StampJoin
-from robot_stack.run.build_safety import build_safety
+from robot_stack.nodes.stop_latch import StopLatch
+from robot_stack.nodes.wiring import Input, asks, problem_of_node
+from robot_stack.run.build_safety import build_safety, limits_of
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 
@@ -45,7 +57,7 @@ class ArmOutput:
     """What is published of one arm."""
 
     def __init__(self, node: StackNode, arm: RunArm) -> None:
-        self._tcp_frame = arm.robot.tcp_frame
+        self._frame = frame_of(arm.robot.tcp_frame, node.session)
         self._commands = node.create_lifecycle_publisher(TwistStamped, topics.command(arm.name), NEWEST)
         self._grippers = node.create_lifecycle_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
         self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
@@ -53,21 +65,21 @@ class ArmOutput:
     def publish(self, decision: Decision) -> None:
         """The command, and what was decided about it."""
         command = decision.command
-        self._commands.publish(twist_to_msg(command.twist, command.stamp_ns, self._tcp_frame))
+        self._commands.publish(twist_to_msg(command.twist, command.stamp_ns, self._frame))
         if command.gripper is not None:
             self._grippers.publish(vector_to_msg(np.array([command.gripper]), command.stamp_ns))
         self._labels.publish(decision_to_msg(decision))
 
     def stand_still(self) -> None:
         """A last command: zero."""
-        self._commands.publish(twist_to_msg(np.zeros(6), time.monotonic_ns(), self._tcp_frame))
+        self._commands.publish(twist_to_msg(np.zeros(6), time.monotonic_ns(), self._frame))
 
 
 class SafetyNode(StackNode):
     """Feeds messages to the filter and publishes its decisions, once per tick. The only publisher of commands."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("safety", settings.namespace)
+        super().__init__("safety", settings.namespace, parameter_services=True)
         run = settings.run
         self._filter = build_safety(run)
         self._arms = run.arms
@@ -77,26 +89,43 @@ class SafetyNode(StackNode):
         self._robot_faults = dict.fromkeys(self._arms, "")
         self._drivers = dict.fromkeys(self._arms, Source.HOLD)
         self._said: tuple[Mode, str] | None = None
+        self._since = ""
+        self._inputs: list[Input] = []
+        self._unheard = ""
+        self._latch = StopLatch((settings.options.state or settings.options.run.parent / "safety") / "stop.json")
+        left = self._latch.read()
+        if left:
+            self._filter.stop(left, who="before this start")
         self._meter = RateMeter(run.safety.rate_hz)
         self._outputs = {name: ArmOutput(self, arm) for name, arm in self._arms.items()}
         self._modes = self.create_publisher(String, topics.MODE, LATCHED)
         self._estops = self.create_publisher(Bool, topics.ESTOP, LATCHED)
+        self._limits = self.create_publisher(String, topics.LIMITS, LATCHED)
+        self._tightened = LimitParameters(self, limits_of(run), run.safety.rate_hz, self._limit)
+        self._say_limits(self._tightened.limits)
         self._subscribe()
         self._serve()
         self.steady_timer(run.safety.rate_hz, self._on_tick)
+        self.steady_timer(1.0, self._look_around)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Mode, who moves each arm, tick rate and everything the filter counted."""
-        said = self._filter
+        """Mode, who moves each arm, tick rate, all that the filter counted; whom it cannot hear; the stop file."""
+        said, now_ns = self._filter, time.monotonic_ns()
         drivers = ", ".join(f"{arm} {source.name}" for arm, source in self._drivers.items())
         values = {
             "drivers": drivers,
-            **self._meter.values(time.monotonic_ns()),
+            **self._meter.values(now_ns),
             **said.counters,
             "last_rejection": said.last_rejection,
         }
         level = {Mode.STOP: Level.ERROR, Mode.HOLD: Level.WARN}.get(said.mode, Level.OK)
-        return [Diagnosis(task="filter", level=level, message=mode_to_text(said.mode, said.reason), values=values)]
+        unheard, doubtful, forgetful = self._unheard, said.warning(now_ns), self._latch.error
+        return [
+            Diagnosis(task="filter", level=level, message=self._banner(), values=values),
+            Diagnosis(task="wiring", level=Level.ERROR if unheard else Level.OK, message=unheard or "ok"),
+            Diagnosis(task="inputs", level=Level.WARN if doubtful else Level.OK, message=doubtful or "ok"),
+            Diagnosis(task="stop file", level=Level.ERROR if forgetful else Level.OK, message=forgetful or "ok"),
+        ]
 
     def deactivate(self) -> None:
         """Disarmed; the last command is zero."""
@@ -110,19 +139,27 @@ class SafetyNode(StackNode):
         self._filter.hold(f"safety process ends: {reason}")
         for output in self._outputs.values():
             output.stand_still()
+        self._latch.wait()
         self._say_mode()
 
     def _subscribe(self) -> None:
         for arm in self._arms:
-            self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
-            self.create_subscription(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
-            self.create_subscription(TwistStamped, topics.policy(arm), partial(self._on_policy, arm), NEWEST)
-            self.create_subscription(Joy, topics.teleop(arm), partial(self._on_teleop, arm), NEWEST)
+            self._listen(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED, needed=True)
+            self._listen(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED, needed=True)
+            self._listen(TwistStamped, topics.policy(arm), partial(self._on_policy, arm), NEWEST)
+            self._listen(Joy, topics.teleop(arm), partial(self._on_teleop, arm), NEWEST)
         for arm in self._with_gripper:
-            self.create_subscription(
-                JointState, topics.policy_gripper(arm), partial(self._on_policy_gripper, arm), NEWEST
-            )
-        self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
+            self._listen(JointState, topics.policy_gripper(arm), partial(self._on_policy_gripper, arm), NEWEST)
+        self._listen(Joy, topics.EVENTS, self._on_events, EVERY, single=False)
+        self._listen(Bool, topics.STOP_INPUT, self._on_stop_input, EVERY, single=False)
+        quiet = SubscriptionEventCallbacks(use_default_callbacks=False)  # for a button that latched before this start
+        self.create_subscription(Bool, topics.STOP_INPUT, self._on_stop_input, LATCHED, event_callbacks=quiet)
+
+    def _listen(
+        self, kind: type, topic: str, heard: Callable, profile: QoSProfile, *, single: bool = True, needed: bool = False
+    ) -> None:
+        self.create_subscription(kind, topic, heard, profile)
+        self._inputs.append(Input(topic=topic, asked=asks(self, kind, profile), single=single, needed=needed))
 
     def _serve(self) -> None:
         """One Trigger service per request; the answer says why it was refused."""
@@ -136,7 +173,7 @@ class SafetyNode(StackNode):
             return request
 
         requests: dict[str, Callable[[int], str]] = {
-            "arm": self._arm_filter,
+            "arm": self._arm_cell,
             "disarm": granted(said.disarm),
             "start_policy": lambda now_ns: said.start(now_ns, policy_expected=True),
             "start_demo": lambda now_ns: said.start(now_ns, policy_expected=False),
@@ -144,10 +181,39 @@ class SafetyNode(StackNode):
             "hold": granted(lambda: said.hold("hold requested by service")),
             "resume": said.resume,
             "stop": granted(lambda: said.stop("stop requested", who="service")),
-            "clear_stop": said.clear_stop,
+            "clear_stop": self._clear_stop,
         }
         for name in topics.SAFETY_REQUESTS:
             self.create_service(Trigger, topics.safety_service(name), self._answer(name, requests[name]))
+
+    def _look_around(self) -> None:
+        """What the graph says matters before arming; while somebody drives, the streams themselves say it."""
+        driving = self._filter.mode in (Mode.POLICY, Mode.HUMAN)
+        self._unheard = "" if driving else problem_of_node(self, self._inputs)
+
+    def _arm_cell(self, now_ns: int) -> str:
+        if not self.active:
+            return f"safety is {self.stage}, must be active to arm; activate it"
+        self._look_around()
+        return self._unheard or self._filter.arm(now_ns)
+
+    def _clear_stop(self, now_ns: int) -> str:
+        """Only together with its file: what a restart would bring back is not over."""
+        refusal = self._filter.clear_stop(now_ns)
+        if not refusal:
+            refusal = self._latch.remove()
+            if refusal:
+                self._filter.stop(refusal, who="safety")
+        return refusal
+
+    def _limit(self, limits: Mapping[str, SafetyLimits]) -> str:
+        refusal = self._filter.limit(limits)
+        if not refusal:
+            self._say_limits(limits)
+        return refusal
+
+    def _say_limits(self, limits: Mapping[str, SafetyLimits]) -> None:
+        self._limits.publish(String(data=json.dumps({arm: asdict(each) for arm, each in limits.items()})))
 
     def _answer(
         self, name: str, request: Callable[[int], str]
@@ -192,13 +258,15 @@ class SafetyNode(StackNode):
         """A negative opening is no wish; NaN and anything above 1 is refused by the filter."""
         msg, gripper = parts[topics.policy(arm.name)], parts.get(topics.policy_gripper(arm.name))
         frames = {arm.robot.tcp_frame: "tcp", arm.robot.base_frame: "base"}
+        frame, session = frame_and_session(msg.header.frame_id)
         return Command(
             arm=arm.name,
             twist=twist_from_msg(msg),
-            frame=frames.get(msg.header.frame_id, msg.header.frame_id),
+            frame=frames.get(frame, frame),
             gripper=None if gripper is None or gripper < 0.0 else gripper,
             stamp_ns=stamp_ns_of(msg.header),
             source=Source.POLICY,
+            session=session,
         )
 
     def _on_teleop(self, arm: str, msg: Joy) -> None:
@@ -217,15 +285,13 @@ class SafetyNode(StackNode):
         if "hold" in events:
             self._filter.hold(f"hold pressed on {device}")
         if "arm" in events:
-            refusal = self._filter.resume(now_ns) if self._filter.mode is Mode.HOLD else self._arm_filter(now_ns)
+            refusal = self._filter.resume(now_ns) if self._filter.mode is Mode.HOLD else self._arm_cell(now_ns)
             if refusal:
                 self.get_logger().warning(f"arm on {device} refused: {refusal}")
         self._say_mode()
 
-    def _arm_filter(self, now_ns: int) -> str:
-        return (
-            self._filter.arm(now_ns) if self.active else f"safety is {self.stage}, must be active to arm; activate it"
-        )
+    def _on_stop_input(self, msg: Bool) -> None:
+        self._filter.offer_stop_input(msg.data, time.monotonic_ns())
 
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()
@@ -236,20 +302,34 @@ class SafetyNode(StackNode):
         self._say_mode()
 
     def _say_mode(self) -> None:
-        """On a change, with who and why in the log."""
+        """On a change, with who, why and since when. A STOP is in its file before it is announced."""
         now = (self._filter.mode, self._filter.reason)
         if now == self._said:
             return
-        was, self._said = self._said, now
-        self._modes.publish(String(data=mode_to_text(*now)))
+        if now[0] is Mode.STOP:
+            if not self._latch.kept:
+                self._latch.keep(now[1])
+            if not self._latch.settled():
+                return
+        was, self._said, self._since = self._said, now, time.strftime("%H:%M:%S")
+        self._modes.publish(String(data=self._banner()))
         if was is None or (was[0] is Mode.STOP) != (now[0] is Mode.STOP):
             self._estops.publish(Bool(data=now[0] is Mode.STOP))
-        self.get_logger().info(f"{was[0] if was else 'start'} -> {mode_to_text(*now)}")
+        self.get_logger().info(f"{was[0] if was else 'start'} -> {self._banner()}")
+        self.publish_diagnostics()
+
+    def _banner(self) -> str:
+        mode, reason = self._filter.mode, self._filter.reason
+        return mode_to_text(mode, f"{reason} (since {self._since})" if reason else "")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", type=Path, help="folder that keeps a STOP; default: safety/ beside the run file")
 
 
 def main() -> int:
     """Entry point of the process."""
-    return run_node("safety", SafetyNode)
+    return run_node("safety", SafetyNode, _arguments)
 
 
 if __name__ == "__main__":

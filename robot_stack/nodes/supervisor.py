@@ -10,6 +10,7 @@ from pathlib import Path
 
 from robot_stack.nodes.child import LIBC, PR_SET_PDEATHSIG, take_priority
 from robot_stack.nodes.process_table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts
+from robot_stack.nodes.shared_memory import remove_stale
 
 POLL_S = 0.05
 
@@ -137,10 +138,15 @@ class Supervisor:
         return self._exit_code
 
     def stop(self) -> None:
-        """SIGTERM, after the grace of each process SIGKILL. Those that hold the arm come last."""
+        """SIGTERM, after the grace of each process SIGKILL. Those that hold the arm come last.
+
+        Of these the one that started first is the very last, by itself: the robot hears the zero of the safety process.
+        """
         self.end("stopped")
-        for last in (False, True):
-            self._stop([child for child in self._children.values() if child.spec.stop_last is last])
+        self._stop([child for child in self._children.values() if not child.spec.stop_last])
+        for child in reversed(self._children.values()):
+            if child.spec.stop_last:
+                self._stop([child])
 
     def _after_end(self, child: _Child, now_s: float) -> None:
         assert child.process is not None
@@ -149,6 +155,7 @@ class Supervisor:
         how = f"{spec.name} ended {_in_words(code)}"
         then = child.rule.after(code, now_s - child.started_s)
         if then is After.RESPAWN:
+            remove_stale()
             child.restart_s = now_s + RESPAWN_DELAY_S
             self._say(f"{how}; starting it again (log: {spec.name}.log)")
         elif then is After.NOTHING:

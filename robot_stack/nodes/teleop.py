@@ -59,7 +59,7 @@ class TeleopNode(StackNode):
 
     def safe_stop(self, reason: str) -> None:
         """The device is lost: a deadman that is only released would give control to the policy."""
-        lost = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6), lost=True)
+        lost = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6), lost=True, session=self.session)
         for commands in self._commands.values():
             commands.publish(teleop_to_msg(lost))
 
@@ -72,7 +72,7 @@ class TeleopNode(StackNode):
         if due:
             self._meter.tick(now_ns)
         for arm, sample in self._source.sample(now_ns).items():
-            sample = sample if self.active else replace(sample, deadman=False)
+            sample = replace(sample, deadman=sample.deadman and self.active, session=self.session)
             says = (sample.deadman, sample.gripper, sample.lost)
             if due or says != self._said.get(arm):
                 self._commands[arm].publish(teleop_to_msg(sample))

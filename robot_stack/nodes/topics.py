@@ -15,7 +15,9 @@
 | <arm>/safety/gripper | JointState | R 1 | wish | the only gripper command |
 | <arm>/safety/label | Joy | R 100 | 100 Hz | decision behind the command of the same stamp |
 | safety/mode | String | latched | change | "HOLD: policy silent for 153 ms ...", of all arms |
-| safety/estop | Bool | latched | change | true while STOP is latched |
+| safety/estop | Bool | latched | change | true while STOP is latched, also over a restart |
+| safety/limits | String | latched | change | limits in force, JSON by arm |
+| safety/stop_input | Bool | R | button | from a wired emergency stop: true latches STOP |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
 | episode/prompt | String | latched | change | what a person is to do now, "" for nothing |
@@ -25,14 +27,17 @@
 
 R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node adds ~/heartbeat (Header, 20 Hz),
 ~/lifecycle (String, latched: its stage, and why not the next), the services of a managed node, and /diagnostics (1 Hz).
-Stamps are CLOCK_MONOTONIC nanoseconds of the cell's only host, so that no age follows a jump of
-the wall clock; /diagnostics is stamped with wall time, for foreign tools.
+Who sends an arm's policy/cmd, teleop/cmd and safety/cmd says so in frame_id ("tcp@actor-3f2a91c0", "teleop-91c03f2a"):
+a second living sender is refused. Stamps are CLOCK_MONOTONIC nanoseconds of the cell's only host, so that no age
+follows a jump of the wall clock; /diagnostics is stamped with wall time, for foreign tools.
 """
 
 VIEWS = ("joints", "tcp_pose", "tcp_twist", "wrench", "gripper")
 EVENTS = "teleop/events"
 MODE = "safety/mode"
 ESTOP = "safety/estop"
+LIMITS = "safety/limits"
+STOP_INPUT = "safety/stop_input"
 STATUS = "episode/status"
 CLAIM = "episode/claim"
 PROMPT = "episode/prompt"

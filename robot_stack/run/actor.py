@@ -29,6 +29,8 @@ from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 
 RETRY_S = 1.0
+OLD_PARAMS_SHARE = 0.5
+"""Of the age at which the policy stops acting: from here on somebody should look at the learner."""
 _DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
 
 
@@ -103,9 +105,16 @@ class Actor:
                 stop.wait(RETRY_S)
                 continue
             self._log(outcome)
+            self._warn_of_old_params(outcome, say)
             if kind is EpisodeKind.DEMO:
                 self._client.wait_acked(1.0)  # so that the count of demonstrations is current
         return "stopped"
+
+    def _warn_of_old_params(self, outcome: EpisodeOutcome, say: Callable[[str], None]) -> None:
+        limit_s = self._resolved.run.training.max_params_age_s
+        age_s = max(outcome.ticks.params_age_s, default=0.0)
+        if age_s > OLD_PARAMS_SHARE * limit_s:
+            say(f"params are {age_s:.0f} s old, at {limit_s:g} s the policy stops acting; is the learner stalled?")
 
     def _phase(self) -> str:
         """What the learner does; while it cannot be reached, practice goes on with the parameters at hand."""

@@ -7,28 +7,41 @@ import numpy as np
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.arm_filter import GuardedArm
-from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.limits import JointLimit, SafetyLimits
 from robot_stack.control.safety import SafetyFilter
 
 
 def build_safety(resolved: ResolvedRun) -> SafetyFilter:
     """The safety filter of a cell's arms."""
-    space = ActionSpace(resolved.spec())
-    return SafetyFilter({name: _guarded(resolved, arm, space) for name, arm in resolved.arms.items()})
+    space, limits = ActionSpace(resolved.spec()), limits_of(resolved)
+    arms = {
+        name: GuardedArm(
+            limits=limits[name],
+            teleop_scale=teleop_scale(arm, space),
+            release_s=arm.teleop.release_s,
+            blend_s=arm.teleop.blend_s,
+        )
+        for name, arm in resolved.arms.items()
+    }
+    return SafetyFilter(arms, stop_input_timeout_s=resolved.cell.stop_input_timeout_s)
 
 
-def _guarded(resolved: ResolvedRun, arm: RunArm, space: ActionSpace) -> GuardedArm:
-    """The limits of the cell with the arm's own box, and how its device drives it."""
-    limits = SafetyLimits(
+def limits_of(resolved: ResolvedRun) -> dict[str, SafetyLimits]:
+    """What each arm of a cell may do, by its files."""
+    return {name: _limits(resolved, arm) for name, arm in resolved.arms.items()}
+
+
+def _limits(resolved: ResolvedRun, arm: RunArm) -> SafetyLimits:
+    """The limits of the cell with the arm's own box and joints."""
+    joints = tuple(
+        JointLimit(name=j.name, min_rad=j.min_rad, max_rad=j.max_rad, max_speed_rad_s=j.max_speed_rad_s)
+        for j in arm.robot.joints
+    )
+    return SafetyLimits(
         **resolved.safety.model_dump(exclude={"rate_hz"}),
         box_min_m=arm.workspace.min_m,
         box_max_m=arm.workspace.max_m,
-    )
-    return GuardedArm(
-        limits=limits,
-        teleop_scale=teleop_scale(arm, space),
-        release_s=arm.teleop.release_s,
-        blend_s=arm.teleop.blend_s,
+        joints=joints,
     )
 
 

@@ -40,6 +40,11 @@ class TickRecord:
     holds_by_person: int = 0
     hold_reasons: list[str] = field(default_factory=list)
 
+    def note(self, reason: str) -> None:
+        """A reason for standing still, kept once."""
+        if reason not in self.hold_reasons:
+            self.hold_reasons.append(reason)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeOutcome:
@@ -207,8 +212,7 @@ class ControlLoop:
         reason = self._cell.reason()
         ticks.holds += 1
         ticks.holds_by_person += "pressed" in reason
-        if reason not in ticks.hold_reasons:
-            ticks.hold_reasons.append(reason)
+        ticks.note(reason)
 
     def _ending(self, episode: _Episode) -> EndReason | None:
         """Why the episode ends at this frame, or None. A person's word goes before the model's."""
@@ -241,8 +245,12 @@ class ControlLoop:
         episode.ticks.act_s.append(time.perf_counter() - started)
         episode.params_age_s = policy.age_s
         episode.ticks.params_age_s.append(episode.params_age_s)
-        limit = self._limits.max_params_age_s
-        if not np.isfinite(action).all() or (limit is not None and episode.params_age_s > limit):
+        limit_s = self._limits.max_params_age_s
+        too_old = limit_s is not None and episode.params_age_s > limit_s
+        if too_old:
+            reason = f"params are more than {limit_s:g} s old, the policy does not act on them; check the learner"
+            episode.ticks.note(reason)
+        if too_old or not np.isfinite(action).all():
             episode.proposed = np.zeros(self._spec.action_size, np.float32)
             return  # nothing is sent: the safety filter holds
         episode.proposed = action

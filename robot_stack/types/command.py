@@ -41,6 +41,7 @@ class Command:
         gripper: Wanted opening in [0, 1] (0 closed), or None to leave it.
         stamp_ns: When it was made, on the monotonic clock of this machine.
         source: POLICY or HUMAN.
+        session: Which process sent it, a word made anew at each of its starts; "" where it does not say.
     """
 
     arm: str
@@ -49,6 +50,7 @@ class Command:
     gripper: float | None = None
     stamp_ns: int
     source: Source
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

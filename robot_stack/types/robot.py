@@ -8,6 +8,9 @@ import numpy as np
 
 from robot_stack.types.pose import Pose
 
+EMERGENCY_STOP = "emergency stop"
+"""A fault that begins so is the robot's own emergency stop: it latches STOP. Any other fault is a HOLD."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotState:
@@ -48,6 +51,7 @@ class TeleopSample:
         events: Keys pressed since the last sample, out of `EVENTS`.
         lost: True while the device is absent, silent or sends nonsense. Control is then lost, not given back: a
             deadman that is only released hands the arm to the policy.
+        session: As in `Command`.
     """
 
     stamp_ns: int
@@ -56,6 +60,7 @@ class TeleopSample:
     deadman: bool = False
     events: tuple[str, ...] = ()
     lost: bool = False
+    session: str = ""
 
 
 EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm")

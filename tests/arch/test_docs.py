@@ -57,7 +57,7 @@ def test_commands_in_the_pages_exist() -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
     for page in PAGES:
         text = page.read_text()
-        assert set(re.findall(r"`robot-stack (\w+)", text)) <= set(VERBS), page
+        assert set(re.findall(r"`robot-stack (\w[\w-]*)", text)) <= set(VERBS), page
         assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, flags=re.MULTILINE)) <= targets, page
 
 
@@ -67,3 +67,12 @@ def test_paths_in_backticks_exist() -> None:
             r"`((?:robot_stack|policies|reward_models|sim|tests|docs|hardware_configs)/[\w./]*)`", page.read_text()
         )
         assert not [path for path in named if not (ROOT / path).exists()], page
+
+
+def test_the_safety_page_has_a_measured_row_for_every_fault() -> None:
+    text = (ROOT / "docs/safety.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", text, flags=re.MULTILINE)
+    source = tree(ROOT / "tests/faults/matrix_rows.py")
+    texts = {node.value for node in ast.walk(source) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert [int(row[0]) for row in rows] == list(range(1, 31))
+    assert all({row[1], row[2]} <= texts for row in rows), "make faults, then python tests/faults/write_table.py"

@@ -44,7 +44,7 @@ def test_verb_takes_exactly_what_its_parser_gives(verb: str) -> None:
     positional = words.get(verb, ["x"])
     options = vars(command.parser().parse_args([verb, *positional]))
     del options["verb"]
-    module = importlib.import_module(f"robot_stack.cli.{verb}")
+    module = importlib.import_module(command.module_of(verb))
     inspect.signature(module.run).bind(**options)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -27,9 +29,9 @@ def twist(**axes: float) -> np.ndarray:
 class Rig:
     """Feeds a filter at 100 Hz; the arm follows each decision exactly. State goes in unless `robot_alive` is False."""
 
-    def __init__(self, limits: SafetyLimits = LIMITS, *, auto_resume_ticks: int = 0) -> None:
+    def __init__(self, limits: SafetyLimits = LIMITS, **options: Any) -> None:
         guarded = GuardedArm(limits=limits, teleop_scale=np.full(6, 0.2))
-        self.filter = SafetyFilter({"arm": guarded}, auto_resume_ticks=auto_resume_ticks)
+        self.filter = SafetyFilter({"arm": guarded}, **options)
         self.limits = limits
         self.now_ns = 1_000 * MS
         self.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), DOWN)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import LIMITS, TICK_NS, Rig, twist
+from filter_rig import DOWN, LIMITS, TICK_NS, Rig, twist
+from scipy.spatial.transform import Rotation
 
-from robot_stack.control.replay_checker import LoggedTick, check_log, check_stopped
-from robot_stack.types.command import Mode
+from robot_stack.control.limits import JointLimit, SafetyLimits
+from robot_stack.control.replay_checker import (
+    AppliedTwist,
+    LoggedTick,
+    check_applied,
+    check_log,
+    check_stopped,
+    safe_after_s,
+)
+from robot_stack.types.command import Mode, Source
+from robot_stack.types.pose import Pose
 
 
 def good_log() -> list[LoggedTick]:
@@ -28,8 +39,14 @@ def tampered(log: list[LoggedTick], index: int, *, motion: np.ndarray | None = N
     return log
 
 
-def rules(log: list[LoggedTick]) -> set[str]:
-    return {violation.rule for violation in check_log(log, LIMITS)}
+def rules(log: list[LoggedTick], limits: SafetyLimits = LIMITS) -> set[str]:
+    return {violation.rule for violation in check_log(log, limits)}
+
+
+def with_state(log: list[LoggedTick], indices: range, **fields: object) -> list[LoggedTick]:
+    for index in indices:
+        log[index] = replace(log[index], state=replace(log[index].state, **fields))
+    return log
 
 
 def test_a_safe_log_passes():
@@ -73,3 +90,109 @@ def test_a_silent_policy_stops_the_arm_within_its_bound():
     fault_ns = log[49].stamp_ns
     assert check_stopped(log, fault_ns, 0.16 + 0.1) == []
     assert check_stopped(log, fault_ns, 0.16 - 2 * TICK_NS / 1e9) != []
+
+
+def test_safe_after_is_the_time_to_the_zeros_that_last():
+    log = good_log()
+    fault_ns = log[49].stamp_ns
+    moved_ns = max(tick.stamp_ns for tick in log if np.abs(tick.decision.command.twist).max() > 1e-9)
+    assert safe_after_s(log, fault_ns) == pytest.approx((moved_ns + TICK_NS - fault_ns) / 1e9)
+    assert safe_after_s(log[:60], fault_ns) == float("inf")
+
+
+def test_an_empty_log_and_one_without_states_are_judged_too():
+    assert check_log([], LIMITS) == []
+    blind = [replace(tick, state=None) for tick in good_log()]
+    assert rules(blind) == set()
+    assert rules(tampered(blind, 30, motion=twist(x=0.5))) >= {"speed"}
+
+
+def test_tilting_out_of_the_cone_is_found_and_tilting_back_is_not():
+    log = good_log()
+    leant = Rotation.from_rotvec([LIMITS.tilt_cone_rad + 0.2, 0.0, 0.0])
+    for index in range(30, 40):
+        pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), leant * DOWN)
+        log[index] = replace(log[index], state=replace(log[index].state, T_base_tcp=pose))
+        tampered(log, index, motion=twist(rx=0.05))
+    assert "tilt" in rules(log)
+    for index in range(30, 40):
+        tampered(log, index, motion=twist(rx=-0.05))
+    assert "tilt" not in rules(log)
+
+
+def test_pushing_on_at_the_hard_force_is_found_and_letting_go_is_not():
+    log = with_state(good_log(), range(30, 40), wrench=np.array([-40.0, 0, 0, 0, 0, 0]))
+    assert "force" in rules(log)
+    for index in range(30, 40):
+        tampered(log, index, motion=twist(x=-0.01))
+    assert "force" not in rules(log)
+
+
+def test_moving_with_a_joint_outside_its_limits_is_found():
+    joints = tuple(JointLimit(name=f"j{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))
+    limits = replace(LIMITS, joints=joints)
+    assert rules(good_log(), limits) == set()
+    log = with_state(good_log(), range(10, 50), joints_rad=np.array([0, 0, 0, 1.2, 0, 0, 0]))
+    assert rules(log, limits) == {"joints"}
+    assert rules(with_state(good_log(), range(10, 50), joints_rad=np.zeros(6))[10:50], limits) == {"joints"}
+
+
+@pytest.mark.parametrize("which", ["decision", "command"])
+def test_a_tick_that_says_two_things_about_its_driver_is_found(which: str):
+    log = good_log()
+    old = log[30].decision
+    if which == "decision":
+        changed = replace(old, source=Source.HUMAN)
+    else:
+        changed = replace(old, command=replace(old.command, source=Source.HOLD))
+    log[30] = replace(log[30], decision=changed)
+    assert rules(log) == {"source"}
+
+
+def test_a_gripper_that_moves_in_a_hold_is_found():
+    log = good_log()
+    old = log[100].decision
+    log[100] = replace(log[100], decision=replace(old, command=replace(old.command, gripper=1.0)))
+    assert rules(log) == {"standstill"}
+
+
+def test_after_a_gap_only_a_start_from_rest_is_safe():
+    log = good_log()
+    assert "acceleration" in rules(log[:20] + log[40:])
+    stopped = [tick for tick in log if not np.abs(tick.decision.command.twist).max() > 1e-9]
+    assert rules([*stopped[-3:-2], *stopped[-1:]]) == set()
+
+
+def applied_of(log: list[LoggedTick]) -> list[AppliedTwist]:
+    return [AppliedTwist(stamp_ns=t.stamp_ns + 3_000_000, twist=t.decision.command.twist) for t in log]
+
+
+def test_what_the_motors_got_must_have_been_decided_just_before():
+    log = good_log()
+    assert check_applied(applied_of(log), log, LIMITS) == []
+    other = applied_of(log)
+    other[30] = replace(other[30], twist=twist(x=0.2))
+    assert [violation.index for violation in check_applied(other, log, LIMITS)] == [30]
+    late = [replace(each, stamp_ns=each.stamp_ns + 60_000_000) for each in applied_of(log)]
+    assert check_applied(late, log, LIMITS) != []
+    zeros = [replace(each, twist=np.zeros(6)) for each in late]
+    assert check_applied(zeros, log, LIMITS) == []
+
+
+def test_where_decisions_are_missing_only_a_stale_twist_is_found():
+    log = good_log()
+    lost = log[:20] + log[27:]
+    assert check_applied(applied_of(log), lost, LIMITS) == []
+    stuck = [replace(each, twist=log[19].decision.command.twist) for each in applied_of(log[20:30])]
+    assert {violation.index for violation in check_applied(stuck, lost, LIMITS)} >= {6}
+
+
+def test_an_hour_of_log_is_checked_in_seconds():
+    log = good_log()
+    long = [
+        replace(tick, decision=replace(tick.decision, command=replace(tick.decision.command, stamp_ns=n * TICK_NS)))
+        for n, tick in enumerate(log * 90)
+    ]
+    begun_s = time.process_time()
+    check_log(long, LIMITS)
+    assert time.process_time() - begun_s < len(long) / 1e4  # an hour is 360,000 ticks

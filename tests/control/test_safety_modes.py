@@ -318,6 +318,18 @@ def test_a_robot_fault_holds_and_stays_until_it_is_gone():
     assert rig.filter.resume(rig.now_ns) == ""
 
 
+@pytest.mark.parametrize(("force_n", "speed"), [(14.9, 0.1), (25.0, 0.05), (30.0, 0.025)])
+def test_soft_force_scales_the_push_and_lets_the_rest_be(force_n: float, speed: float):
+    rig = driving()
+    rig.policy = twist(x=0.1, y=0.05, rz=0.2)
+    rig.wrench = np.array([-force_n, 0, 0, 0, 0, 0])
+    pushed = rig.run(0.6)[-1]
+    np.testing.assert_allclose(pushed.command.twist, twist(x=speed, y=0.05, rz=0.2), atol=1e-6)
+    assert ("force" in pushed.cut) == (force_n > 15)
+    rig.policy = twist(x=-0.1)
+    np.testing.assert_allclose(rig.run(0.6)[-1].command.twist, twist(x=-0.1), atol=1e-6)
+
+
 def test_hard_force_holds_takes_the_push_out_at_once_and_needs_a_person():
     rig = driving()
     rig.wrench = np.array([-40.0, 0, 0, 0, 0, 0])

@@ -79,8 +79,11 @@ def test_a_broken_command_of_one_arm_moves_neither_and_is_named():
 @pytest.mark.parametrize(
     ("break_it", "reason"),
     [
-        (lambda rig: rig.faults.update(right="protective stop"), "right: robot reports: protective stop"),
-        (lambda rig: rig.silent.add("left"), "left: robot state is 110 ms old (limit 100)"),
+        (
+            lambda rig: rig.faults.update(right="protective stop"),
+            "right/fault says: protective stop;",
+        ),
+        (lambda rig: rig.silent.add("left"), "left/state is 110 ms old (limit 100); check the robot process, resume"),
         (lambda rig: rig.wrenches.update(right=twist(x=-40.0)), "right: contact force 40 N (limit 35); free the arm"),
     ],
 )
@@ -108,7 +111,7 @@ def test_a_stop_stops_both():
 def test_arming_waits_for_the_states_and_the_released_deadmen_of_both():
     rig = TwoArmRig()
     rig.filter.offer_state(rig.state("left"), rig.now_ns)
-    assert rig.filter.arm(rig.now_ns) == "right: robot state is missing; start the robot process"
+    assert rig.filter.arm(rig.now_ns) == "right/state is missing, must say where the arm is; start the robot process"
     rig.hands = {arm: np.zeros(6) for arm in rig.arms}
     rig.deadman = {"right"}
     rig.tick()

@@ -181,7 +181,7 @@ def started(name: str, monkeypatch, **values: str):
 
 
 TABLE = [row.name for row in process_table(load_run("peg_insert"), Path("x"))]
-CELL = TABLE[:5]
+CELL = TABLE[:6]
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,13 @@ from robot_stack.nodes.supervisor import Supervisor
 START_S = 40.0
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float, what: str) -> None:
-    """Returns as soon as the condition holds; fails if it never does."""
+def wait_until(
+    condition: Callable[[], object], timeout_s: float, what: str, instead: Callable[[], str] = lambda: ""
+) -> None:
+    """Returns as soon as the condition holds; fails if it never does, and says what was there instead."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline_s, f"{what} not within {timeout_s} s"
+        assert time.monotonic() < deadline_s, f"{what} not within {timeout_s} s {instead()}"
         time.sleep(0.005)
 
 

@@ -86,7 +86,7 @@ def test_env_of_another_folder_says_what_is_missing(tmp_path, capsys):
 def test_the_table_starts_robot_and_safety_first_and_requires_them(run, tmp_path):
     table = process_table(run, tmp_path)
     assert [row.name for row in table] == [
-        "robot", "safety", "camera_wrist", "camera_front", "teleop", "learner", "actor",
+        "robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "learner", "actor",
     ]  # fmt: skip
     assert [row.name for row in table if row.required and not row.respawn] == ["robot", "safety"]
     assert [row.name for row in table if row.stop_last] == ["robot", "safety"]
@@ -99,7 +99,7 @@ def test_each_arm_with_a_device_of_its_own_has_a_teleop_process(tmp_path):
     assert list(rows) == ["teleop_left", "teleop_right"]
     assert [argv[-2:] for argv in rows.values()] == [("--arm", "left"), ("--arm", "right")]
     assert [row.name for row in cell_processes(two_arms, tmp_path)] == [
-        "robot", "safety", "camera_above", "camera_front", "teleop",
+        "robot", "safety", "camera_above", "camera_front", "teleop", "command_recorder",
     ]  # fmt: skip
 
 

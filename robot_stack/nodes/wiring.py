@@ -1,0 +1,104 @@
+"""Whether those who should send to a process can reach it: type, quality of service, namespace, number.
+
+A publisher that cannot be heard makes no noise; the graph knows it. Judged before arming and shown in diagnostics,
+never used while driving: a killed publisher stays in the graph for 3 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One end of a topic: type such as "sensor_msgs/msg/Joy", and what of quality of service decides a match."""
+
+    node: str
+    type: str
+    reliable: bool
+    latched: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A topic that a process listens to.
+
+    Attributes:
+        topic: Without the namespace.
+        asked: What the subscription asks for.
+        single: Two publishers are a mistake.
+        needed: None is a mistake.
+    """
+
+    topic: str
+    asked: Endpoint
+    single: bool = True
+    needed: bool = False
+
+
+def problem_of(wanted: Input, offers: Sequence[Endpoint], elsewhere: Sequence[str] = ()) -> str:
+    """What is wrong with the publishers of one topic, or "".
+
+    Args:
+        wanted: The topic and what is asked for.
+        offers: Its publishers, on the right topic.
+        elsewhere: Full names of topics that end alike in other namespaces; only looked at where nobody offers.
+    """
+    topic, asked = wanted.topic, wanted.asked
+    for offer in offers:
+        if offer.type != asked.type:
+            return f"{topic} from {offer.node} is {offer.type}, must be {asked.type}; correct its publisher"
+        if (asked.reliable and not offer.reliable) or (asked.latched and not offer.latched):
+            return (
+                f"{topic} from {offer.node} is offered {_qos(offer)}, must be {_qos(asked)} as {asked.node} asks; "
+                "correct its publisher"
+            )
+    nodes = sorted(offer.node for offer in offers)
+    if wanted.single and len(nodes) > 1:
+        return f"{topic} has {len(nodes)} publishers ({', '.join(nodes)}), must have one; stop the others"
+    if wanted.needed and not nodes:
+        there = f"there is {', '.join(elsewhere)}; start all with one namespace" if elsewhere else "start its process"
+        return f"{topic} has no publisher, must have one; {there}"
+    return ""
+
+
+def problem_of_node(node: Node, inputs: Sequence[Input]) -> str:
+    """The first problem among the inputs of a node, by what the graph says now, or ""."""
+    for wanted in inputs:
+        infos = node.get_publishers_info_by_topic(wanted.topic)
+        offers = [
+            _endpoint(f"{info.node_namespace.rstrip('/')}/{info.node_name}", info.topic_type, info.qos_profile)
+            for info in infos
+        ]
+        ours, elsewhere = node.resolve_topic_name(wanted.topic), []
+        if not offers and wanted.needed:
+            names = (name for name, _ in node.get_topic_names_and_types())
+            elsewhere = sorted(name for name in names if name.endswith(f"/{wanted.topic}") and name != ours)
+        problem = problem_of(wanted, offers, elsewhere)
+        if problem:
+            return problem
+    return ""
+
+
+def asks(node: Node, message: type, profile: QoSProfile) -> Endpoint:
+    """What a subscription of a node asks for."""
+    package, _, rest = message.__module__.partition(".")
+    return _endpoint(node.get_fully_qualified_name(), f"{package}/{rest.split('.')[0]}/{message.__name__}", profile)
+
+
+def _endpoint(node: str, kind: str, profile: QoSProfile) -> Endpoint:
+    return Endpoint(
+        node=node,
+        type=kind,
+        reliable=profile.reliability is ReliabilityPolicy.RELIABLE,
+        latched=profile.durability is DurabilityPolicy.TRANSIENT_LOCAL,
+    )
+
+
+def _qos(end: Endpoint) -> str:
+    words = ["RELIABLE" if end.reliable else "BEST_EFFORT", "TRANSIENT_LOCAL" if end.latched else "VOLATILE"]
+    return " ".join(words)
