@@ -35,6 +35,7 @@ from robot_stack.nodes.process_table import (
     learner_process,
 )
 from robot_stack.nodes.run_folder import choose_table, new_folder, prepared
+from robot_stack.nodes.shared_memory import remove_stale
 from robot_stack.types.errors import ConfigError
 
 BOOLEAN = ["true", "false"]
@@ -174,6 +175,7 @@ class _Row:
         del context
         then = self._rule.after(event.returncode, time.monotonic() - self._started_s)
         if then is After.RESPAWN:
+            remove_stale()
             again = OpaqueFunction(function=lambda _: [self.action()])
             return TimerAction(period=RESPAWN_DELAY_S, actions=[again])
         reason = f"{self._spec.name} ended with exit code {event.returncode}"

@@ -121,6 +121,8 @@ class TwoArmRig:
         self.faults = dict.fromkeys(self.arms, "")
         self.silent: set[str] = set()
         """Arms whose robot says nothing."""
+        self.told: dict[str, RobotState] = {}
+        """Newest state of each arm that the filter has heard."""
         self.policy: dict[str, np.ndarray] | None = None
         self.hands: dict[str, np.ndarray] = {}
         self.deadman: set[str] = set()
@@ -158,7 +160,8 @@ class TwoArmRig:
     def tell_states(self) -> None:
         for arm in self.arms:
             if arm not in self.silent:
-                self.filter.offer_state(self.state(arm), self.now_ns)
+                self.told[arm] = self.state(arm)
+                self.filter.offer_state(self.told[arm], self.now_ns)
 
     def tick(self) -> dict[str, Decision]:
         self.now_ns += TICK_NS
@@ -170,7 +173,7 @@ class TwoArmRig:
                 self.filter.offer_teleop(arm, self.sample(arm), self.now_ns)
         decisions = self.filter.decide(self.now_ns)
         for arm, decision in decisions.items():
-            self.logs[arm].append(LoggedTick(decision=decision, state=self.state(arm)))
+            self.logs[arm].append(LoggedTick(decision=decision, state=self.told.get(arm)))
             self._move(arm, decision.command.twist)
         return decisions
 
