@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flow_rig import EPISODES, ActorProcess, Finished, Killed, Learner, actions, stored, wait_for, write_run
+from flow_rig import EPISODES, ActorProcess, Finished, Killed, Learner, actions, newest, stored, wait_for, write_run
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -23,6 +23,9 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+START_S = 150.0
+"""Two processes load torch and a whole run before the first step; beside other work that takes a minute."""
 
 
 @pytest.fixture(scope="session")
@@ -95,11 +98,11 @@ def _kill_in_an_episode(folder: Path, actor: ActorProcess, address: str) -> tupl
     An episode may end between the look and the kill; then the next one is tried.
     """
     for _ in range(6):
-        name, episode = wait_for(lambda actor=actor: _running(folder, actor), "an episode running")
+        name, episode = wait_for(lambda actor=actor: _running(folder, actor), "an episode running", START_S)
         actor.kill()
         actor = ActorProcess(folder, address)
         try:
-            wait_for(lambda name=name: max(stored(folder)) > name, "an episode of the next actor")
+            wait_for(lambda name=name: (newest(folder) or ("",))[0] > name, "an episode of the next actor", START_S)
         except BaseException:
             actor.kill()
             raise
@@ -110,8 +113,8 @@ def _kill_in_an_episode(folder: Path, actor: ActorProcess, address: str) -> tupl
 
 def _running(folder: Path, actor: ActorProcess) -> tuple[str, StoredEpisode] | None:
     assert not actor.ended, actor.tail()
-    name, episode = max(stored(folder).items())
-    return (name, episode) if episode.end is None and episode.length >= 3 else None
+    last = newest(folder)
+    return last if last is not None and last[1].end is None and last[1].length >= 3 else None
 
 
 def _break_scores(folder: Path) -> None:

@@ -153,6 +153,15 @@ def stored(folder: Path) -> dict[str, StoredEpisode]:
     return found
 
 
+def newest(folder: Path) -> tuple[str, StoredEpisode] | None:
+    """The last episode on disk, without its images: quick enough to be looked at while it runs."""
+    path = max((folder / "store" / "episodes").glob("[0-9]*.zarr"), default=None)
+    try:
+        return None if path is None else (path.stem, read_episode(path, images=False))
+    except StoreError:
+        return None
+
+
 def actions(episodes: Sequence[StoredEpisode]) -> int:
     return sum(episode.length for episode in episodes)
 
