@@ -15,11 +15,15 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.run.build import build_local_cell
 from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.run.training_data import nearer, to_go
-from robot_stack.types.command import Source
+from robot_stack.teleop.selection import ArmSelector
+from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
+from robot_stack.types.robot import TeleopSample
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+from sim.hands import Seen
+from sim.operator import Role
 
 
 class StoreSink:
@@ -57,11 +61,41 @@ def resolved() -> ResolvedRun:
     return load_run("two_arm_insert", ["task.sim.clearance_m=0.006", "teleop.operator.patience_s=1.5"])
 
 
+class OneHand:
+    """A person with one device: drives the left arm from 1 to 2 s, changes, drives the right arm from 3 to 4 s."""
+
+    def __init__(self) -> None:
+        self._selector = ArmSelector(["left", "right"])
+        self._begun_ns: int | None = None
+
+    def begin(self, role: Role) -> None:
+        self._begun_ns = None
+
+    def see(self, seen: Seen) -> None:
+        pass
+
+    def sample(self, now_ns: int, mode: Mode) -> dict[str, TeleopSample]:
+        if self._begun_ns is None and mode in (Mode.POLICY, Mode.HUMAN):
+            self._begun_ns = now_ns
+        since_s = -1.0 if self._begun_ns is None else (now_ns - self._begun_ns) / 1e9
+        held = 1.0 <= since_s < 2.0 or 3.0 <= since_s < 4.0
+        events = ("next_arm",) if 2.5 <= since_s < 2.52 else ()
+        twist = np.array([0.0, 0.3, 0, 0, 0, 0]) * held
+        return self._selector.route(TeleopSample(stamp_ns=now_ns, twist=twist, deadman=held, events=events))
+
+
 def record(
-    resolved: ResolvedRun, folder: Path, kind: EpisodeKind, policy: Policy | None, steps: int = 100
+    resolved: ResolvedRun,
+    folder: Path,
+    kind: EpisodeKind,
+    policy: Policy | None,
+    steps: int = 100,
+    person: OneHand | None = None,
 ) -> tuple[EpisodeOutcome, StoredEpisode, Replay]:
     spec, task = resolved.spec(), resolved.task.name
     cell, replay = build_local_cell(resolved, seed=2), Replay(spec)
+    if person is not None:
+        cell._operator = person  # type: ignore[assignment]
     name = episode_id(0, kind, "a")
     header = EpisodeHeader(episode_id=name, kind=kind, task=task, actor="a", started_unix_s=1.0, seed=5)
     with EpisodeStore(folder, spec, task) as store:
@@ -97,6 +131,25 @@ def test_a_policy_moves_both_arms_and_a_person_takes_both(resolved: ResolvedRun,
     np.testing.assert_allclose(arrays["executed"][8], arrays["proposed"][8], atol=0.02)
     assert outcome.human_steps > 0
     assert not ((arrays["sources"] == Source.POLICY).any(axis=1) & (arrays["source"] == Source.HUMAN)).any()
+
+
+def test_with_one_device_a_person_corrects_one_arm_and_then_the_other(resolved: ResolvedRun, tmp_path: Path) -> None:
+    _, episode, replay = record(resolved, tmp_path, EpisodeKind.ONLINE, Forward(), steps=55, person=OneHand())
+    arrays, labels = episode.arrays, replay.frames.column("label")
+    left = (arrays["sources"] == [Source.HUMAN, Source.HOLD]).all(axis=1)
+    right = (arrays["sources"] == [Source.HOLD, Source.HUMAN]).all(axis=1)
+    assert 8 <= left.sum() <= 12
+    assert 8 <= right.sum() <= 12
+    assert np.flatnonzero(left).max() < np.flatnonzero(right).min()
+    for driven, mine, other in ((left, slice(0, 3), slice(3, 7)), (right, slice(3, 7), slice(0, 3))):
+        steps = np.flatnonzero(driven)
+        settled = steps[4:-1]  # between the blend of the handover and the release
+        assert (np.abs(arrays["executed"][settled][:, mine]).max(axis=1) > 0.2).all()
+        np.testing.assert_allclose(arrays["executed"][settled][:, other], 0.0, atol=1e-6)
+        assert labels[steps][:, mine].all()
+        assert not labels[steps][:, other].any()
+    between = (arrays["sources"] == Source.POLICY).all(axis=1)
+    assert between[np.flatnonzero(left).max() : np.flatnonzero(right).min()].sum() >= 4  # it had its turn in between
 
 
 def test_the_same_seeds_are_the_same_episode(resolved: ResolvedRun, tmp_path: Path) -> None:
