@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.mistake import Mistake
 from robot_stack.config.resolved import ResolvedRun
 
@@ -13,6 +14,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _box_frame(resolved)
     yield from _action_scale(resolved)
     yield from _rates(resolved)
+    yield from _camera_sources(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -63,3 +65,27 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
                 "raise it or lower run.rate_hz"
             )
             yield _mistake(resolved, f"cameras.{name}.rate_hz", text)
+
+
+def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Each camera has a source, and one of its own."""
+    taken: dict[tuple[str, str], str] = {}
+    for name, camera in resolved.cameras.items():
+        key, source = _source(camera)
+        if isinstance(camera, V4l2CameraConfig) and not source:
+            text = "field required with backend v4l2; give the cell's camera its 'serial', or else its 'device'"
+            yield _mistake(resolved, f"cameras.{name}.serial", text)
+        elif source and (key, source) in taken:
+            text = f"input is {source!r}, which is also that of {taken[key, source]}; give each camera its own"
+            yield _mistake(resolved, f"cameras.{name}.{key}", text)
+        elif source:
+            taken[key, source] = name
+
+
+def _source(camera: CameraConfig) -> tuple[str, str]:
+    """The key that says where images come from, and its value, "" if there is none that two cannot share."""
+    if isinstance(camera, V4l2CameraConfig):
+        return ("device", camera.device) if camera.device else ("serial", camera.serial or "")
+    if isinstance(camera, TopicCameraConfig):
+        return "source_topic", camera.source_topic
+    return "backend", ""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated, Any, Union
+
+from pydantic import Field, TypeAdapter
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig
-from robot_stack.config.section import Section
+from robot_stack.config.section import Section, kinds
 from robot_stack.config.task import TaskConfig
 from robot_stack.config.teleop import TeleopConfig
 
@@ -28,10 +31,16 @@ MODELS: dict[str, type[Section]] = {
 
 def schema_texts() -> dict[str, str]:
     """File name -> JSON Schema, one per folder."""
-    return {
-        f"{folder}.schema.json": json.dumps(model.model_json_schema(), indent=2) + "\n"
-        for folder, model in MODELS.items()
-    }
+    return {f"{folder}.schema.json": json.dumps(_schema(model), indent=2) + "\n" for folder, model in MODELS.items()}
+
+
+def _schema(model: type[Section]) -> dict[str, Any]:
+    """Of a section, or of all its kinds, told apart by their tag."""
+    choices = tuple(kinds(model).values())
+    if not choices:
+        return model.model_json_schema()
+    union: Any = Annotated[Union[choices], Field(discriminator=model.tag)]  # noqa: UP007 (a tuple of types)
+    return {**TypeAdapter(union).json_schema(), "title": model.__name__, "description": model.__doc__}
 
 
 def write_schemas(root: Path) -> tuple[Path, ...]:

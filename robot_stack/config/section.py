@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from robot_stack.config.explain import explain
 from robot_stack.config.located import Located
-from robot_stack.config.mistake import Mistake, raise_if_any
+from robot_stack.config.mistake import Mistake, raise_if_any, shown, suggestion
 
 
 class Section(BaseModel):
-    """Frozen, strict, without unknown keys, NaN or infinity. Lists are tuples: declare `tuple[...]` fields."""
+    """Frozen, strict, without unknown keys, NaN or infinity. Lists are tuples: declare `tuple[...]` fields.
+
+    A section that is one of several kinds has a base with the name of the key that says which, `tag`, and a subclass
+    per kind, in which that key is a `Literal`. Asked for the base, `check` gives the subclass that the file names.
+    """
+
+    tag: ClassVar[str] = ""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -33,13 +39,45 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """Lower case letters, digits and underscores: it becomes part of topic and file names."""
 
 
+def kinds(model: type[ModelT]) -> dict[str, type[ModelT]]:
+    """What the tag says -> the model of that kind; empty for a section of one kind."""
+    tag = getattr(model, "tag", "")
+    found = {}
+    for kind in model.__subclasses__() if tag else ():
+        found.update({str(value): kind for value in get_args(kind.model_fields[tag].annotation)} or kinds(kind))
+    return found
+
+
 def check(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> ModelT | None:
     """The model of a section, or None after adding every mistake in it."""
-    try:
-        return model.model_validate(tree.plain())
-    except ValidationError as error:
-        mistakes.extend(explain(error, tree, model))
+    chosen = _kind_of(tree, model, mistakes)
+    if chosen is None:
         return None
+    try:
+        return chosen.model_validate(tree.plain())
+    except ValidationError as error:
+        mistakes.extend(explain(error, tree, chosen))
+        return None
+
+
+def _kind_of(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> type[ModelT] | None:
+    """The model itself, or for one of several kinds the one that is named; None after saying which there are."""
+    choices = kinds(model)
+    if not choices:
+        return model
+    tag = str(getattr(model, "tag", ""))
+    node = tree.get(tag)
+    if node is not None and isinstance(node.value, str) and node.value in choices:
+        return choices[node.value]
+    key, mark = ".".join([*tree.path, tag]), tree.mark if node is None else node.mark
+    *most, last = (f"'{name}'" for name in choices)
+    legal = f"{', '.join(most)} or {last}" if most else last
+    text = f"field required; add '{tag}': {legal}"
+    if node is not None:
+        near = suggestion(str(node.value), choices)
+        text = f"input should be {legal} (got {shown(node.plain())})" + (f"; did you mean '{near}'?" if near else "")
+    mistakes.append(Mistake(mark=mark, key=key, text=text))
+    return None
 
 
 def validate_section(tree: Located, model: type[ModelT]) -> ModelT:
