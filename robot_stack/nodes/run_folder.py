@@ -53,10 +53,15 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     log_folder = folder / "log"
     log_folder.mkdir(parents=True, exist_ok=True)
     (folder / RESOLVED).write_text(run.to_yaml())
-    with claim_domain(run.cell.dds_domain, exact=run.robot.backend != "sim") as domain:
+    with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")
         ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve())
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
+
+
+def _has_drivers(run: ResolvedRun) -> bool:
+    """Whether somebody else's processes wait for the run on the domain of its cell."""
+    return run.robot.backend != "sim" or any(camera.backend == "topic" for camera in run.cameras.values())
 
 
 def free_address(wanted: str) -> str:
