@@ -69,6 +69,12 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout-s", type=float, metavar="S", help="end the run after this long")
 
 
+def _add_camera(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    parser.add_argument("camera", metavar="CAMERA", help="its name in the cell")
+    parser.add_argument("--out", type=Path, default=Path("views"), metavar="FOLDER", help="of the pictures (views)")
+
+
 def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="of a run that has been started")
 
@@ -120,6 +126,7 @@ VERBS = {
     "show": Verb(help="print a run, each value with the file and line it came from", add=_add_show),
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
     "up": Verb(help="start all processes of a run on this machine", add=_add_up),
+    "camera": Verb(help="take a picture of what a camera sees and the policy gets, to crop by", add=_add_camera),
     "env": Verb(help="print exports that let ros2 commands see a run", add=_add_env),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
