@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-BENCHMARKS = ("cycle", "gpu", "replay_sample", "replay_memory", "rescore", "vlm", "hacking", "link", "resume", "kills")
+BENCHMARKS = (
+    "cycle", "gpu", "replay_sample", "replay_memory", "rescore", "vlm", "hacking", "link", "cameras", "resume", "kills",
+)  # fmt: skip
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
 CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
 
@@ -87,6 +89,26 @@ FIGURES = (
     _figure("max_tick_delay_ms.up", "with the link up"),
     _figure("max_tick_delay_ms.cut", "with the link cut"),
     _figure("max_tick_delay_ms.flapping", "with the link flapping"),
+    _figure("camera_cpu.raw", "camera process, 640x480 raw from a driver at 30 Hz, share of a core"),
+    _figure("camera_cpu.raw_naive", "the same as it is usually written"),
+    _figure("camera_cpu.compressed", "camera process, 640x480 JPEG from a driver at 30 Hz, share of a core"),
+    _figure("camera_cpu.compressed_naive", "the same as it is usually written"),
+    _figure("camera_cpu.capture", "camera process that reads 640x480 Motion JPEG itself, share of a core"),
+    _figure("camera_lost.raw", "images that never reach the actor, raw, share", 0.02),
+    _figure("camera_lost.raw_naive", "as it is usually written"),
+    _figure("camera_lost.compressed", "JPEG, share", 0.02),
+    _figure("camera_lost.compressed_naive", "as it is usually written"),
+    _figure("camera_lost.capture", "read by itself, share", 0.02),
+    _figure("camera_age_p50_ms.raw", "age of an image at the actor, raw, median, ms"),
+    _figure("camera_age_p99_ms.raw", "p99", 33.3),
+    _figure("camera_age_p50_ms.raw_naive", "as it is usually written, median"),
+    _figure("camera_age_p99_ms.raw_naive", "p99"),
+    _figure("camera_age_p50_ms.compressed", "JPEG, median"),
+    _figure("camera_age_p99_ms.compressed", "p99", 33.3),
+    _figure("camera_age_p50_ms.compressed_naive", "as it is usually written, median"),
+    _figure("camera_age_p99_ms.compressed_naive", "p99"),
+    _figure("camera_age_p50_ms.capture", "read by itself, median"),
+    _figure("camera_age_p99_ms.capture", "p99", 33.3),
     _figure("resume_s", "from the start of a killed learner to its first update, 50,000 transitions, s"),
     _figure("kills", "kills at random instants"),
     _figure("lost_acked_steps", "acknowledged steps lost in them", 0),
