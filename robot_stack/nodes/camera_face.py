@@ -43,6 +43,8 @@ class CameraNode(StackNode):
         source: Where its images come from, in words.
     """
 
+    slow_advice = "more light or a shorter exposure, another USB port, or a lower rate_hz"
+
     def __init__(self, settings: NodeSettings, source: str) -> None:
         config = config_of(settings)
         name = settings.options.camera
@@ -152,7 +154,7 @@ class CameraNode(StackNode):
         if isinstance(frequency_hz, float) and frequency_hz < SLOW * self._rate_hz:
             text = (
                 f"camera {self.name} ({self._source}): {frequency_hz:.1f} frames a second, must be {self._rate_hz:g}; "
-                "more light or a shorter exposure, another USB port, or a lower rate_hz"
+                f"{self.slow_advice}"
             )
             return Level.WARN, text
         return Level.OK, "ok"

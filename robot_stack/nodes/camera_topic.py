@@ -26,6 +26,8 @@ DISCOVERY_NS = 1_000_000_000
 class TopicCameraNode(CameraNode):
     """Judges stamps first, so that a frame that is late, too early or surplus costs no decoding."""
 
+    slow_advice = "start its driver with the cell's DDS settings (robot-stack env) or take JPEG; more light"
+
     def __init__(self, settings: NodeSettings) -> None:
         config = config_of(settings)
         if not isinstance(config, TopicCameraConfig):

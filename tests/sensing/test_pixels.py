@@ -50,6 +50,12 @@ def test_the_last_row_may_lack_its_padding() -> None:
     np.testing.assert_array_equal(view_of(data, encoding="rgb8", height=6, width=5, step=20), RGB)
 
 
+def test_one_byte_too_few_is_refused() -> None:
+    data = padded(RGB, 20)[: 5 * 20 + 14]
+    with pytest.raises(SpecError, match="5x6 rgb8 has 114 bytes, must have 120"):
+        view_of(data, encoding="rgb8", height=6, width=5, step=20)
+
+
 def test_a_view_costs_no_copy_and_cannot_be_written() -> None:
     data = RGB.reshape(-1).copy()
     view = view_of(data, encoding="rgb8", height=6, width=5, step=15)

@@ -72,6 +72,11 @@ def test_a_latency_that_comes_up_later_is_seen_and_stays_seen() -> None:
     assert min(found[30:]) > 290.0
 
 
+@pytest.mark.parametrize("drift", [-DRIFT / 2, DRIFT / 2])
+def test_clocks_that_part_slowly_are_kept_together_for_ten_minutes(drift: float) -> None:
+    assert max(ages_ms(OwnStamps(), [5.0] * 18_000, drift=drift)) < 1.0
+
+
 def test_one_stamp_from_the_future_does_not_move_the_clock() -> None:
     clock = OwnStamps()
     for k in range(10):
