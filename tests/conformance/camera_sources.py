@@ -48,11 +48,11 @@ class Player:
     tolerance = 0
     named = ""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, rate_hz: float = RATE_HZ) -> None:
         self.lost = False
         self.played = 0
         self._lock = threading.Lock()
-        self._timer = bench.node.create_timer(1 / RATE_HZ, self._on_timer, clock=STEADY)
+        self._timer = bench.node.create_timer(1 / rate_hz, self._on_timer, clock=STEADY)
         self._node = bench.node
 
     def _on_timer(self) -> None:
@@ -80,6 +80,7 @@ class Driver(Player):
         *,
         compressed: bool = False,
         reliability: ReliabilityPolicy = ReliabilityPolicy.RELIABLE,
+        rate_hz: float = RATE_HZ,
     ) -> None:
         kind = CompressedImage if compressed else Image
         self.topic, self.named = topic, f"topic {topic}"
@@ -88,7 +89,7 @@ class Driver(Player):
         self.encoding, self.stamp_shift_ns, self.frame_id, self.stamped = "bgra8", 0, "wrist_optical", True
         self.pictures = pictures()
         self.step_padding = 24
-        super().__init__(bench)
+        super().__init__(bench, rate_hz)
 
     @property
     def config(self) -> CameraConfig:
