@@ -144,6 +144,12 @@ def _add_deploy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
 
 
+def _add_camera(parser: argparse.ArgumentParser) -> None:
+    _add_run(parser)
+    parser.add_argument("camera", metavar="CAMERA", help="its name in the cell")
+    parser.add_argument("--out", type=Path, default=Path("views"), metavar="FOLDER", help="of the pictures (views)")
+
+
 def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="of a run that has been started")
 
@@ -201,6 +207,7 @@ VERBS = {
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
     "doctor": Verb(help="check a cell: ROS, disk, cameras, robot, device, emergency stop", add=_add_doctor),
     "calibrate": Verb(help="measure a part of a cell and write it into the cell's file", add=_add_calibrate),
+    "camera": Verb(help="take a picture of what a camera sees and the policy gets, to crop by", add=_add_camera),
     "record": Verb(help="demonstrations by hand, each on disk when it ends; no learner needed", add=_add_record),
     "data": Verb(help="episodes: list, check, edit, merge, split, export, import", add=add_data),
     "reward": Verb(help="how good a reward model is: on labelled episodes, or in a run", add=_add_reward),

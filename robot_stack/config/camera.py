@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -10,6 +10,8 @@ from robot_stack.config.section import Section
 
 CapturePx = Annotated[int, Field(ge=8, le=8192)]
 PolicyPx = Annotated[int, Field(ge=8, le=1024)]
+Topic = Annotated[str, Field(pattern=r"^/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$", max_length=256)]
+"""Name of a ROS topic; with a leading slash as it is, without one below the namespace of the cell."""
 
 
 class Roi(Section):
@@ -28,7 +30,9 @@ class Roi(Section):
 class CameraConfig(Section):
     """A camera."""
 
-    backend: Literal["sim"]
+    tag: ClassVar[str] = "backend"
+
+    backend: str
     """Where its images come from."""
     width_px: CapturePx
     """Captured columns."""
@@ -44,8 +48,17 @@ class CameraConfig(Section):
     """Frame rate."""
     max_age_s: Annotated[float, Field(gt=0, le=1)]
     """An older image is stale, and stale means hold."""
-    freeze_frames: Annotated[int, Field(ge=2, le=1000)]
-    """This many identical images in a row mean that the camera is frozen."""
+
+    @property
+    def frozen_after_s(self) -> float | None:
+        """Content that has not changed for this long is frozen; None never looks."""
+        raise NotImplementedError
+
+    @property
+    def frozen_frames(self) -> int:
+        """The same as so many identical images in a row; 0 never looks."""
+        after_s = self.frozen_after_s
+        return 0 if after_s is None else max(2, round(after_s * self.rate_hz))
 
     @field_validator("roi_px")
     @classmethod
@@ -70,3 +83,82 @@ class CameraConfig(Section):
                 f"max_age_s is {age_s}, must be longer than one frame at {rate_hz} Hz ({1 / rate_hz:.3f} s); raise it"
             )
         return age_s
+
+
+class SimCameraConfig(CameraConfig):
+    """A camera of the simulator."""
+
+    backend: Literal["sim"]
+    """Rendered."""
+    freeze_frames: Annotated[int, Field(ge=2, le=1000)]
+    """This many identical images in a row mean that the camera is frozen."""
+
+    @property
+    def frozen_after_s(self) -> float | None:
+        """See the base."""
+        return self.freeze_frames / self.rate_hz
+
+
+class LiveCameraConfig(CameraConfig):
+    """What all cameras have that are not simulated."""
+
+    flip: Literal["none", "rotate_180", "horizontal", "vertical"] = "none"
+    """How the camera hangs; turned before the crop, so that roi_px is in the image as it is seen."""
+    freeze_s: Annotated[float, Field(ge=0.1, le=60)] | None
+    """Content that has not changed for this long is frozen; null never looks, for a source without sensor noise."""
+    reference: Annotated[str, Field(min_length=1)] | None = None
+    """Image of this view, made by `robot-stack camera`, to notice two cameras that were swapped. Belongs to a cell."""
+
+    @property
+    def frozen_after_s(self) -> float | None:
+        """See the base."""
+        return self.freeze_s
+
+
+class V4l2CameraConfig(LiveCameraConfig):
+    """A camera at a USB port or any other Video4Linux device."""
+
+    backend: Literal["v4l2"]
+    """Read from the device, without a driver of ROS."""
+    device: Annotated[str, Field(pattern=r"^/dev/", max_length=256)] | None = None
+    """Path, best one below /dev/v4l/by-path/. Belongs to a cell."""
+    serial: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Serial number, in quotes, as in the names below /dev/v4l/by-id/. Belongs to a cell."""
+    fourcc: Annotated[str, Field(pattern=r"^[A-Z0-9 ]{4}$")]
+    """Pixel format that is asked for: MJPG saves USB bandwidth, YUYV has no compression artefacts."""
+    buffers: Annotated[int, Field(ge=1, le=8)] = 1
+    """Of the driver; 1 keeps no old frame. Some devices then deliver half their rate: give those 2."""
+    exposure_s: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Fixed exposure time; automatic if absent."""
+    gain: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    """Fixed gain, in the device's unit."""
+    white_balance_k: Annotated[int, Field(ge=1000, le=15_000)] | None = None
+    """Fixed colour temperature; automatic if absent."""
+    focus: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    """Fixed focus, in the device's unit; automatic if absent."""
+
+
+class TopicCameraConfig(LiveCameraConfig):
+    """A camera with a ROS driver of its own, whose images are passed through."""
+
+    backend: Literal["topic"]
+    """Read from the driver's topic."""
+    source_topic: Topic
+    """Where the driver publishes. A cell may set its own."""
+    compressed: bool = False
+    """True for a CompressedImage topic (JPEG or PNG), false for an Image topic."""
+    reliable: bool = False
+    """Ask for RELIABLE delivery, for raw images over a network; a driver that offers BEST_EFFORT is then not heard."""
+    stamps: Literal["wall", "own", "arrival"] = "wall"
+    """Clock of header.stamp: this host's wall clock; one of its own, whose offset is estimated; or use the arrival."""
+    frame_id: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """header.frame_id that images must carry; absent takes any. Belongs to a cell."""
+
+
+class FileCameraConfig(LiveCameraConfig):
+    """A video or a folder of images in a camera's place, played again and again."""
+
+    backend: Literal["file"]
+    """Read from the disk, at rate_hz."""
+    path: Annotated[str, Field(min_length=1)]
+    """A video that OpenCV can read, or a folder of .png and .jpg images, shown in the order of their names."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.camera import Roi
+from robot_stack.config.camera import Roi, Topic
 from robot_stack.config.section import Name, Section
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
@@ -48,10 +48,22 @@ class CellCamera(Section):
     """File in cameras/."""
     serial: str | None = None
     """Serial number of the device, in quotes."""
+    device: str | None = None
+    """Path of the device, where the serial number does not tell it from others."""
+    source_topic: Topic | None = None
+    """Where its driver publishes; replaces the model's."""
+    frame_id: str | None = None
+    """header.frame_id that its images must carry."""
+    reference: str | None = None
+    """Image of its view, made by `robot-stack camera`."""
     roi_px: Roi | None = None
     """Crop for this mounting; replaces the model's."""
     mount: CameraMount | None = None
     """Where it is."""
+
+
+MOUNTED = tuple(name for name in CellCamera.model_fields if name != "model")
+"""What a cell says about a camera and its model's file is then taken to say."""
 
 
 class Workspace(Section):

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from robot_stack.config.boxes import Box, gap_m
+from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
 
@@ -29,6 +30,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _one_person(resolved)
     yield from _rates(resolved)
     yield from _poses(resolved)
+    yield from _camera_sources(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -167,3 +169,27 @@ def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
                 "choose another home or raise that"
             )
             yield _mistake(resolved, f"{part}.home_rad", text)
+
+
+def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Each camera has a source, and one of its own."""
+    taken: dict[tuple[str, str], str] = {}
+    for name, camera in resolved.cameras.items():
+        key, source = _source(camera)
+        if isinstance(camera, V4l2CameraConfig) and not source:
+            text = "field required with backend v4l2; give the cell's camera its 'serial', or else its 'device'"
+            yield _mistake(resolved, f"cameras.{name}.serial", text)
+        elif source and (key, source) in taken:
+            text = f"input is {source!r}, which is also that of {taken[key, source]}; give each camera its own"
+            yield _mistake(resolved, f"cameras.{name}.{key}", text)
+        elif source:
+            taken[key, source] = name
+
+
+def _source(camera: CameraConfig) -> tuple[str, str]:
+    """The key that says where images come from, and its value, "" if there is none that two cannot share."""
+    if isinstance(camera, V4l2CameraConfig):
+        return ("device", camera.device) if camera.device else ("serial", camera.serial or "")
+    if isinstance(camera, TopicCameraConfig):
+        return "source_topic", camera.source_topic
+    return "backend", ""

@@ -15,7 +15,7 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from robot_stack.config.camera import CameraConfig
-from robot_stack.config.cell import CellConfig
+from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
 from robot_stack.config.library import read_named, run_file, search_path
 from robot_stack.config.located import Located, Mark
@@ -103,8 +103,7 @@ class _Resolver:
         cameras = cell.get("cameras") if cell is not None else None
         for name, camera in (cameras.entries if cameras is not None else {}).items():
             tree = self._named("cameras", camera, "model")
-            roi = camera.get("roi_px")
-            self._add(f"cameras.{name}", tree.with_value(("roi_px",), roi) if tree is not None and roi else tree)
+            self._add(f"cameras.{name}", _mounted(tree, camera) if tree is not None else None)
         self._refuse_stray_overrides()
         return self.finish(path.stem)
 
@@ -215,6 +214,15 @@ def _hardware(cell: Located | None) -> Iterator[tuple[str, str, Located]]:
             reference = holder.get(key)
             if reference is not None and reference.value is not None:
                 yield (f"{key}s.{name}" if name else key), kind, holder
+
+
+def _mounted(model: Located, camera: Located) -> Located:
+    """A camera's model with what the cell says about this one."""
+    for key in MOUNTED:
+        node = camera.get(key)
+        if node is not None and node.value is not None:
+            model = model.with_value((key,), node)
+    return model
 
 
 def _with_part(override: Override) -> tuple[str, Override]:

@@ -41,7 +41,7 @@ def sync_limits(run: ResolvedRun) -> SyncLimits:
         max_image_age_s=oldest_s,
         max_state_age_s=run.safety.state_timeout_s,
         max_skew_s=oldest_s,
-        freeze_frames=max(camera.freeze_frames for camera in run.cameras.values()),
+        freeze_frames={name: camera.frozen_frames for name, camera in run.cameras.items()},
     )
 
 

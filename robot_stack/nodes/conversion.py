@@ -11,9 +11,10 @@ from array import array
 import numpy as np
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
-from sensor_msgs.msg import Image, JointState, Joy
+from sensor_msgs.msg import CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
+from robot_stack.sensing.pixels import view_of
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
@@ -178,6 +179,21 @@ def image_from_msg(msg: Image) -> np.ndarray:
     if msg.encoding != "rgb8" or len(msg.data) != size:
         raise SpecError(f"image is {msg.encoding} of {len(msg.data)} bytes, must be rgb8 of {size}; fix its sender")
     return np.frombuffer(msg.data, np.uint8).reshape(msg.height, msg.width, 3).copy()
+
+
+def pixels_of(msg: Image) -> np.ndarray:
+    """Pixels of any driver's image in their own layout: a view of the message, uint8, shape (H, W, channels).
+
+    Raises:
+        SpecError: If the encoding is not taken, or size, step and data do not fit each other.
+    """
+    data = np.frombuffer(msg.data, np.uint8)
+    return view_of(data, encoding=msg.encoding, height=msg.height, width=msg.width, step=msg.step)
+
+
+def file_of(msg: CompressedImage) -> np.ndarray:
+    """The compressed file in a message: a view, uint8, shape (N,)."""
+    return np.frombuffer(msg.data, np.uint8)
 
 
 def teleop_to_msg(sample: TeleopSample) -> Joy:

@@ -70,11 +70,16 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
         raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
     (folder / RESOLVED).write_text(run.to_yaml())
     remove_stale()
-    real = any(robot.backend != "sim" for robot in run.robots.values())
-    with claim_domain(run.cell.dds_domain, exact=real) as domain:
+    with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")
         ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve(), prefix)
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
+
+
+def _has_drivers(run: ResolvedRun) -> bool:
+    """Whether somebody else's processes wait for the run on the domain of its cell."""
+    robots, cameras = run.robots.values(), run.cameras.values()
+    return any(robot.backend != "sim" for robot in robots) or any(camera.backend == "topic" for camera in cameras)
 
 
 def free_address(wanted: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from robot_stack.config.camera import CameraConfig
-from robot_stack.sensing.crop import Roi, crop_and_resize
+from robot_stack.sensing.framing import Framing
 from sim.cameras import CameraRenderer
 from sim.cell import scene_camera
 from sim.world import World
@@ -24,9 +26,8 @@ class SimCamera:
 
     def __init__(self, world: World, name: str, config: CameraConfig) -> None:
         self._world = world
-        self._config = config
+        self._framing = replace(Framing.of(config), flip="none")  # the simulator's cameras hang upright
         self._name = scene_camera(name, world.model)
-        self._roi = None if config.roi_px is None else Roi(**config.roi_px.model_dump())
         self._renderer = CameraRenderer(world.model, height_px=config.height_px, width_px=config.width_px)
 
     def see(self, noise: np.random.Generator | None = None) -> np.ndarray:
@@ -34,7 +35,7 @@ class SimCamera:
         captured = self._renderer.render(self._world.data, self._name)
         if noise is not None:
             add_sensor_noise(captured, noise)
-        return crop_and_resize(captured, self._roi, self._config.policy_height_px, self._config.policy_width_px)
+        return self._framing.apply(captured)
 
     def close(self) -> None:
         """Free the GL context."""

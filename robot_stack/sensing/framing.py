@@ -1,87 +1,82 @@
-"""Which part of a camera's image the task happens in: proposed from what moves in it."""
+"""How one camera's captured image becomes the policy's: turned, cropped, made RGB, resized. The same everywhere.
+
+The order matters for speed alone: turning and cropping are views, so only what is kept is ever converted. Each step
+acts on single pixels until the one resize, which is `crop_and_resize`; so every source gives the same bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.sensing.crop import Roi
+from robot_stack.config.camera import CameraConfig, LiveCameraConfig
+from robot_stack.sensing.crop import Roi, crop, crop_and_resize
+from robot_stack.sensing.pixels import to_rgb
 from robot_stack.types.errors import SpecError
 
-CHANGED = 24
-"""Difference of brightness, of 255, that is a motion and no noise."""
-OUTLIERS = 1.0
-"""Per cent of moving pixels left out at each side: a flicker somewhere is no reason to keep the whole image."""
-LEAST_SHARE = 0.002
-"""Of the pixels that must have moved."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framing:
+    """Sizes in pixels.
 
-def propose_roi(frames: Sequence[np.ndarray], *, aspect: float, margin: float = 0.15) -> Roi:
-    """A box around everything that moved, widened, in the shape of the policy's image.
-
-    Args:
-        frames: Of one camera that stood still, RGB uint8, shape (H, W, 3), at least two.
-        aspect: Width over height of the policy's image.
-        margin: Added on every side, as a share of the box.
-
-    Raises:
-        SpecError: If nothing moved, or the frames do not belong together.
+    Attributes:
+        height_px: Rows as captured.
+        width_px: Columns as captured.
+        flip: "none", "rotate_180", "horizontal" or "vertical", before the crop.
+        roi: Part that is kept, or None for all.
+        policy_height_px: Rows of the result.
+        policy_width_px: Columns of the result.
     """
-    if len(frames) < 2 or len({frame.shape for frame in frames}) != 1:
-        raise SpecError(f"{len(frames)} frames, must be at least two of one size; take them from one camera")
-    grey = np.stack([frame.mean(axis=2) for frame in frames])
-    rows, columns = np.nonzero(np.ptp(grey, axis=0) > CHANGED)
-    height, width = grey.shape[1:]
-    if len(rows) < LEAST_SHARE * height * width:
-        share, least = len(rows) / (height * width), LEAST_SHARE
-        raise SpecError(f"{share:.2%} of the image moved, must be {least:.1%} at least; move the arm through the task")
-    top, bottom = np.percentile(rows, [OUTLIERS, 100 - OUTLIERS])
-    left, right = np.percentile(columns, [OUTLIERS, 100 - OUTLIERS])
-    return fitted(float(top), float(left), float(bottom) + 1, float(right) + 1, (height, width), aspect, margin)
 
+    height_px: int
+    width_px: int
+    flip: str = "none"
+    roi: Roi | None = None
+    policy_height_px: int
+    policy_width_px: int
 
-def fitted(
-    top: float, left: float, bottom: float, right: float, image: tuple[int, int], aspect: float, margin: float
-) -> Roi:
-    """The smallest box of a shape around another, inside the image; as large as that allows where it does not fit.
+    @classmethod
+    def of(cls, config: CameraConfig) -> Framing:
+        """As a camera's file says."""
+        return cls(
+            height_px=config.height_px,
+            width_px=config.width_px,
+            flip=config.flip if isinstance(config, LiveCameraConfig) else "none",
+            roi=None if config.roi_px is None else Roi(**config.roi_px.model_dump()),
+            policy_height_px=config.policy_height_px,
+            policy_width_px=config.policy_width_px,
+        )
 
-    Args:
-        top: First row.
-        left: First column.
-        bottom: Row behind the last one.
-        right: Column behind the last one.
-        image: Rows and columns.
-        aspect: Width over height.
-        margin: Added on every side, as a share of the box.
-    """
-    high, wide = (bottom - top) * (1 + 2 * margin), (right - left) * (1 + 2 * margin)
-    high, wide = max(high, wide / aspect), max(wide, high * aspect)
-    shrink = min(1.0, image[0] / high, image[1] / wide)
-    height, width = max(1, int(high * shrink)), max(1, int(wide * shrink))
-    first_row = round((top + bottom - height) / 2)
-    first_column = round((left + right - width) / 2)
-    return Roi(
-        top=min(max(0, first_row), image[0] - height),
-        left=min(max(0, first_column), image[1] - width),
-        height=height,
-        width=width,
-    )
+    def upright(self, captured: np.ndarray) -> np.ndarray:
+        """The captured image as it is seen, a view, of the size that is expected.
 
+        Raises:
+            SpecError: If it has another size.
+        """
+        rows, columns = captured.shape[:2]
+        if (rows, columns) != (self.height_px, self.width_px):
+            raise SpecError(
+                f"image is {columns}x{rows}, must be {self.width_px}x{self.height_px} as in the camera's file; set the "
+                "driver to that size, or the file to this one and crop anew"
+            )
+        if self.flip in ("rotate_180", "vertical"):
+            captured = captured[::-1]
+        return captured[:, ::-1] if self.flip in ("rotate_180", "horizontal") else captured
 
-def scaled(roi: Roi, shown: tuple[int, int], captured: tuple[int, int]) -> Roi:
-    """A box in a shown image, in pixels of the captured one that it was made smaller from.
+    def apply(self, captured: np.ndarray, encoding: str = "rgb8") -> np.ndarray:
+        """The policy's image.
 
-    Args:
-        roi: In the shown image.
-        shown: Its rows and columns.
-        captured: Rows and columns of the other.
-    """
-    by_row, by_column = captured[0] / shown[0], captured[1] / shown[1]
-    top, left = int(roi.top * by_row), int(roi.left * by_column)
-    return Roi(
-        top=top,
-        left=left,
-        height=min(round(roi.height * by_row), captured[0] - top),
-        width=min(round(roi.width * by_column), captured[1] - left),
-    )
+        Args:
+            captured: uint8, shape (height_px, width_px, channels); is not changed.
+            encoding: Layout of its channels.
+
+        Returns:
+            RGB uint8, shape (policy_height_px, policy_width_px, 3), contiguous, never a view of `captured`.
+
+        Raises:
+            SpecError: If size or encoding are not those expected.
+        """
+        upright = self.upright(captured)
+        kept = upright if self.roi is None else crop(upright, self.roi)
+        return crop_and_resize(to_rgb(kept, encoding), None, self.policy_height_px, self.policy_width_px)

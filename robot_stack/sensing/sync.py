@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,13 +26,14 @@ class SyncLimits:
         max_image_age_s: Of the oldest image.
         max_state_age_s: Of the oldest robot state.
         max_skew_s: Between the oldest and the newest part.
-        freeze_frames: This many identical images in a row are a frozen camera; 0 never looks.
+        freeze_frames: Camera -> so many identical images in a row mean that it is frozen; without an entry, or with 0,
+            nobody looks.
     """
 
     max_image_age_s: float = 0.2
     max_state_age_s: float = 0.1
     max_skew_s: float = 0.15
-    freeze_frames: int = 15
+    freeze_frames: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,7 @@ class Synchroniser:
             text = _stale(f"camera {camera}", track.stamp_ns, now_ns, self._limits.max_image_age_s)
             if text:
                 return text
-            if 0 < self._limits.freeze_frames <= track.identical:
+            if 0 < self._limits.freeze_frames.get(camera, 0) <= track.identical:
                 return f"camera {camera} is frozen: {track.identical} identical images; restart or replug it"
         for arm in self._arms:
             if arm not in self._states:

@@ -40,7 +40,13 @@ def test_help_names_every_verb_and_exit_code() -> None:
 
 @pytest.mark.parametrize("verb", command.VERBS)
 def test_verb_takes_exactly_what_its_parser_gives(verb: str) -> None:
-    words = {"sim": [], "reward": ["eval", "x"], "data": ["list", "x"], "calibrate": ["pose", "x", "--pose", "p"]}
+    words = {
+        "sim": [],
+        "reward": ["eval", "x"],
+        "data": ["list", "x"],
+        "calibrate": ["pose", "x", "--pose", "p"],
+        "camera": ["x", "wrist"],
+    }
     positional = words.get(verb, ["x"])
     options = vars(command.parser().parse_args([verb, *positional]))
     del options["verb"]

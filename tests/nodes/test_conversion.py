@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import CompressedImage
 
 from robot_stack.nodes import conversion as c
 from robot_stack.types.command import Command, Decision, Mode, Source
@@ -70,6 +71,26 @@ def test_images_are_exact_copies():
     assert np.array_equal(back, image)
     msg.data[0] ^= 255
     assert np.array_equal(back, image)
+
+
+def test_pixels_of_any_driver_are_a_view_of_the_message():
+    image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    rows = np.zeros((5, 24), np.uint8)
+    rows[:, :21] = image.reshape(5, 21)
+    msg = c.image_to_msg(image, 9, "wrist_optical_frame")
+    msg.encoding, msg.step, msg.data = "bgr8", 24, array("B", rows.tobytes())
+    found = c.pixels_of(msg)
+    assert np.array_equal(found, image)
+    msg.data[0] ^= 255
+    assert found[0, 0, 0] == image[0, 0, 0] ^ 255
+    msg.step = 20
+    with pytest.raises(SpecError, match="20 bytes per row, must have at least 21"):
+        c.pixels_of(msg)
+
+
+def test_a_compressed_file_is_a_view_of_the_message():
+    msg = CompressedImage(format="jpeg", data=array("B", b"abc"))
+    assert c.file_of(msg).tobytes() == b"abc"
 
 
 def test_an_image_of_another_encoding_or_size_is_refused():

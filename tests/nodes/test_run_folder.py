@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from robot_stack.cli import env
+from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.library import run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.nodes.process_table import RESOLVED, cell_processes, process_table
@@ -35,6 +36,22 @@ def test_a_real_cell_is_refused_rather_than_moved():
         claim_domain(82, exact=True),
     ):
         pass
+
+
+def test_a_run_with_a_foreign_camera_driver_stays_on_its_domain(run, tmp_path):
+    foreign = TopicCameraConfig(
+        backend="topic", source_topic="/x", freeze_s=None, width_px=64, height_px=64, policy_width_px=64,
+        policy_height_px=64, rate_hz=30.0, max_age_s=0.2,
+    )  # fmt: skip
+    with claim_domain(run.cell.dds_domain, exact=False) as taken:
+        assert taken == run.cell.dds_domain
+        with prepared(run, tmp_path / "simulated") as ready:
+            assert ready.domain != taken
+        with (
+            pytest.raises(ConfigError, match=f"domain {taken} is in use"),
+            prepared(replace(run, cameras={"wrist": foreign}), tmp_path / "foreign"),
+        ):
+            pass
 
 
 def test_the_claim_ends_with_its_process():

@@ -12,7 +12,7 @@ from robot_stack.types.robot import RobotState
 
 MS = 1_000_000
 NOW_NS = 1_000 * MS
-LIMITS = SyncLimits(max_image_age_s=0.2, max_state_age_s=0.1, max_skew_s=0.05, freeze_frames=5)
+LIMITS = SyncLimits(max_image_age_s=0.2, max_state_age_s=0.1, max_skew_s=0.05, freeze_frames={"wrist": 5})
 
 
 def state(stamp_ns: int, arm: str = "arm") -> RobotState:
@@ -103,6 +103,13 @@ def test_a_frozen_camera_is_found_by_content_though_its_stamps_are_fresh():
     assert "camera wrist is frozen: 5 identical images" in sync.problem(NOW_NS + 4)
     sync.offer_frame("wrist", image(1), NOW_NS + 9, NOW_NS + 9)
     assert sync.problem(NOW_NS + 9) == ""
+
+
+def test_a_camera_without_a_limit_may_show_one_picture_for_ever():
+    sync = filled()
+    for k in range(1, 50):
+        sync.offer_frame("front", image(), NOW_NS + k, NOW_NS + k)
+    assert sync.problem(NOW_NS + 49) == ""
 
 
 def test_unknown_cameras_and_arms_are_programming_errors():

@@ -87,7 +87,7 @@ def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Findi
         return fail("camera", f"{name} {rate_hz:.1f} Hz, must be {config.rate_hz:g}; {remedy}")
     if age_ms > limit_ms:
         return fail("camera", f"{measured}, must be below {limit_ms:g} ms; is the machine busy, or the link slow?")
-    if stream.identical >= config.freeze_frames:
+    if 0 < config.frozen_frames <= stream.identical:
         return fail("camera", f"{name} is frozen: {stream.identical} identical images in a row; replug it")
     if age_ms > NEARLY_STALE * limit_ms:
         return warn("camera", f"{measured}; at {limit_ms:g} ms the robot holds")

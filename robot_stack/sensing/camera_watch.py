@@ -1,0 +1,168 @@
+"""Judges the frames of one camera: what may be shown to the policy, and what is wrong if nothing may.
+
+A frame that is refused is not shown. One refused frame hurts nobody; if all are, the newest shown one grows old, and
+old means that the actor has no observation and the robot holds. So a refusal needs no second rule for when to stop,
+and a flash in the picture stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+FUTURE_TOLERANCE_NS = 5_000_000
+"""The same that the actor allows."""
+RECENT_NS = 1_000_000_000
+"""A refusal is spoken of for this long."""
+BLACK, WHITE, SHARE = 12, 250, 0.98
+"""With this share of its values below or above, an image shows nothing."""
+LEAST_IDENTICAL = 3
+"""Fewer images in a row prove nothing, however far apart."""
+
+
+class Cause(StrEnum):
+    """What can be wrong with a camera."""
+
+    DEAD = "dead"
+    FROZEN = "frozen"
+    LATE = "late"
+    FUTURE = "future stamp"
+    UNSET = "unset stamp"
+    ORDER = "out of order"
+    FORMAT = "wrong size or encoding"
+    SWAPPED = "swapped"
+    BLACK = "black"
+    WHITE = "saturated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong now.
+
+    Attributes:
+        cause: Its kind.
+        blind: True if the policy gets no images because of it; else a warning.
+        text: One sentence that names camera and source.
+    """
+
+    cause: Cause
+    blind: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchLimits:
+    """When frames are refused.
+
+    Attributes:
+        max_age_s: Older is late; nothing shown for this long is dead.
+        frozen_after_s: Content that has not changed for this long is frozen; None never looks.
+    """
+
+    max_age_s: float
+    frozen_after_s: float | None
+
+
+class CameraWatch:
+    """Of one camera. Each method takes the monotonic time of its call.
+
+    Args:
+        camera: Its name in the cell.
+        source: Where its frames come from, e.g. "topic /wrist/image_raw".
+        limits: When frames are refused.
+        now_ns: From now on it should deliver.
+    """
+
+    def __init__(self, camera: str, source: str, limits: WatchLimits, now_ns: int) -> None:
+        self.counters: Counter[str] = Counter()
+        self.excuse = ""
+        """Why no frames come, if whoever fetches them knows: it ends the sentence about a dead camera."""
+        self._who = f"camera {camera} ({source})"
+        self._limits = limits
+        self._since_ns = now_ns
+        self._shown_ns: int | None = None
+        self._stamp_ns = 0
+        self._digest: int | None = None
+        self._digest_since_ns = 0
+        self._identical = 0
+        self._refused: tuple[int, Cause, str] | None = None
+
+    def take_stamp(self, stamp_ns: int, now_ns: int) -> bool:
+        """Whether a frame captured then may be looked at; before any work is put into it."""
+        limit_s = self._limits.max_age_s
+        if stamp_ns <= 0:
+            self.refuse(Cause.UNSET, f"stamp is {stamp_ns}, must be set at capture; fix its driver", now_ns)
+        elif stamp_ns > now_ns + FUTURE_TOLERANCE_NS:
+            ahead_ms = (stamp_ns - now_ns) / 1e6
+            self.refuse(
+                Cause.FUTURE,
+                f"stamps are {ahead_ms:.0f} ms ahead of this host, must not be; align the clocks, or see `stamps`",
+                now_ns,
+            )
+        elif now_ns - stamp_ns > limit_s * 1e9:
+            age_ms = (now_ns - stamp_ns) / 1e6
+            text = (
+                f"frames come {age_ms:.0f} ms after capture (limit {limit_s * 1e3:.0f}); free the machine or the link"
+            )
+            self.refuse(Cause.LATE, text, now_ns)
+        elif stamp_ns <= self._stamp_ns:
+            behind_ms = (self._stamp_ns - stamp_ns) / 1e6
+            text = f"a frame is {behind_ms:.0f} ms behind the one before, must be newer; is there a second sender?"
+            self.refuse(Cause.ORDER, text, now_ns)
+        else:
+            return True
+        return False
+
+    def take_image(self, image: np.ndarray, digest: int, stamp_ns: int, now_ns: int) -> bool:
+        """Whether it may be shown, which it is then taken to be.
+
+        Args:
+            image: The policy's, RGB uint8.
+            digest: Of the content as captured; equal only where that is.
+            stamp_ns: A stamp that was taken.
+            now_ns: Now.
+        """
+        self._stamp_ns = stamp_ns
+        if digest != self._digest:
+            self._digest, self._digest_since_ns, self._identical = digest, stamp_ns, 0
+        self._identical += 1
+        still_s, limit_s = (stamp_ns - self._digest_since_ns) / 1e9, self._limits.frozen_after_s
+        if limit_s is not None and still_s >= limit_s and self._identical >= LEAST_IDENTICAL:
+            text = f"frozen: {self._identical} identical images in {still_s:.1f} s; restart its driver or replug it"
+            self.refuse(Cause.FROZEN, text, now_ns)
+        elif np.count_nonzero(image <= BLACK) >= SHARE * image.size:
+            self.refuse(Cause.BLACK, "the image is black, must show something; light, lens cap, exposure?", now_ns)
+        elif np.count_nonzero(image >= WHITE) >= SHARE * image.size:
+            self.refuse(Cause.WHITE, "the image is saturated, must show something; lower light or exposure", now_ns)
+        else:
+            self._shown_ns = now_ns
+            return True
+        return False
+
+    def refuse(self, cause: Cause, text: str, now_ns: int) -> None:
+        """Remember why a frame is not shown."""
+        self.counters[cause] += 1
+        self._refused = (now_ns, cause, text)
+
+    def finding(self, now_ns: int) -> Finding | None:
+        """What is wrong now, in the sentence that explains most."""
+        blind_ns = now_ns - (self._since_ns if self._shown_ns is None else self._shown_ns)
+        blind = blind_ns > self._limits.max_age_s * 1e9
+        if self._refused is not None and now_ns - self._refused[0] < RECENT_NS:
+            _, cause, text = self._refused
+            return Finding(cause=cause, blind=blind, text=f"{self._who}: {text}")
+        if not blind:
+            return None
+        for_ms, limit_ms = blind_ns / 1e6, self._limits.max_age_s * 1e3
+        what = "no frame yet" if self._shown_ns is None else "no frame"
+        reason = self.excuse or "check its cable, power and driver"
+        text = f"{self._who}: {what} for {for_ms:.0f} ms (limit {limit_ms:.0f}): {reason}"
+        return Finding(cause=Cause.DEAD, blind=True, text=text)
+
+    @property
+    def identical(self) -> int:
+        """Identical images in a row, the newest among them."""
+        return self._identical

@@ -1,0 +1,125 @@
+"""From the bytes that a driver sends to an image, without copying; from any channel order to RGB.
+
+Only 8 bits per channel: byte order then means nothing, so `is_bigendian` of a message is not looked at. What has more
+is refused in words rather than scaled, since no scale is the right one for every camera.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+
+from robot_stack.types.errors import SpecError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Channels of a pixel: how many, and what makes RGB of them (an OpenCV code; None if they are RGB)."""
+
+    channels: int
+    to_rgb: int | None
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "rgb8": Layout(channels=3, to_rgb=None),
+    "bgr8": Layout(channels=3, to_rgb=cv2.COLOR_BGR2RGB),
+    "rgba8": Layout(channels=4, to_rgb=cv2.COLOR_RGBA2RGB),
+    "bgra8": Layout(channels=4, to_rgb=cv2.COLOR_BGRA2RGB),
+    "mono8": Layout(channels=1, to_rgb=cv2.COLOR_GRAY2RGB),
+}
+"""By their names in sensor_msgs."""
+DECODED = {1: "mono8", 3: "bgr8", 4: "bgra8"}
+"""Channels of what OpenCV decodes -> layout."""
+
+
+def layout_of(encoding: str) -> Layout:
+    """The layout of that name.
+
+    Raises:
+        SpecError: If pixels of it are not taken; the message says what to ask of the driver.
+    """
+    if encoding in LAYOUTS:
+        return LAYOUTS[encoding]
+    legal = ", ".join(LAYOUTS)
+    if "16" in encoding or "32" in encoding or "64" in encoding:
+        raise SpecError(
+            f"encoding is {encoding!r}, must have 8 bits per channel: {legal}; choose the colour stream of the driver, "
+            "or an 8 bit format"
+        )
+    raise SpecError(f"encoding is {encoding!r}, must be one of {legal}; set the output format of the driver")
+
+
+def view_of(data: np.ndarray, *, encoding: str, height: int, width: int, step: int) -> np.ndarray:
+    """The pixels of a raw image, in place.
+
+    Args:
+        data: Its bytes, uint8, shape (N,).
+        encoding: Name of the layout.
+        height: Rows.
+        width: Columns.
+        step: Bytes from one row to the next; drivers pad rows.
+
+    Returns:
+        A view, uint8, shape (height, width, channels), channels next to each other.
+
+    Raises:
+        SpecError: If the encoding is not taken, or the numbers do not fit each other.
+    """
+    channels = layout_of(encoding).channels
+    row = width * channels
+    if height < 1 or width < 1 or step < row:
+        raise SpecError(
+            f"image is {width}x{height} {encoding} with {step} bytes per row, must have at least {row} and not be "
+            "empty; fix its sender"
+        )
+    if len(data) < (height - 1) * step + row:
+        raise SpecError(
+            f"image of {width}x{height} {encoding} has {len(data)} bytes, must have {height * step}; fix its sender"
+        )
+    return np.lib.stride_tricks.as_strided(
+        data, shape=(height, width, channels), strides=(step, channels, 1), writeable=False
+    )
+
+
+def decode(data: np.ndarray, form: str) -> tuple[np.ndarray, str]:
+    """The image in a JPEG or PNG file, at its own size and depth, and its encoding.
+
+    Args:
+        data: The file, uint8, shape (N,).
+        form: `format` of a CompressedImage, such as "jpeg" or "rgb8; jpeg compressed bgr8".
+
+    Raises:
+        SpecError: If it is of another format, damaged, or has more than 8 bits per channel.
+    """
+    words = form.lower()
+    if "compresseddepth" in words or not any(name in words for name in ("jpeg", "jpg", "png")):
+        raise SpecError(f"format is {form!r}, must be jpeg or png; choose the colour topic that ends in /compressed")
+    image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED) if len(data) else None
+    if image is None:
+        raise SpecError(f"{form} of {len(data)} bytes cannot be decoded, must be a whole image; check the link to it")
+    return as_decoded(image)
+
+
+def as_decoded(image: np.ndarray) -> tuple[np.ndarray, str]:
+    """An image as OpenCV gives it, with its third axis, and its encoding.
+
+    Raises:
+        SpecError: If it has more than 8 bits per channel, or another number of channels.
+    """
+    image = image if image.ndim == 3 else image[..., None]
+    channels = image.shape[2]
+    if image.dtype != np.uint8 or channels not in DECODED:
+        raise SpecError(
+            f"image is {image.dtype} with {channels} channels, must have 8 bits per channel and 1, 3 or 4 of them; "
+            "choose a colour stream"
+        )
+    return image, DECODED[channels]
+
+
+def to_rgb(image: np.ndarray, encoding: str) -> np.ndarray:
+    """RGB uint8, shape (H, W, 3), of an image in a known layout; the image itself if it is RGB."""
+    code = layout_of(encoding).to_rgb
+    return image if code is None else np.asarray(cv2.cvtColor(np.ascontiguousarray(image), code), dtype=np.uint8)

@@ -1,0 +1,132 @@
+"""Frames of a Video4Linux device, through OpenCV."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+
+from robot_stack.config.camera import V4l2CameraConfig
+from robot_stack.sensing.capture import Frame
+from robot_stack.sensing.pixels import as_decoded
+from robot_stack.sensing.v4l_device import find_device
+from robot_stack.types.errors import RobotError, SpecError
+
+MANUAL, APERTURE_PRIORITY = 1, 3
+"""V4L2_EXPOSURE_MANUAL, and the automatic of USB cameras."""
+EXPOSURE_UNIT_S = 1e-4
+OLDEST_NS = 1_000_000_000
+"""A driver's stamp this much before the grab is of another clock."""
+Open = Callable[[str, int], Any]
+"""Path and OpenCV backend -> a `cv2.VideoCapture`."""
+
+
+class V4l2Source:
+    """Implements `Source`.
+
+    OpenCV waits for a frame up to 10 s; a device that is unplugged fails at once.
+
+    Args:
+        config: Which device, and how it is set up.
+        find: Which device file that is now.
+        open_device: Opens it.
+    """
+
+    def __init__(
+        self,
+        config: V4l2CameraConfig,
+        find: Callable[[str | None, str | None], str] = find_device,
+        open_device: Open = cv2.VideoCapture,
+    ) -> None:
+        self._config = config
+        self._find = find
+        self._open_device = open_device
+        self._path = ""
+        self._capture: Any = None
+
+    def open(self) -> None:
+        """Find it anew, since it may have another number after it was unplugged, and set it up."""
+        self._path = self._find(self._config.device, self._config.serial)
+        self._capture = self._open_device(self._path, cv2.CAP_V4L2)
+        if not self._capture.isOpened():
+            raise RobotError(
+                f"device {self._path} cannot be opened, must be a free camera that this user may read; close other "
+                "programs that use it, and join the group `video`"
+            )
+        self._set_format()
+        self._set_controls()
+
+    def read(self) -> Frame:
+        """The next frame, BGR. Stamped by the driver where its clock is ours, else when it was there."""
+        if not self._capture.grab():
+            raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
+        grabbed_ns = time.monotonic_ns()
+        stamp_ns = capture_stamp(self._capture.get(cv2.CAP_PROP_POS_MSEC), grabbed_ns)
+        good, image = self._capture.retrieve()
+        if not good:
+            raise RobotError(f"device {self._path} delivers a frame that cannot be decoded; try another fourcc")
+        try:
+            image, encoding = as_decoded(image)
+        except SpecError as error:
+            raise RobotError(f"device {self._path}: {error}") from error
+        return Frame(image=image, encoding=encoding, stamp_ns=stamp_ns)
+
+    def close(self) -> None:
+        """See `Source`."""
+        if self._capture is not None:
+            self._capture.release()
+            self._capture = None
+
+    def _set_format(self) -> None:
+        """In the order that drivers need: format, size, rate. Then what it really does is read back."""
+        config = self._config
+        self._set("buffers", cv2.CAP_PROP_BUFFERSIZE, config.buffers)
+        self._set("fourcc", cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.fourcc))
+        self._set("width_px", cv2.CAP_PROP_FRAME_WIDTH, config.width_px)
+        self._set("height_px", cv2.CAP_PROP_FRAME_HEIGHT, config.height_px)
+        self._set("rate_hz", cv2.CAP_PROP_FPS, round(config.rate_hz))
+        self._set("RGB conversion", cv2.CAP_PROP_CONVERT_RGB, 1)
+        size = tuple(round(self._capture.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
+        if size != (config.width_px, config.height_px):
+            raise RobotError(
+                f"device {self._path} delivers {size[0]}x{size[1]}, must be {config.width_px}x{config.height_px} as in "
+                "the camera's file; ask it for what it can do with `v4l2-ctl --list-formats-ext`"
+            )
+
+    def _set_controls(self) -> None:
+        """Devices keep controls when they are closed: what is to be automatic is said, too, if it can be."""
+        config, capture = self._config, self._capture
+        if config.exposure_s is None:
+            capture.set(cv2.CAP_PROP_AUTO_EXPOSURE, APERTURE_PRIORITY)
+        else:
+            self._set("exposure_s", cv2.CAP_PROP_AUTO_EXPOSURE, MANUAL)
+            self._set("exposure_s", cv2.CAP_PROP_EXPOSURE, max(1, round(config.exposure_s / EXPOSURE_UNIT_S)))
+        if config.gain is not None:
+            self._set("gain", cv2.CAP_PROP_GAIN, config.gain)
+        for name, value, automatic, fixed in (
+            ("white_balance_k", config.white_balance_k, cv2.CAP_PROP_AUTO_WB, cv2.CAP_PROP_WB_TEMPERATURE),
+            ("focus", config.focus, cv2.CAP_PROP_AUTOFOCUS, cv2.CAP_PROP_FOCUS),
+        ):
+            if value is None:
+                capture.set(automatic, 1)
+            else:
+                self._set(name, automatic, 0)
+                self._set(name, fixed, value)
+
+    def _set(self, name: str, key: int, value: float) -> None:
+        if not self._capture.set(key, value):
+            raise RobotError(
+                f"device {self._path} does not take {name} (as {value:g}); change or remove it in the camera's file"
+            )
+
+
+def capture_stamp(driver_ms: float, grabbed_ns: int) -> int:
+    """When a frame was captured: by the driver's stamp if that is of the monotonic clock, else when it was grabbed.
+
+    USB cameras are stamped by the kernel with the monotonic clock when the first packet of a frame arrives. That shows
+    how long a frame lay in the driver's buffer, which the time of the grab does not.
+    """
+    driver_ns = round(driver_ms * 1e6)
+    return driver_ns if 0 <= grabbed_ns - driver_ns < OLDEST_NS else grabbed_ns

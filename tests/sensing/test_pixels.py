@@ -1,0 +1,129 @@
+"""Bytes of any driver as RGB, and what is refused in words."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robot_stack.sensing.pixels import LAYOUTS, decode, layout_of, to_rgb, view_of
+from robot_stack.types.errors import SpecError
+
+RGB = np.random.default_rng(0).integers(0, 256, (6, 5, 3), dtype=np.uint8)
+
+
+def sent(rgb: np.ndarray, encoding: str) -> np.ndarray:
+    """What a driver would send of an RGB image, by hand."""
+    alpha = np.full(rgb.shape[:2], 7, np.uint8)
+    red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
+    channels = {
+        "rgb8": (red, green, blue),
+        "bgr8": (blue, green, red),
+        "rgba8": (red, green, blue, alpha),
+        "bgra8": (blue, green, red, alpha),
+        "mono8": (green,),
+    }[encoding]
+    return np.stack(channels, axis=2)
+
+
+def padded(image: np.ndarray, step: int) -> np.ndarray:
+    rows = np.full((len(image), step), 99, np.uint8)
+    rows[:, : image[0].size] = image.reshape(len(image), -1)
+    return rows.reshape(-1)
+
+
+@pytest.mark.parametrize("encoding", LAYOUTS)
+@pytest.mark.parametrize("padding", [0, 1, 11])
+def test_every_layout_and_row_padding_gives_the_same_rgb(encoding: str, padding: int) -> None:
+    image = sent(RGB, encoding)
+    step = image[0].size + padding
+    data = padded(image, step)
+    found = to_rgb(view_of(data, encoding=encoding, height=6, width=5, step=step), encoding)
+    wanted = np.repeat(RGB[..., 1:2], 3, axis=2) if encoding == "mono8" else RGB
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_last_row_may_lack_its_padding() -> None:
+    data = padded(RGB, 20)[: 5 * 20 + 15]
+    np.testing.assert_array_equal(view_of(data, encoding="rgb8", height=6, width=5, step=20), RGB)
+
+
+def test_one_byte_too_few_is_refused() -> None:
+    data = padded(RGB, 20)[: 5 * 20 + 14]
+    with pytest.raises(SpecError, match="5x6 rgb8 has 114 bytes, must have 120"):
+        view_of(data, encoding="rgb8", height=6, width=5, step=20)
+
+
+def test_a_view_costs_no_copy_and_cannot_be_written() -> None:
+    data = RGB.reshape(-1).copy()
+    view = view_of(data, encoding="rgb8", height=6, width=5, step=15)
+    assert np.shares_memory(view, data)
+    with pytest.raises(ValueError, match="read-only"):
+        view[0, 0, 0] = 1
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 40), st.integers(0, 300), st.sampled_from(sorted(LAYOUTS)))
+def test_numbers_that_do_not_fit_are_refused_and_never_read_beyond_the_data(
+    height: int, width: int, step: int, length: int, encoding: str
+) -> None:
+    data = np.zeros(length, np.uint8)
+    row = width * LAYOUTS[encoding].channels
+    fits = height > 0 and width > 0 and step >= row and length >= (height - 1) * step + row
+    try:
+        view = view_of(data, encoding=encoding, height=height, width=width, step=step)
+    except SpecError:
+        assert not fits
+    else:
+        assert fits
+        assert np.array_equal(view, np.zeros((height, width, LAYOUTS[encoding].channels)))
+
+
+@pytest.mark.parametrize("encoding", ["mono16", "16UC1", "rgb16", "32FC1", "bgr16", "64FC3"])
+def test_more_than_eight_bits_are_refused_in_words(encoding: str) -> None:
+    with pytest.raises(SpecError, match=f"'{encoding}', must have 8 bits per channel: rgb8, bgr8"):
+        layout_of(encoding)
+
+
+@pytest.mark.parametrize("encoding", ["yuv422_yuy2", "bayer_rggb8", "", "RGB8", "8UC3"])
+def test_an_unknown_encoding_is_refused_with_those_that_are_taken(encoding: str) -> None:
+    with pytest.raises(SpecError, match="must be one of rgb8, bgr8, rgba8, bgra8, mono8; set the output format"):
+        layout_of(encoding)
+
+
+@pytest.mark.parametrize("form", ["png", "PNG", "rgb8; png compressed bgr8", "bgr8; png compressed "])
+def test_a_png_gives_back_every_pixel(form: str) -> None:
+    file = cv2.imencode(".png", RGB[..., ::-1])[1].reshape(-1)
+    np.testing.assert_array_equal(to_rgb(*decode(file, form)), RGB)
+
+
+def test_a_jpeg_decodes_to_what_opencv_makes_of_it() -> None:
+    file = cv2.imencode(".jpg", RGB[..., ::-1])[1].reshape(-1)
+    wanted = cv2.imdecode(file, cv2.IMREAD_COLOR)[..., ::-1]
+    np.testing.assert_array_equal(to_rgb(*decode(file, "jpeg")), wanted)
+
+
+def test_grey_and_transparent_files_are_known_by_their_channels() -> None:
+    grey, alpha = RGB[..., 1], np.dstack([RGB[..., ::-1], RGB[..., 0]])
+    assert to_rgb(*decode(cv2.imencode(".png", grey)[1].reshape(-1), "png"))[2, 3, 0] == grey[2, 3]
+    np.testing.assert_array_equal(to_rgb(*decode(cv2.imencode(".png", alpha)[1].reshape(-1), "png")), RGB)
+
+
+@pytest.mark.parametrize("form", ["16UC1; compressedDepth png", "h264", "", "tiff"])
+def test_another_format_is_refused_in_words(form: str) -> None:
+    with pytest.raises(SpecError, match="must be jpeg or png"):
+        decode(np.zeros(10, np.uint8), form)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30])
+def test_a_damaged_file_is_refused(cut: int) -> None:
+    file = cv2.imencode(".png", RGB)[1].reshape(-1)
+    with pytest.raises(SpecError, match="cannot be decoded"):
+        decode(file[:cut], "png")
+
+
+def test_a_sixteen_bit_png_is_refused_in_words() -> None:
+    file = cv2.imencode(".png", np.zeros((4, 4), np.uint16))[1].reshape(-1)
+    with pytest.raises(SpecError, match="uint16 with 1 channels, must have 8 bits"):
+        decode(file, "png")
