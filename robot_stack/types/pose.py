@@ -42,6 +42,11 @@ class Pose:
         """From a position (3,) and a scipy rotation."""
         return cls(position_m=position_m, quaternion_xyzw=rotation.as_quat())
 
+    @classmethod
+    def from_matrix(cls, transform: np.ndarray) -> Pose:
+        """From a homogeneous transform, shape (4, 4)."""
+        return cls.from_rotation(transform[:3, 3].copy(), Rotation.from_matrix(transform[:3, :3]))
+
     @property
     def rotation(self) -> Rotation:
         """Orientation as a scipy rotation."""
