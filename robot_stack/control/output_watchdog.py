@@ -36,10 +36,14 @@ class OutputWatchdog:
 
     def twist(self, now_ns: int) -> np.ndarray:
         """What the robot may follow now, shape (6,)."""
+        return self._twist.copy() if self.fresh(now_ns) else np.zeros(6)
+
+    def fresh(self, now_ns: int) -> bool:
+        """Whether the safety process is heard."""
         if self._fresh and now_ns - self._stamp_ns > self._timeout_ns:
             self._fresh = False
             self.counters["timeout"] += 1
-        return self._twist.copy() if self._fresh else np.zeros(6)
+        return self._fresh
 
     def reset(self) -> None:
         """Forget the last command, as after a reset of the scene."""
