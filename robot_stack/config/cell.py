@@ -57,6 +57,9 @@ class CellConfig(Section):
     """File in teleop/."""
     safety: str
     """File in safety/."""
+    downstream_timeout_s: Annotated[float, Field(gt=0, le=1)] | None = None
+    """After this long without commands, something below the robot process stops the arm. Needed for controllers that
+    keep the last velocity for ever; without such a thing, leave it out."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
     learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from robot_stack.config.drivers import ServoRobot, keeps_last_speed
 from robot_stack.config.mistake import Mistake
 from robot_stack.config.resolved import ResolvedRun
 
@@ -13,6 +14,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _box_frame(resolved)
     yield from _action_scale(resolved)
     yield from _rates(resolved)
+    yield from _driver(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -63,3 +65,27 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
                 "raise it or lower run.rate_hz"
             )
             yield _mistake(resolved, f"cameras.{name}.rate_hz", text)
+
+
+def _driver(resolved: ResolvedRun) -> Iterator[Mistake]:
+    robot, safety = resolved.robot, resolved.safety
+    if keeps_last_speed(robot) and resolved.cell.downstream_timeout_s is None:
+        text = (
+            "a forward velocity controller keeps the last speeds for ever, so that an arm whose commander has died "
+            "goes on moving; take a joint trajectory, or say with cell.downstream_timeout_s what stops the arm"
+        )
+        yield _mistake(resolved, "robot.backend", text)
+    if isinstance(robot, ServoRobot) and robot.command_in == "unitless":
+        for name, scale, limit in (
+            ("linear_scale_m_s", robot.linear_scale_m_s, safety.max_speed_m_s),
+            ("rotational_scale_rad_s", robot.rotational_scale_rad_s, safety.max_rotation_speed_rad_s),
+        ):
+            if scale < limit:
+                text = (
+                    f"input should be at least the safety limit {limit} (got {scale}): Servo drops a unitless command "
+                    "beyond 1; raise it here and in Servo's scale, or lower the limit"
+                )
+                yield _mistake(resolved, f"robot.{name}", text)
+    if resolved.task.arm.gripper != "none" and robot.gripper is None:
+        text = f"input should be 'none' (got '{resolved.task.arm.gripper}'): the robot has no gripper; add one there"
+        yield _mistake(resolved, "task.arm.gripper", text)

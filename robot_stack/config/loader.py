@@ -8,7 +8,7 @@ from pathlib import Path
 from robot_stack.config.located import Located
 from robot_stack.config.mistake import Mistake, raise_if_any
 from robot_stack.config.overrides import apply_overrides
-from robot_stack.config.section import ModelT, validate_section
+from robot_stack.config.section import Choice, ModelT, validate_section
 from robot_stack.config.yaml_text import read
 
 
@@ -26,7 +26,7 @@ def load_located(path: Path) -> Located:
     return tree
 
 
-def load(path: Path, model: type[ModelT], overrides: Sequence[str] = ()) -> ModelT:
+def load(path: Path, model: type[ModelT] | Choice[ModelT], overrides: Sequence[str] = ()) -> ModelT:
     """The model in a YAML file.
 
     Raises:

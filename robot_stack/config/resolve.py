@@ -16,15 +16,15 @@ from pydantic import BaseModel
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig
 from robot_stack.config.cross import contradictions
+from robot_stack.config.drivers import ROBOTS
 from robot_stack.config.library import read_named, run_file, search_path
 from robot_stack.config.located import Located, Mark
 from robot_stack.config.mistake import Mistake, hint, raise_if_any
 from robot_stack.config.overrides import Override, apply, parse_override
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig, is_limit, tighten
-from robot_stack.config.section import check
+from robot_stack.config.section import Choice, check
 from robot_stack.config.task import TaskConfig
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.config.yaml_text import read
@@ -32,6 +32,7 @@ from robot_stack.config.yaml_text import read
 PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
 FIXED = {
     ("cell", "workspace"): "edit the cell file",
+    ("cell", "downstream_timeout_s"): "edit the cell file",
     ("robot", "joints"): "edit the robot file",
     ("task", "safety"): "set safety.<limit>, which can only be made tighter, or edit the task file",
 }
@@ -116,7 +117,7 @@ class _Resolver:
     def finish(self, name: str) -> ResolvedRun:
         """The models of the trees gathered so far."""
         run, cell = self._check("run", RunConfig), self._check("cell", CellConfig)
-        robot, teleop = self._check("robot", RobotConfig), self._check("teleop", TeleopConfig)
+        robot, teleop = self._check("robot", ROBOTS), self._check("teleop", TeleopConfig)
         safety, task = self._check("safety", SafetyConfig), self._check("task", TaskConfig)
         cameras = {
             part.partition(".")[2]: self._check(part, CameraConfig)
@@ -158,7 +159,7 @@ class _Resolver:
         self._overrides = others
         self._add("safety", base)
 
-    def _check(self, part: str, model: type[T]) -> T | None:
+    def _check(self, part: str, model: type[T] | Choice[T]) -> T | None:
         tree = self._trees.get(part)
         return check(tree, model, self._mistakes) if tree is not None else None
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from robot_stack.config import teleop
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import SimRobot
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.run.build_safety import build_safety
 from robot_stack.run.local_cell import LocalCell
+from robot_stack.types.errors import ConfigError
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
 from sim.operator import OperatorConfig, ScriptedOperator
@@ -21,8 +23,23 @@ def build_world(resolved: ResolvedRun) -> World:
         arm=resolved.robot.name,
         task=resolved.task.name,
         config=resolved.section("task.sim", find_task(resolved.task.name).config),
-        impedance=Impedance(**resolved.robot.impedance.model_dump()),
+        impedance=build_impedance(resolved),
     )
+
+
+def build_impedance(resolved: ResolvedRun) -> Impedance:
+    """Gains of the simulated arm's controller.
+
+    Raises:
+        ConfigError: If the cell's arm is a real one.
+    """
+    robot = resolved.robot
+    if not isinstance(robot, SimRobot):
+        raise ConfigError(
+            f"backend of robot {robot.name} is {robot.backend!r}, must be 'sim' to be simulated; name a simulated "
+            "robot in the cell"
+        )
+    return Impedance(**robot.impedance.model_dump())
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:

@@ -8,13 +8,13 @@ import numpy as np
 
 from reward_models.interface import Frame, Instruction, LabelledEpisode
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.run.build import build_impedance
 from robot_stack.run.sim_camera import SimCamera
 from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.observation import Observation
 from sim.arms import find_arm
-from sim.controller import Impedance
 from sim.episodes import EpisodeMaker, GeneratedEpisode
 from sim.tasks.peg_insert import PegInsertConfig
 from sim.tasks.two_sockets import TwoSockets
@@ -75,8 +75,7 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
         )
     config = resolved.section("task.sim", PegInsertConfig)
     task = TwoSockets(config)
-    gains = Impedance(**resolved.robot.impedance.model_dump())
-    world = World(find_arm(resolved.robot.name), task, gains, name=resolved.robot.name)
+    world = World(find_arm(resolved.robot.name), task, build_impedance(resolved), name=resolved.robot.name)
     senses = CellSenses(world, resolved)
     maker = EpisodeMaker(world, task, senses, resolved.spec(), text=resolved.task.text, rim_m=config.socket_height_m)
     return maker, senses
