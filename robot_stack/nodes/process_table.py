@@ -64,6 +64,11 @@ def namespace_of(run: ResolvedRun) -> str:
     return run.run.cell
 
 
+def robot_node(run: ResolvedRun) -> str:
+    """Module of the robot process: the simulator, or the face of a real arm's driver."""
+    return "robot" if run.robot.backend == "sim" else "arm"
+
+
 def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
     """The cell without actor and learner: robot, safety, cameras, teleop, in the order in which they start.
 
@@ -78,7 +83,9 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
         return (python, "-m", f"robot_stack.nodes.{name}", *where, *more)
 
     return (
-        ProcessSpec(name="robot", argv=node("robot"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
+        ProcessSpec(
+            name="robot", argv=node(robot_node(run)), required=True, realtime=2, stop_last=True, env=ONE_THREAD
+        ),
         ProcessSpec(name="safety", argv=node("safety"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
         *(
             ProcessSpec(

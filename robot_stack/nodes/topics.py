@@ -47,6 +47,9 @@ SNAPSHOT = "sim/snapshot"
 SEEN = "sim/seen"
 TRUTH = "sim/truth"
 
+RECOVER = "robot/recover"
+"""Trigger service of a real arm's robot process: a person has cleared the driver's fault."""
+
 SAFETY_REQUESTS = (
     "arm",
     "disarm",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES = ("robot", "camera", "safety", "teleop", "actor", "learner")
+NODES = ("robot", "arm", "camera", "safety", "teleop", "actor", "learner")
 
 
 @pytest.fixture(scope="module")

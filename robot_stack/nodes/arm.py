@@ -1,0 +1,177 @@
+"""ROS 2 face of a real arm: between safety's commands and a driver's topics. What to send is decided in
+`control.drivers`, whether to send it in `control.driver_health`.
+
+Obeys safety/cmd and safety/gripper and nothing else. Nothing here clears a fault but a person's call of ~/recover.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+from rclpy.publisher import Publisher
+from std_msgs.msg import Header
+from std_srvs.srv import Trigger
+
+from robot_stack.config.drivers import DriverRobot
+from robot_stack.control.driver_health import DriverHealth
+from robot_stack.control.drivers.core import Wish
+from robot_stack.nodes import topics
+from robot_stack.nodes.arm_face import ArmFace
+from robot_stack.nodes.base import NodeSettings, StackNode, run_node
+from robot_stack.nodes.conversion import header_of
+from robot_stack.nodes.diagnostics import Diagnosis, Due, Level, RateMeter
+from robot_stack.nodes.drivers.build import build_driver
+from robot_stack.nodes.drivers.driver import Driver
+from robot_stack.nodes.drivers.grippers import GripperFace
+from robot_stack.nodes.drivers.sense import Sense
+from robot_stack.nodes.drivers.wires import Wires
+from robot_stack.nodes.qos import LATCHED, NEWEST
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.robot import RobotState
+
+LOOK_HZ = 5.0
+"""How often the graph is read."""
+LONGEST_STEP_S = 0.04
+"""A late tick moves a target by no more than this long."""
+
+
+class ArmNode(StackNode):
+    """One arm behind its driver."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        super().__init__("robot", settings.namespace)
+        robot = settings.run.robot
+        if not isinstance(robot, DriverRobot):
+            raise ConfigError(f"backend of robot {robot.name} is {robot.backend!r}, must be a driver's; start `robot`")
+        self._robot = robot
+        self._health = DriverHealth()
+        self._wires = Wires(self, self._health)
+        self._sense = Sense(self._wires, robot)
+        self._driver: Driver | None = None
+        self._connect_driver()
+        self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
+        self._face = ArmFace(self, robot, settings.run.safety.output_timeout_s)
+        self._meter = RateMeter(robot.rate_hz)
+        self._look_due = Due(LOOK_HZ)
+        self._ticked_ns = time.monotonic_ns()
+        self._published_ns = 0
+        self._done: Publisher = self.create_publisher(Header, topics.RESET_DONE, LATCHED)
+        self.create_subscription(Header, topics.RESET_REQUEST, self._on_reset, NEWEST)
+        self.create_service(Trigger, topics.RECOVER, self._on_recover)
+        self.steady_timer(robot.rate_hz, self._on_tick)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """The driver, and QoS that does not fit."""
+        now_ns = time.monotonic_ns()
+        said = {} if self._driver is None else self._driver.values()
+        watchdog = self._face.watchdog
+        values = {
+            **self._meter.values(now_ns),
+            **self._health.values(now_ns),
+            **watchdog.counters,
+            "last_rejection": watchdog.last_rejection,
+            **said,
+        }
+        fault = self._face.fault
+        level = Level.ERROR if fault else Level.OK
+        found = [Diagnosis(task="driver", level=level, message=fault or "ok", values=values)]
+        for topic, sentence in sorted(self._wires.mismatches.items()):
+            found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
+        return found
+
+    def safe_stop(self, reason: str) -> None:
+        """The last command brings the arm to rest."""
+        if self._driver is not None:
+            self._driver.send(self._wish(None, time.monotonic_ns(), live=False))
+
+    def _connect_driver(self) -> None:
+        self._driver = build_driver(self._wires, self._robot, self._sense.arm.chain)
+
+    def _on_tick(self) -> None:
+        now_ns = time.monotonic_ns()
+        self._meter.tick(now_ns)
+        self._sense.poll(now_ns)
+        if self._driver is None:
+            self._connect_driver()
+        if self._look_due.now(now_ns):
+            self._wires.look(now_ns)
+            self._face.look_for_subscribers()
+        state = self._sense.arm.state()
+        if self._driver is not None:
+            self._health.report(self._driver.fault(), now_ns)
+        reason = self._reason(now_ns)
+        live = not reason and state is not None and self._face.watchdog.fresh(now_ns)
+        wish = self._wish(state, now_ns, live=live)
+        if self._driver is not None:
+            self._driver.send(wish)
+        self._face.publish_applied(wish.twist * wish.speed_share, now_ns)
+        self._pass_on_gripper(live=live)
+        self._face.say_fault(reason)
+        if state is not None and state.stamp_ns > self._published_ns:
+            self._published_ns = state.stamp_ns
+            self._face.publish_state(state, now_ns)
+
+    def _wish(self, state: RobotState | None, now_ns: int, *, live: bool) -> Wish:
+        elapsed_s, self._ticked_ns = (now_ns - self._ticked_ns) / 1e9, now_ns
+        heard = state is not None and not self._health.silent(now_ns)
+        return Wish(
+            twist=self._face.watchdog.twist(now_ns) if live else np.zeros(6),
+            live=live,
+            pose=state.T_base_tcp if state is not None and heard else None,
+            angles=state.joints_rad if state is not None and heard else None,
+            dt_s=min(max(elapsed_s, 1e-4), LONGEST_STEP_S),
+            speed_share=1.0 if self._driver is None else self._driver.speed_share,
+        )
+
+    def _reason(self, now_ns: int) -> str:
+        """Why the arm must not be moved, or "": fault, silence, what the driver waits for, deaf controllers."""
+        driver = self._driver
+        return (
+            self._health.reason(now_ns)
+            or self._sense.arm.disagreement()
+            or ("" if driver is None else driver.waiting())
+            or self._wires.reason()
+        )
+
+    def _pass_on_gripper(self, *, live: bool) -> None:
+        """Wishes reach the gripper while the arm may move. None outlives a fault: a hand may be between the fingers."""
+        if self._gripper is None:
+            return
+        if not live:
+            self._face.gripper = None
+            self._gripper.forget()
+        self._gripper.follow(self._face.gripper)
+
+    def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """A person asks; the answer says why not, or what happens now."""
+        now_ns = time.monotonic_ns()
+        if self._driver is None:
+            response.success, response.message = False, self._health.reason(now_ns)
+            return response
+        asked = self._driver.recover()
+        self._health.report(self._driver.fault(), now_ns)
+        refusal = self._health.recover(now_ns, asked_driver=asked)
+        response.success = not refusal
+        response.message = refusal or ("driver is recovering" if self._health.fault else "no fault")
+        self.get_logger().info(f"recovery asked for: {response.message}")
+        return response
+
+    def _on_reset(self, msg: Header) -> None:
+        """Refused in words: bringing arm and scene to a start is not this driver's to do."""
+        self._face.reset()
+        answer = (
+            f"{msg.frame_id}: reset is not offered by backend {self._robot.backend!r}; bring arm and scene to the "
+            "start by hand or by teleop"
+        )
+        self._done.publish(header_of(time.monotonic_ns(), answer))
+
+
+def main() -> int:
+    """Entry point of the process."""
+    return run_node("arm", ArmNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
