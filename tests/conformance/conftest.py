@@ -32,9 +32,11 @@ def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with claim_domain(DOMAIN, exact=False) as domain:
         before = dict(os.environ)
         os.environ.update(ros_environment(write_profile(tmp_path_factory.mktemp("ros")), domain))
-        from driver_doubles import CONTEXT
+        import driver_doubles
+        from rclpy.context import Context
 
-        contexts = (None, CONTEXT)
+        driver_doubles.CONTEXT = Context()
+        contexts = (None, driver_doubles.CONTEXT)
         for context in contexts:
             rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
         try:

@@ -24,8 +24,8 @@ from robot_stack.nodes.qos import LATCHED
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import rotate_twist
 
-CONTEXT = Context()
-"""A participant of their own, as another process has it. Initialised and shut down by the fixture `ros`."""
+CONTEXT: Context | None = None
+"""A participant of their own, as another process has it. The fixture `ros` sets it."""
 RATE_HZ = 100.0
 SYSTEM_DEFAULT = 10
 """rclcpp's SystemDefaultsQoS: RELIABLE, VOLATILE."""
