@@ -52,7 +52,8 @@ class JointReader:
         Args:
             names: As sent, in any order.
             positions: float64, one per name.
-            velocities: float64, one per name; empty where the driver sends none, then differences stand in.
+            velocities: float64, one per name. Where the driver sends none, or NaN as joint_state_broadcaster does for
+                an interface that is not there, differences stand in.
             stamp_ns: Of its header, on the driver's clock; 0 if unset. Only compared with the one before.
             now_ns: Of its arrival, steady clock.
         """
@@ -65,9 +66,11 @@ class JointReader:
             self._order = list(names)
             self._places = [self._order.index(name) for name in self._names]
         angles = positions[self._places]
-        speeds = velocities[self._places] if len(velocities) else self._differences(angles, stamp_ns, now_ns)
-        if not np.isfinite(angles).all() or not np.isfinite(speeds).all():
-            return f"joint states on {self._topic} are {angles} and {speeds}, must be finite; look after the driver"
+        if not np.isfinite(angles).all():
+            return f"joint states on {self._topic} are {angles}, must be finite; look after the driver"
+        speeds = velocities[self._places] if len(velocities) else np.full_like(angles, np.nan)
+        if not np.isfinite(speeds).all():
+            speeds = self._differences(angles, stamp_ns, now_ns)
         self._stamp_ns = stamp_ns
         self.newest = Joints(angles=angles, speeds=speeds, arrived_ns=now_ns)
         return ""

@@ -7,11 +7,15 @@ sink a little at each of them.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.rates import limit_norm
 from robot_stack.types.pose import Pose
+
+TURN_RAD = 2.0 * math.pi
 
 
 class PoseTarget:
@@ -56,6 +60,7 @@ class JointTarget:
         self._lead_rad = lead_rad
         self._lower = lower
         self._upper = upper
+        self._endless = upper - lower > TURN_RAD
         self.angles: np.ndarray | None = None
         """Shape (J,), or None before the first `move` and after `forget`."""
 
@@ -64,8 +69,13 @@ class JointTarget:
         self.angles = None
 
     def move(self, speeds: np.ndarray, measured: np.ndarray, dt_s: float) -> np.ndarray:
-        """The target after `dt_s`, shape (J,); `speeds` (J,) in rad/s, `measured` angles (J,)."""
+        """The target after `dt_s`, shape (J,); `speeds` (J,) in rad/s, `measured` angles (J,).
+
+        The angle of a joint that turns without end may jump by a turn as measured; the target goes on without a jump.
+        """
         before = measured if self.angles is None else self.angles
+        turns = np.where(self._endless, np.round((before - measured) / TURN_RAD), 0.0)
+        measured = measured + turns * TURN_RAD
         ahead = np.clip(before + speeds * dt_s - measured, -self._lead_rad, self._lead_rad)
         self.angles = self.inside(measured + ahead, measured)
         return self.angles

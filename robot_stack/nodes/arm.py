@@ -33,6 +33,7 @@ from robot_stack.types.robot import RobotState
 
 LOOK_HZ = 5.0
 """How often the graph is read."""
+LARGEST_LAG_S = 0.05
 LONGEST_STEP_S = 0.04
 """A late tick moves a target by no more than this long."""
 
@@ -76,7 +77,7 @@ class ArmNode(StackNode):
         }
         fault = self._face.fault
         level = Level.ERROR if fault else Level.OK
-        found = [Diagnosis(task="driver", level=level, message=fault or "ok", values=values)]
+        found = [Diagnosis(task="driver", level=level, message=fault or "ok", values=values), self._clocks()]
         for topic, sentence in sorted(self._wires.mismatches.items()):
             found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
         return found
@@ -85,6 +86,18 @@ class ArmNode(StackNode):
         """The last command brings the arm to rest."""
         if self._driver is not None:
             self._driver.send(self._wish(None, time.monotonic_ns(), live=False))
+
+    def _clocks(self) -> Diagnosis:
+        """What is fresh by arrival may still be old, if a network or a driver holds it back."""
+        lag_s = self._sense.lag_s
+        values = {"joint_states_lag_ms": round(lag_s * 1e3, 1)}
+        if abs(lag_s) <= LARGEST_LAG_S:
+            return Diagnosis(task="clocks", values=values)
+        text = (
+            f"stamps of joint states are {lag_s * 1e3:.0f} ms behind this machine's clock, must be within "
+            f"{LARGEST_LAG_S * 1e3:.0f}; synchronise the clocks, or look for what delays them"
+        )
+        return Diagnosis(task="clocks", level=Level.WARN, message=text, values=values)
 
     def _connect_driver(self) -> None:
         self._driver = build_driver(self._wires, self._robot, self._sense.arm.chain)

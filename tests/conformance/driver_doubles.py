@@ -11,6 +11,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from kinematic_arm import KinematicArm
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.time import Time
@@ -55,6 +56,7 @@ class DriverDouble(Node):
         self.heard = Heard()
         self.gripper_wishes: list[float] = []
         self.muted = False
+        self.late_s = 0.0
         self.joint_names = [*JOINTS, FINGER, "another_robots_joint"]
         self.broken_joint: int | None = None
         self._rng = np.random.default_rng(0)
@@ -81,7 +83,7 @@ class DriverDouble(Node):
             self._publish()
 
     def _publish(self) -> None:
-        stamp = self.get_clock().now().to_msg()
+        stamp = (self.get_clock().now() - Duration(seconds=self.late_s)).to_msg()
         arm = self.arm
         positions = np.array([*arm.angles, arm.opening * FINGER_OPEN_M, 1.0])
         speeds = np.array([*arm.speeds, 0.0, 0.0])

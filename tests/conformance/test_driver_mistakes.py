@@ -153,6 +153,15 @@ def test_a_slow_pendant_slows_the_arm_and_no_target_runs_ahead(make_bench):
         assert 0.05 * full_m < bench.pose().relative_to(before).position_m[0] < 0.35 * full_m
 
 
+def test_joint_states_that_come_late_are_diagnosed_although_they_come(make_bench):
+    with make_bench("joint_trajectory") as bench:
+        bench.await_ready()
+        bench.double.late_s = 1.0
+        wait_until(lambda: bench.safety.diagnoses.get("robot: clocks", (0, ""))[0] == 1, "warning")
+        assert "behind this machine's clock, must be within 50" in bench.safety.diagnoses["robot: clocks"][1]
+        assert bench.safety.fault == ""
+
+
 def test_tf_without_tf2_is_refused_before_anything_moves(make_bench):
     with pytest.raises(ConfigError, match="tf2_ros is missing, must be importable for a pose from TF"):
         make_bench("servo", pose={"source": "tf"}).__enter__()

@@ -46,6 +46,7 @@ def test_servo_takes_speeds_as_they_are_or_as_shares_of_its_scales() -> None:
     np.testing.assert_allclose(share.step(wish(twist)), [0.25, 0, 0, 0, 0, -0.5])
 
 
+@settings(deadline=None)
 @given(twists)
 def test_a_unitless_twist_is_within_one_and_keeps_its_direction(twist: np.ndarray) -> None:
     core = ServoCore(unitless=True, linear_scale_m_s=0.1, rotational_scale_rad_s=0.1)
@@ -89,7 +90,7 @@ def test_a_status_that_nobody_knows_is_a_fault() -> None:
 
 
 # Poses --------------------------------------------------------------------------------------------------------------
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(twists, min_size=1, max_size=40))
 def test_a_target_pose_never_runs_further_ahead_than_its_lead(path) -> None:
     target, measured = PoseTarget(0.02, 0.1), CHAIN.pose(HOME)
@@ -226,6 +227,13 @@ def test_target_angles_outside_the_range_are_not_thrown_back_into_it() -> None:
     outside = np.array([1.2])
     assert target.move(np.zeros(1), outside, DT_S)[0] == pytest.approx(1.2)
     assert target.move(np.array([5.0]), outside, 0.04)[0] == pytest.approx(1.2)
+
+
+def test_a_joint_that_turns_without_end_is_not_unwound_when_its_angle_jumps() -> None:
+    target = JointTarget(0.1, np.array([-12.0, -3.0]), np.array([12.0, 3.0]))
+    target.move(np.array([0.5, 0.0]), np.array([np.pi - 0.01, 0.5]), 0.04)
+    after = target.move(np.array([0.5, 0.0]), np.array([-np.pi + 0.005, 0.5]), 0.04)
+    np.testing.assert_allclose(after, [np.pi - 0.01 + 0.04, 0.5])
 
 
 # Joint speeds -------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ def achieved(angles: np.ndarray, speeds: np.ndarray) -> np.ndarray:
     return rotate_twist(jacobian @ speeds, pose.rotation.inv())
 
 
+@settings(deadline=None)
 @given(twists)
 def test_a_slow_twist_is_followed_exactly_in_the_tool_frame(twist: np.ndarray) -> None:
     wanted = twist * 0.1
@@ -45,6 +46,7 @@ def test_speeds_are_finite_and_within_limits_everywhere(angles: np.ndarray, twis
     assert (after <= LIMITS.upper + 1e-9).all()
 
 
+@settings(deadline=None)
 @given(twists)
 def test_a_twist_beyond_the_limits_keeps_its_direction(twist: np.ndarray) -> None:
     wanted = twist * 20.0
@@ -99,11 +101,19 @@ def test_every_shipped_arm_can_move_any_way_from_its_home(name: str) -> None:
         np.testing.assert_allclose(rotate_twist(jacobian @ motion.speeds, pose.rotation.inv()), twist, atol=1e-6)
 
 
-def test_a_singular_arm_moves_slowly_instead_of_wildly() -> None:
-    stretched = np.array([0.0, 0.0, 0.0, -0.1518, 0.0, 1.87, 0.785])
-    motion = SOLVER.solve(stretched, np.array([0.0, 0.0, 0.25, 0.0, 0.0, 0.0]))
-    assert np.isfinite(motion.speeds).all()
-    assert np.abs(motion.speeds).max() < 2.7
+def test_at_a_singularity_what_can_be_had_is_still_followed() -> None:
+    chain, limits = chain_of("ur5e"), limits_of("ur5e")
+    wrist_aligned = np.array([0.0, -1.5708, 1.5708, -1.5708, 0.002, 0.0])
+    pose, jacobian = chain.jacobian(wrist_aligned)
+    left, values, _ = np.linalg.svd(np.diag([1, 1, 1, 0.1, 0.1, 0.1]) @ jacobian)
+    assert values[-1] < 1e-3
+    lost, free = left[:, -1], left[:, 0]
+    asked = np.diag([1, 1, 1, 10, 10, 10]) @ (0.05 * free + 0.05 * lost)
+    motion = JointMotionSolver(chain, limits).solve(wrist_aligned, rotate_twist(asked, pose.rotation.inv()))
+    got = np.diag([1, 1, 1, 0.1, 0.1, 0.1]) @ (jacobian @ motion.speeds)
+    assert motion.share > 0.9
+    assert got @ free == pytest.approx(0.05, rel=0.1)
+    assert abs(got @ lost) < 0.01
 
 
 def test_an_arm_of_five_joints_follows_the_position_first() -> None:

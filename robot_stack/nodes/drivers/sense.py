@@ -37,6 +37,7 @@ class Sense:
         """
         self._wires = wires
         self._robot = robot
+        self._lag_ns = 0
         topic = wires.node.resolve_topic_name(robot.joint_states)
         gripper = None
         if robot.gripper is not None:
@@ -61,6 +62,11 @@ class Sense:
         if isinstance(robot.kinematics, UrdfTopic):
             self._listen_to_description(robot.kinematics)
 
+    @property
+    def lag_s(self) -> float:
+        """How far the stamps of the joint states are behind this machine's clock; 0 while they are not stamped."""
+        return self._lag_ns / 1e9
+
     def poll(self, now_ns: int) -> None:
         """Once per tick: what is looked up instead of received."""
         if self._tf is not None:
@@ -69,7 +75,14 @@ class Sense:
     def _listen_to_joints(self, gripper: JointReader | None) -> None:
         robot, wires = self._robot, self._wires
         timeout_s = robot.joint_states_timeout_s
-        wires.listen(JointState, robot.joint_states, "joint states", _reads(self.arm.joints), timeout_s=timeout_s)
+        clock, read = wires.node.get_clock(), _reads(self.arm.joints)
+
+        def take(msg: JointState, now_ns: int) -> str:
+            stamp_ns = stamp_ns_of(msg.header)
+            self._lag_ns = clock.now().nanoseconds - stamp_ns if stamp_ns else 0
+            return read(msg, now_ns)
+
+        wires.listen(JointState, robot.joint_states, "joint states", take, timeout_s=timeout_s)
         if gripper is not None and robot.gripper is not None:
             self.arm.set_gripper_ends(robot.gripper.closed, robot.gripper.open)
             topic = robot.gripper.joint_states or robot.joint_states
