@@ -53,7 +53,7 @@ class ArmNode(StackNode):
         self._driver: Driver | None = None
         self._connect_driver()
         self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
-        self._face = ArmFace(self, robot, settings.run.safety.output_timeout_s)
+        self._face = ArmFace(self, robot.name, robot, settings.run.safety.output_timeout_s)
         self._meter = RateMeter(robot.rate_hz)
         self._look_due = Due(LOOK_HZ)
         self._ticked_ns = time.monotonic_ns()
@@ -64,20 +64,11 @@ class ArmNode(StackNode):
         self.steady_timer(robot.rate_hz, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """The driver, and QoS that does not fit."""
+        """The arm, its driver, clocks, and QoS that does not fit."""
         now_ns = time.monotonic_ns()
         said = {} if self._driver is None else self._driver.values()
-        watchdog = self._face.watchdog
-        values = {
-            **self._meter.values(now_ns),
-            **self._health.values(now_ns),
-            **watchdog.counters,
-            "last_rejection": watchdog.last_rejection,
-            **said,
-        }
-        fault = self._face.fault
-        level = Level.ERROR if fault else Level.OK
-        found = [Diagnosis(task="driver", level=level, message=fault or "ok", values=values), self._clocks()]
+        values = {**self._meter.values(now_ns), **self._health.values(now_ns), **said}
+        found = [self._face.diagnose(), Diagnosis(task="driver", values=values), self._clocks()]
         for topic, sentence in sorted(self._wires.mismatches.items()):
             found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
         return found

@@ -25,7 +25,7 @@ from robot_stack.nodes.conversion import (
     vector_to_msg,
     wrench_to_msg,
 )
-from robot_stack.nodes.diagnostics import Due
+from robot_stack.nodes.diagnostics import Diagnosis, Due, Level
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
 from robot_stack.types.robot import RobotState
 
@@ -35,12 +35,12 @@ VIEW_HZ = 50.0
 class StateViews:
     """The state in the messages that tools expect; each published only while somebody subscribes."""
 
-    def __init__(self, node: StackNode, joint_names: list[str], base_frame: str, tcp_frame: str) -> None:
+    def __init__(self, node: StackNode, robot: RobotConfig) -> None:
         types = (JointState, PoseStamped, TwistStamped, WrenchStamped, JointState)
         self._publishers = [node.create_publisher(kind, topic, STATE) for kind, topic in zip(types, topics.STATE_VIEWS)]
-        self._names = joint_names
-        self._base = base_frame
-        self._tcp = tcp_frame
+        self._names = [joint.name for joint in robot.joints]
+        self._base = robot.base_frame
+        self._tcp = robot.tcp_frame
         self._wanted = [False] * len(types)
 
     def look_for_subscribers(self) -> None:
@@ -64,15 +64,16 @@ class StateViews:
 class ArmFace:
     """Topics of one arm on the side of the cell."""
 
-    def __init__(self, node: StackNode, robot: RobotConfig, output_timeout_s: float) -> None:
+    def __init__(self, node: StackNode, arm: str, robot: RobotConfig, output_timeout_s: float) -> None:
         self.watchdog = OutputWatchdog(output_timeout_s)
         self.gripper: float | None = None
         """Newest wanted opening in [0, 1]; None before the first."""
         self.fault: str | None = None
         """As last said; None before the first time."""
         self._node = node
+        self._arm = arm
         self._tcp_frame = robot.tcp_frame
-        self._views = StateViews(node, [joint.name for joint in robot.joints], robot.base_frame, robot.tcp_frame)
+        self._views = StateViews(node, robot)
         self._view_due = Due(VIEW_HZ)
         self._applied = node.create_publisher(TwistStamped, topics.APPLIED, STATE)
         self._applied_wanted = False
@@ -80,6 +81,13 @@ class ArmFace:
         self._faults = node.create_publisher(String, topics.FAULT, LATCHED)
         node.create_subscription(TwistStamped, topics.COMMAND, self._on_command, NEWEST)
         node.create_subscription(JointState, topics.COMMAND_GRIPPER, self._on_gripper, NEWEST)
+
+    def diagnose(self) -> Diagnosis:
+        """The arm's fault and watchdog; looks for new subscribers too."""
+        self.look_for_subscribers()
+        level, message = (Level.ERROR, self.fault) if self.fault else (Level.OK, "ok")
+        values = {**self.watchdog.counters, "last_rejection": self.watchdog.last_rejection}
+        return Diagnosis(task=f"arm {self._arm}", level=level, message=message, values=values)
 
     def look_for_subscribers(self) -> None:
         """Once a second is enough."""
@@ -104,7 +112,7 @@ class ArmFace:
         self.fault = fault
         self._faults.publish(String(data=fault))
         if fault:
-            self._node.get_logger().error(fault)
+            self._node.get_logger().error(f"{self._arm}: {fault}")
             self._node.publish_diagnostics()
 
     def reset(self) -> None:

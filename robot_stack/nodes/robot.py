@@ -19,7 +19,7 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.arm_face import ArmFace
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import header_of, vector_to_msg
-from robot_stack.nodes.diagnostics import Diagnosis, Due, Level, RateMeter
+from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.run.build import build_world
@@ -39,7 +39,7 @@ class SimRobotNode(StackNode):
         run = settings.run
         self._world = build_world(run)
         self._world.reset(run.run.seed)
-        self._face = ArmFace(self, run.robot, run.safety.output_timeout_s)
+        self._face = ArmFace(self, run.robot.name, run.robot, run.safety.output_timeout_s)
         self._truth: bool | None = None
         self._counters: Counter[str] = Counter()
         self._meter = RateMeter(1.0 / STEP_S)
@@ -52,13 +52,9 @@ class SimRobotNode(StackNode):
         self.steady_timer(1.0 / STEP_S, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Physics and watchdog."""
-        self._face.look_for_subscribers()
-        now_ns = time.monotonic_ns()
-        values = {**self._meter.values(now_ns), **self._counters, **self._face.watchdog.counters}
-        if self._face.fault:
-            return [Diagnosis(task="arm", level=Level.ERROR, message=self._face.fault, values=values)]
-        return [Diagnosis(task="arm", values=values)]
+        """Physics, and the arm."""
+        values = {**self._meter.values(time.monotonic_ns()), **self._counters}
+        return [Diagnosis(task="physics", values=values), self._face.diagnose()]
 
     def _advertise(self) -> None:
         self._snapshot = self.create_publisher(JointState, topics.SNAPSHOT, NEWEST)
