@@ -6,6 +6,7 @@ import argparse
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
 from rclpy.task import Future
+from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
 from std_srvs.srv import Trigger
@@ -91,6 +93,15 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = PA
     while not condition():
         assert time.monotonic() < deadline_s, f"{what} not within {timeout_s} s"
         time.sleep(0.002)
+
+
+def await_words(bench: Bench, words: str) -> None:
+    """The robot process gives that as the reason, in one line."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while words not in bench.safety.fault:
+        assert time.monotonic() < deadline_s, f"{bench.safety.fault!r}, not {words!r}"
+        time.sleep(0.002)
+    assert "\n" not in bench.safety.fault
 
 
 def robot_of(backend: str, **changes: Any) -> DriverRobot:
@@ -259,3 +270,33 @@ class Bench:
 
     def ask_reset(self, seed: str) -> None:
         self.safety.resets.publish(header_of(time.monotonic_ns(), seed))
+
+
+def misfit(bench: Bench, twist: list[float]) -> str:
+    """Where the arm got instead of where the applied twists lead, or ""; tried until a busy machine lets it be."""
+    said = ""
+    for _ in range(10):
+        before, since_ns = bench.pose(), time.monotonic_ns()
+        bench.drive(twist, 0.3)
+        bench.let_pass(0.2)
+        wanted = travelled(bench.safety.applied, since_ns)
+        moved = bench.pose().relative_to(before)
+        way_m, way_rad = np.linalg.norm(wanted.position_m), wanted.rotation.magnitude()
+        off_m = np.linalg.norm(moved.position_m - wanted.position_m)
+        off_rad = (moved.rotation * wanted.rotation.inv()).magnitude()
+        if way_m > 0.01 and off_m < 0.25 * way_m and off_rad < 0.25 * way_rad + 0.02:
+            return ""
+        said = f"{off_m * 1e3:.1f} of {way_m * 1e3:.1f} mm and {off_rad:.3f} of {way_rad:.3f} rad off"
+        bench.drive([-entry for entry in twist], 0.3)
+    return said
+
+
+def travelled(applied: list[tuple[int, np.ndarray]], since_ns: int) -> Pose:
+    """Where a frame gets that follows the applied twists, each until the next."""
+    pose = Pose.identity()
+    ticks = [each for each in applied if each[0] > since_ns]
+    for (stamp_ns, twist), (next_ns, _) in pairwise(ticks):
+        dt_s = (next_ns - stamp_ns) / 1e9
+        step = Pose.from_rotation(twist[:3] * dt_s, Rotation.from_rotvec(twist[3:] * dt_s))
+        pose = pose @ step
+    return pose

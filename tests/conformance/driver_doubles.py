@@ -65,14 +65,22 @@ class DriverDouble(Node):
         self._poses = self.create_publisher(PoseStamped, "/current_pose", SENSOR)
         self._wrenches = self.create_publisher(WrenchStamped, "/wrench", SENSOR)
         self.create_subscription(Float64MultiArray, "/gripper/commands", self._on_gripper, SYSTEM_DEFAULT)
+        self.create_subscription(JointTrajectory, "/gripper/joint_trajectory", self._on_gripper_way, SYSTEM_DEFAULT)
         self.create_timer(1.0 / RATE_HZ, self._step, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def move(self, now_ns: int, dt_s: float) -> None:
         """Set the arm's speeds for this step."""
 
     def _on_gripper(self, msg: Float64MultiArray) -> None:
-        self.gripper_wishes.append(float(msg.data[0]))
-        self.arm.opening = msg.data[0] / FINGER_OPEN_M
+        self._move_gripper(msg.data[0])
+
+    def _on_gripper_way(self, msg: JointTrajectory) -> None:
+        if msg.joint_names == [FINGER] and not any(msg.points[-1].velocities):
+            self._move_gripper(msg.points[-1].positions[0])
+
+    def _move_gripper(self, position: float) -> None:
+        self.gripper_wishes.append(float(position))
+        self.arm.opening = position / FINGER_OPEN_M
 
     def _step(self) -> None:
         now_ns = time.monotonic_ns()
@@ -235,7 +243,7 @@ class TrajectoryDouble(DriverDouble):
     def __init__(self, arm: KinematicArm | None = None) -> None:
         super().__init__(arm)
         self.active = True
-        self._rest()
+        self.rest()
         self.create_subscription(JointTrajectory, self.TOPIC, self._on_trajectory, SYSTEM_DEFAULT)
 
     def move(self, now_ns: int, dt_s: float) -> None:
@@ -245,7 +253,8 @@ class TrajectoryDouble(DriverDouble):
         wanted, _ = self._sample((now_ns - self._began_ns) / 1e9)
         self.arm.speeds = (wanted - self.arm.angles) / max(dt_s, 1e-4)
 
-    def _rest(self) -> None:
+    def rest(self) -> None:
+        """Hold where the arm is."""
         self._began_ns = time.monotonic_ns()
         self._points = [(0.0, self.arm.angles.copy(), np.zeros(7))]
 
@@ -303,7 +312,8 @@ class VelocityDouble(DriverDouble):
 
     def __init__(self, arm: KinematicArm | None = None) -> None:
         super().__init__(arm)
-        self._speeds = np.zeros(7)
+        self.active = True
+        self.rest()
         self.create_subscription(
             Float64MultiArray, "/forward_velocity_controller/commands", self._on_speeds, SYSTEM_DEFAULT
         )
@@ -311,19 +321,21 @@ class VelocityDouble(DriverDouble):
     def move(self, now_ns: int, dt_s: float) -> None:
         self.arm.speeds = self._speeds
 
+    def rest(self) -> None:
+        """Hold where the arm is."""
+        self._speeds = np.zeros(7)
+
     def _on_speeds(self, msg: Float64MultiArray) -> None:
         speeds = np.array(msg.data)
         self.heard.add(speeds)
         if speeds.shape != (7,) or not np.isfinite(speeds).all():
             self.heard.refused.append(str(speeds))
-            return
-        self._speeds = speeds
+        elif self.active:
+            self._speeds = speeds
 
 
-class UrDouble(TrajectoryDouble):
-    """A scaled JTC that is active only while the program runs, and what a UR says of itself, latched."""
-
-    TOPIC = "/scaled_joint_trajectory_controller/joint_trajectory"
+class UrWords(DriverDouble):
+    """What a UR says of itself, latched."""
 
     def __init__(self, arm: KinematicArm | None = None, *, durability: DurabilityPolicy | None = None) -> None:
         super().__init__(arm)
@@ -336,22 +348,32 @@ class UrDouble(TrajectoryDouble):
         self.scaling_percent = 100.0
         self.end_fault()
 
-    def move(self, now_ns: int, dt_s: float) -> None:
-        super().move(now_ns, dt_s)
+    def _publish(self) -> None:
+        super()._publish()
         self._scalings.publish(Float64(data=self.scaling_percent))
 
     def begin_fault(self) -> None:
-        """A protective stop: it also stops the program."""
+        """A protective stop: it also stops the program, and with it the controllers."""
         self.active = False
         self._modes.publish(UInt8(data=3))
         self._running.publish(Bool(data=False))
 
     def end_fault(self) -> None:
         """A person clears it on the pendant and starts the program."""
-        self._rest()
+        self.rest()
         self.active = True
         self._modes.publish(UInt8(data=1))
         self._running.publish(Bool(data=True))
+
+
+class UrDouble(UrWords, TrajectoryDouble):
+    """A scaled JTC that is active only while the program runs."""
+
+    TOPIC = "/scaled_joint_trajectory_controller/joint_trajectory"
+
+
+class UrVelocityDouble(UrWords, VelocityDouble):
+    """The same with a forward velocity controller."""
 
 
 def _twist_of(msg: TwistStamped) -> np.ndarray:

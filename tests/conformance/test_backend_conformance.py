@@ -7,19 +7,15 @@ sees, but never make it wrong.
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from conformance_rig import BACKENDS, MS, TIMEOUT_S, wait_until
+from conformance_rig import BACKENDS, MS, TIMEOUT_S, misfit, wait_until
 from driver_doubles import FINGER_OPEN_M, JOINTS
 from kinematic_arm import KinematicArm
-
-from robot_stack.types.pose import Pose
 
 TWIST = [0.04, -0.03, -0.05, 0.0, 0.1, 0.3]
 DRIVERS = [backend for backend in BACKENDS if backend != "sim"]
@@ -83,36 +79,6 @@ def test_a_twist_is_followed_in_the_frame_of_the_tool_and_zero_holds(bench):
     drift = bench.pose().relative_to(after)
     assert np.linalg.norm(drift.position_m) < 1e-3
     assert drift.rotation.magnitude() < 0.01
-
-
-def misfit(bench, twist) -> str:
-    """Where the arm got instead of where the applied twists lead, or ""; tried until a busy machine lets it be."""
-    said = ""
-    for _ in range(10):
-        before, since_ns = bench.pose(), time.monotonic_ns()
-        bench.drive(twist, 0.3)
-        bench.let_pass(0.2)
-        wanted = travelled(bench.safety.applied, since_ns)
-        moved = bench.pose().relative_to(before)
-        way_m, way_rad = np.linalg.norm(wanted.position_m), wanted.rotation.magnitude()
-        off_m = np.linalg.norm(moved.position_m - wanted.position_m)
-        off_rad = (moved.rotation * wanted.rotation.inv()).magnitude()
-        if way_m > 0.01 and off_m < 0.25 * way_m and off_rad < 0.25 * way_rad + 0.02:
-            return ""
-        said = f"{off_m * 1e3:.1f} of {way_m * 1e3:.1f} mm and {off_rad:.3f} of {way_rad:.3f} rad off"
-        bench.drive([-entry for entry in twist], 0.3)
-    return said
-
-
-def travelled(applied, since_ns) -> Pose:
-    """Where a frame gets that follows the applied twists, each until the next."""
-    pose = Pose.identity()
-    ticks = [each for each in applied if each[0] > since_ns]
-    for (stamp_ns, twist), (next_ns, _) in pairwise(ticks):
-        dt_s = (next_ns - stamp_ns) / 1e9
-        step = Pose.from_rotation(twist[:3] * dt_s, Rotation.from_rotvec(twist[3:] * dt_s))
-        pose = pose @ step
-    return pose
 
 
 @every_backend
