@@ -106,10 +106,10 @@ def test_nothing_broken_reaches_the_driver(bench):
     since = len(bench.safety.applied)
     for broken in (np.full(6, np.nan), np.array([0, 0, np.inf, 0, 0, 0]), np.full(6, 1e6)):
         bench.safety.send_raw(broken, time.monotonic_ns())
-        bench.let_pass(0.02)
+        bench.let_pass(0.01)
     for stamp_ns in (0, time.monotonic_ns() - 200 * MS, time.monotonic_ns() + 500 * MS):
         bench.safety.send_raw(np.array(TWIST), stamp_ns)
-        bench.let_pass(0.02)
+        bench.let_pass(0.01)
     bench.let_pass(0.05)
     assert not np.any([twist for _, twist in bench.safety.applied[since:]])
     if not bench.is_sim:
@@ -227,7 +227,11 @@ def test_a_restarted_driver_is_found_again_where_its_arm_is_now(bench):
     bench.safety.twist = np.zeros(6)
     bench.restart_driver(lambda: BACKENDS[bench.backend][0](KinematicArm(elsewhere)), meanwhile)
     wait_until(lambda: bench.safety.fault == "", f"end of the fault, not: {bench.safety.fault}")
-    bench.let_pass(0.15)
+    bench.let_pass(0.1)
     assert np.allclose(bench.double.arm.angles, elsewhere, atol=0.01)
-    assert misfit(bench, [0.05, 0, 0, 0, 0, 0.2]) == ""
+    before = bench.pose()
+    bench.safety.twist = np.array([0.05, 0, 0, 0, 0, 0])
+    wait_until(lambda: np.linalg.norm(bench.pose().relative_to(before).position_m) > 0.004, "motion")
+    ahead = bench.pose().relative_to(before).position_m
+    assert ahead[0] > 0.8 * np.linalg.norm(ahead)
     assert bench.double.heard.refused == []

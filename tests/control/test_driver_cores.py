@@ -90,7 +90,7 @@ def test_a_status_that_nobody_knows_is_a_fault() -> None:
 
 
 # Poses --------------------------------------------------------------------------------------------------------------
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(twists, min_size=1, max_size=40))
 def test_a_target_pose_never_runs_further_ahead_than_its_lead(path) -> None:
     target, measured = PoseTarget(0.02, 0.1), CHAIN.pose(HOME)

@@ -35,7 +35,7 @@ def test_a_slow_twist_is_followed_exactly_in_the_tool_frame(twist: np.ndarray) -
     np.testing.assert_allclose(achieved(HOME, motion.speeds), wanted, atol=1e-9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(anywhere, twists)
 def test_speeds_are_finite_and_within_limits_everywhere(angles: np.ndarray, twist: np.ndarray) -> None:
     motion = SOLVER.solve(angles, twist)
