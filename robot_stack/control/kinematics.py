@@ -57,37 +57,35 @@ class Chain:
             tip: T_lastjoint_tcp, shape (4, 4).
         """
         self.names = tuple(joint.name for joint in joints)
-        self._origins = [joint.origin for joint in joints]
-        self._axes = [joint.axis for joint in joints]
-        crosses = [_cross_matrix(axis) for axis in self._axes]
-        self._turns = [(cross, cross @ cross) for cross in crosses]
+        self._origins = np.array([joint.origin for joint in joints])
+        self._axes = np.array([joint.axis for joint in joints])
+        self._crosses = np.array([_cross_matrix(axis) for axis in self._axes])
+        self._squares = self._crosses @ self._crosses
         self._tip = tip
 
     def pose(self, angles: np.ndarray) -> Pose:
         """T_base_tcp at these angles."""
-        return Pose.from_matrix(self._walk(angles)[0])
+        return Pose.from_matrix(self._frames(angles)[-1] @ self._tip)
 
     def jacobian(self, angles: np.ndarray) -> tuple[Pose, np.ndarray]:
         """T_base_tcp, and the geometric Jacobian in the base frame, shape (6, J): joint speeds to twist of the TCP."""
-        tip, centres, axes = self._walk(angles)
+        frames = self._frames(angles)
+        tip = frames[-1] @ self._tip
+        axes = np.einsum("jab,jb->ja", frames[:, :3, :3], self._axes)  # a turn leaves its own axis where it is
         jacobian = np.empty((6, len(self.names)))
-        jacobian[:3] = np.cross(axes, tip[:3, 3] - centres).T
+        jacobian[:3] = np.cross(axes, tip[:3, 3] - frames[:, :3, 3]).T
         jacobian[3:] = axes.T
         return Pose.from_matrix(tip), jacobian
 
-    def _walk(self, angles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T_base_tcp (4, 4); centres (J, 3) and axes (J, 3) of the joints in the base frame."""
-        count = len(self.names)
-        centres, axes = np.empty((count, 3)), np.empty((count, 3))
-        transform = np.eye(4)
-        for index, angle in enumerate(angles):
-            transform = transform @ self._origins[index]
-            centres[index] = transform[:3, 3]
-            axes[index] = transform[:3, :3] @ self._axes[index]
-            cross, squared = self._turns[index]
-            turn = np.eye(3) + math.sin(angle) * cross + (1.0 - math.cos(angle)) * squared  # Rodrigues
-            transform[:3, :3] = transform[:3, :3] @ turn
-        return transform @ self._tip, centres, axes
+    def _frames(self, angles: np.ndarray) -> np.ndarray:
+        """T_base_joint of every joint after its turn, shape (J, 4, 4)."""
+        sines, cosines = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
+        turns = np.eye(3) + sines * self._crosses + (1.0 - cosines) * self._squares  # Rodrigues
+        frames = self._origins.copy()
+        frames[:, :3, :3] = frames[:, :3, :3] @ turns
+        for index in range(1, len(frames)):
+            frames[index] = frames[index - 1] @ frames[index]
+        return frames
 
 
 def _cross_matrix(axis: np.ndarray) -> np.ndarray:

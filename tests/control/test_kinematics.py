@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics import Chain, ChainJoint
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.pose import Pose
 
 FR3 = chain_of("fr3_franka")
 FR3_LIMITS = limits_of("fr3_franka")
@@ -74,6 +75,19 @@ def test_a_chain_of_one_joint_turns_its_tip() -> None:
     np.testing.assert_allclose(pose.position_m, [0, 0.5, 0], atol=1e-12)
     np.testing.assert_allclose(jacobian[:, 0], [-0.5, 0, 0, 0, 0, 1], atol=1e-12)
     assert (pose.rotation * Rotation.from_euler("z", -np.pi / 2)).magnitude() < 1e-9
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-4, 4), min_size=3, max_size=3), st.sampled_from([None, 0, 1, 2]))
+def test_a_pose_from_a_matrix_has_its_rotation(vector: list[float], half_turn_about: int | None) -> None:
+    rotation = Rotation.from_rotvec(vector)
+    if half_turn_about is not None:  # where three of the four ways to a quaternion divide by next to nothing
+        rotation = Rotation.from_rotvec(np.pi * np.eye(3)[half_turn_about])
+    transform = np.eye(4)
+    transform[:3, :3], transform[:3, 3] = rotation.as_matrix(), [1.0, 2.0, 3.0]
+    pose = Pose.from_matrix(transform)
+    assert (pose.rotation * rotation.inv()).magnitude() < 1e-7
+    np.testing.assert_array_equal(pose.position_m, [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("axis", [np.zeros(3), np.full(3, np.nan)])
