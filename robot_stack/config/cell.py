@@ -129,6 +129,9 @@ class CellConfig(Section):
     """File in safety/. Its limits hold for each arm."""
     stop_input_timeout_s: Annotated[float, Field(gt=0, le=2)] | None = None
     """Where an emergency stop is wired in: its node must publish on safety/stop_input at least this often."""
+    downstream_timeout_s: Annotated[float, Field(gt=0, le=1)] | None = None
+    """After this long without commands, something below the robot process stops the arm. Needed for controllers that
+    keep the last velocity for ever; without such a thing, leave it out."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
     learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (

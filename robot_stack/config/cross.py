@@ -9,6 +9,7 @@ import numpy as np
 
 from robot_stack.config.boxes import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
+from robot_stack.config.drivers import ServoRobot, keeps_last_speed
 from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
 
@@ -26,11 +27,13 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
         yield from _box_frame(resolved, arm)
         yield from _action_scale(resolved, arm)
         yield from _home(resolved, arm)
+        yield from _driver(resolved, arm)
     yield from _apart(resolved)
     yield from _one_person(resolved)
     yield from _rates(resolved)
     yield from _poses(resolved)
     yield from _camera_sources(resolved)
+    yield from _one_world(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -193,3 +196,42 @@ def _source(camera: CameraConfig) -> tuple[str, str]:
     if isinstance(camera, TopicCameraConfig):
         return "source_topic", camera.source_topic
     return "backend", ""
+
+
+def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
+    """What only the cell or the limits can say of a robot's driver."""
+    robot, safety = arm.robot, resolved.safety
+    part = f"robots.{arm.name}" if resolved.cell.arms else "robot"
+    if keeps_last_speed(robot) and resolved.cell.downstream_timeout_s is None:
+        text = (
+            "a forward velocity controller keeps the last speeds for ever, so that an arm whose commander has died "
+            "goes on moving; take a joint trajectory, or say with cell.downstream_timeout_s what stops the arm"
+        )
+        yield _mistake(resolved, f"{part}.backend", text)
+    if isinstance(robot, ServoRobot) and robot.command_in == "unitless":
+        for name, scale, limit in (
+            ("linear_scale_m_s", robot.linear_scale_m_s, safety.max_speed_m_s),
+            ("rotational_scale_rad_s", robot.rotational_scale_rad_s, safety.max_rotation_speed_rad_s),
+        ):
+            if scale < limit:
+                text = (
+                    f"input should be at least the safety limit {limit} (got {scale}): Servo drops a unitless command "
+                    "beyond 1; raise it here and in Servo's scale, or lower the limit"
+                )
+                yield _mistake(resolved, f"{part}.{name}", text)
+    if arm.action.gripper != "none" and robot.gripper is None:
+        key = f"task.arms.{arm.name}.gripper" if resolved.cell.arms else "task.arm.action.gripper"
+        text = f"input should be 'none' (got '{arm.action.gripper}'): the robot has no gripper; add one there"
+        yield _mistake(resolved, key, text)
+
+
+def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Simulated are all arms or none; and only a simulator puts the scene back by itself."""
+    backends = {name: robot.backend for name, robot in resolved.robots.items()}
+    real = [name for name, backend in backends.items() if backend != "sim"]
+    if real and len(real) < len(backends):
+        text = f"backend is {backends[real[0]]!r} beside simulated arms, must be 'sim' for all arms or for none"
+        yield _mistake(resolved, f"robots.{real[0]}.backend", text)
+    elif real and resolved.task.reset.by == "sim":
+        text = f"input should be 'person' (got 'sim'): arm {real[0]} is real, and nobody else puts its scene back"
+        yield _mistake(resolved, "task.reset.by", text)

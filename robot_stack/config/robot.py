@@ -1,9 +1,9 @@
-"""robots/*.yaml: what is true of a type of arm, wherever it stands."""
+"""robots/*.yaml: what is true of a type of arm, wherever it stands. Arms behind drivers: `config.drivers`."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -64,11 +64,13 @@ class GripperConfig(Section):
 
 
 class RobotConfig(Section):
-    """An arm."""
+    """What every arm has, whatever drives it."""
+
+    tag: ClassVar[str] = "backend"
 
     name: Name
     """The arm's name in topics and in the spec."""
-    backend: Literal["sim"]
+    backend: str
     """What drives it."""
     base_frame: Annotated[str, Field(min_length=1)]
     """Frame of the workspace box."""
@@ -78,10 +80,8 @@ class RobotConfig(Section):
     """From base to flange."""
     home_rad: tuple[float, ...]
     """Start pose, one angle per joint."""
-    impedance: ImpedanceConfig
-    """Controller gains."""
-    gripper: GripperConfig
-    """Gripper limits."""
+    gripper: GripperConfig | None = None
+    """The gripper, if there is one."""
 
     @field_validator("joints")
     @classmethod
@@ -106,3 +106,14 @@ class RobotConfig(Section):
                     "choose a pose inside the joint limits"
                 )
         return home
+
+
+class SimRobot(RobotConfig):
+    """An arm in MuJoCo; its name is that of the model."""
+
+    backend: Literal["sim"]
+    """Simulated."""
+    impedance: ImpedanceConfig
+    """Controller gains."""
+    gripper: GripperConfig
+    """Gripper limits."""

@@ -46,10 +46,14 @@ class OutputWatchdog:
 
     def twist(self, now_ns: int) -> np.ndarray:
         """What the robot may follow now, shape (6,)."""
+        return self._twist.copy() if self.fresh(now_ns) else np.zeros(6)
+
+    def fresh(self, now_ns: int) -> bool:
+        """Whether the safety process is heard."""
         if self._fresh and now_ns - self._stamp_ns > self._timeout_ns:
             self._fresh = False
             self.counters["timeout"] += 1
-        return self._twist.copy() if self._fresh and not self.contested(now_ns) else np.zeros(6)
+        return self._fresh and not self.contested(now_ns)
 
     def contested(self, now_ns: int) -> str:
         """A sentence about a second safety process, for robot/fault, or ""."""

@@ -1,4 +1,5 @@
-"""Messages from and to the types of this project. The only place that touches the arrays inside a message.
+"""Messages from and to the types of this project. With `drivers.messages` the only place that touches the arrays
+inside a message.
 
 A message's array is always assigned as `array.array`: assigning an ndarray converts every element in Python, 264 ms
 for a VGA image instead of 0.1 ms.

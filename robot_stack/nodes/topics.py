@@ -77,6 +77,11 @@ def fault(arm: str) -> str:
     return f"{arm}/fault"
 
 
+def recover(arm: str) -> str:
+    """Trigger service of a real arm: a person has cleared the driver's fault."""
+    return f"{arm}/recover"
+
+
 def applied(arm: str) -> str:
     """Topic of what an arm's motors get."""
     return f"{arm}/applied"

@@ -6,9 +6,11 @@ import numpy as np
 
 from robot_stack.config import teleop
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import RobotConfig, SimRobot
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.run.build_safety import build_safety
 from robot_stack.run.local_cell import LocalCell
+from robot_stack.types.errors import ConfigError
 from sim.arms import find_arm
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
@@ -19,15 +21,24 @@ from sim.world import World
 
 
 def placed_arms(resolved: ResolvedRun) -> dict[str, PlacedArm]:
-    """The arms of the cell, for a simulated world."""
+    """The arms of the cell, for a simulated world.
+
+    Raises:
+        ConfigError: If one is real.
+    """
     return {
-        name: PlacedArm(
-            model=find_arm(arm.robot.name),
-            gains=Impedance(**arm.robot.impedance.model_dump()),
-            T_cell_base=arm.T_cell_base,
-        )
+        name: PlacedArm(model=find_arm(arm.robot.name), gains=_gains(arm.robot), T_cell_base=arm.T_cell_base)
         for name, arm in resolved.arms.items()
     }
+
+
+def _gains(robot: RobotConfig) -> Impedance:
+    if not isinstance(robot, SimRobot):
+        raise ConfigError(
+            f"backend of robot {robot.name} is {robot.backend!r}, must be 'sim' to be simulated; name a simulated "
+            "robot in the cell"
+        )
+    return Impedance(**robot.impedance.model_dump())
 
 
 def build_world(resolved: ResolvedRun) -> World:

@@ -1,8 +1,70 @@
-"""The fake devices live beside the tests of the package they stand in for."""
+"""Shared by the conformance tests; the fake devices live beside the tests of the package they stand in for."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
+
+DOMAIN = 70
 
 sys.path.append(str(Path(__file__).parents[1] / "teleop"))
+
+
+@pytest.fixture(scope="session")
+def sim_run() -> ResolvedRun:
+    """The dry run."""
+    return load_run("peg_insert", [f"cell.dds_domain={DOMAIN}"])
+
+
+@pytest.fixture(scope="module")
+def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """ROS in this process, on a domain of its own."""
+    rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
+    from rclpy.signals import SignalHandlerOptions
+
+    with claim_domain(DOMAIN, exact=False) as domain:
+        before = dict(os.environ)
+        os.environ.update(ros_environment(write_profile(tmp_path_factory.mktemp("ros")), domain))
+        import driver_doubles
+        from rclpy.context import Context
+
+        driver_doubles.CONTEXT = Context()
+        contexts = (None, driver_doubles.CONTEXT)
+        for context in contexts:
+            rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+        try:
+            yield
+        finally:
+            for context in contexts:
+                rclpy.try_shutdown(context=context)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def make_bench(ros: None, sim_run: ResolvedRun) -> Callable[..., Any]:
+    """Opens a bench of a backend; `changes` go into the robot file, `double` takes the place of the usual one."""
+    from conformance_rig import BACKENDS, Bench, robot_of
+
+    @contextmanager
+    def open_bench(backend: str, double: Any = None, **changes: Any) -> Iterator[Any]:
+        usual = BACKENDS[backend][0]
+        run = sim_run if usual is None else replace(sim_run, robot=robot_of(backend, **changes))
+        bench = Bench(run, usual if double is None else double)
+        try:
+            yield bench
+        finally:
+            bench.close()
+
+    return open_bench

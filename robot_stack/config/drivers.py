@@ -1,0 +1,187 @@
+"""robots/*.yaml of real arms: one model per driver, with the topics that the driver has when it is started as its
+manual says. Names without a leading slash lie under the namespace of the cell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from robot_stack.config.driver_parts import (
+    DhKinematics,
+    Gripper,
+    Kinematics,
+    PoseFromKinematics,
+    PoseSource,
+    RosName,
+    Timeout,
+    WrenchTopic,
+)
+from robot_stack.config.robot import RobotConfig
+
+LeadLength = Annotated[float, Field(gt=0, le=0.1)]
+LeadAngle = Annotated[float, Field(gt=0, le=0.5)]
+
+
+class DriverRobot(RobotConfig):
+    """What every arm behind a driver has."""
+
+    joint_states: RosName = "/joint_states"
+    """JointState, in any order of joints."""
+    joint_states_timeout_s: Timeout = 0.1
+    """Age at which they are stale."""
+    kinematics: Kinematics | None = None
+    """Of the arm; needed for joint commands and for a computed pose."""
+    pose: PoseSource = Field(default=PoseFromKinematics(source="kinematics"), validate_default=True)
+    """Where the pose of the TCP comes from."""
+    wrench: WrenchTopic | None = None
+    """Without it no force is seen, and no force limit acts."""
+    rate_hz: Annotated[float, Field(ge=50, le=250)] = 100.0
+    """How often the driver is commanded and the state is published."""
+    gripper: Gripper | None = None
+    """The gripper, if there is one."""
+
+    @field_validator("kinematics")
+    @classmethod
+    def _one_link_per_joint(cls, kinematics: Kinematics | None, info: ValidationInfo) -> Kinematics | None:
+        joints = info.data.get("joints")
+        if isinstance(kinematics, DhKinematics) and joints is not None and len(kinematics.links) != len(joints):
+            raise ValueError(
+                f"kinematics has {len(kinematics.links)} links, must have {len(joints)}; give one per joint"
+            )
+        return kinematics
+
+    @field_validator("pose")
+    @classmethod
+    def _pose_can_be_had(cls, pose: PoseSource, info: ValidationInfo) -> PoseSource:
+        if pose.source == "kinematics" and "kinematics" in info.data and info.data["kinematics"] is None:
+            raise ValueError("kinematics is missing, must be given to compute the pose; add it, or another pose source")
+        return pose
+
+    @field_validator("wrench")
+    @classmethod
+    def _wrench_can_be_turned(cls, wrench: WrenchTopic | None, info: ValidationInfo) -> WrenchTopic | None:
+        known = (info.data.get("base_frame"), info.data.get("tcp_frame"))
+        if wrench is not None and wrench.tcp_in_frame is None and wrench.frame not in known:
+            raise ValueError(
+                f"tcp_in_frame is missing for frame '{wrench.frame}', must be given where that is neither base_frame "
+                "nor tcp_frame; add it"
+            )
+        return wrench
+
+
+class ServoRobot(DriverRobot):
+    """An arm behind MoveIt Servo."""
+
+    backend: Literal["servo"]
+    """Twists to MoveIt Servo."""
+    command: RosName = "/servo_node/delta_twist_cmds"
+    """TwistStamped."""
+    command_in: Literal["unitless", "speed_units"] = "unitless"
+    """Servo's command_in_type."""
+    linear_scale_m_s: Annotated[float, Field(gt=0, le=5)] = 0.4
+    """Servo's scale.linear: speed at 1.0, if unitless."""
+    rotational_scale_rad_s: Annotated[float, Field(gt=0, le=10)] = 0.8
+    """Servo's scale.rotational."""
+    status: RosName = "/servo_node/status"
+    """Servo's status."""
+    status_type: Literal["moveit_msgs/ServoStatus", "std_msgs/Int8"] = "moveit_msgs/ServoStatus"
+    """Its type; the second is that of Humble."""
+    status_timeout_s: Timeout = 0.5
+    """Silence of the status at which Servo counts as paused or gone."""
+    pause: RosName = "/servo_node/pause_servo"
+    """SetBool; recovery ends a pause."""
+    switch_command_type: RosName = "/servo_node/switch_command_type"
+    """Servo takes no twist before it is told to; needs moveit_msgs."""
+
+
+class PoseCommandedRobot(DriverRobot):
+    """An arm that is sent poses of its TCP."""
+
+    command: RosName = "/target_pose"
+    """PoseStamped in base_frame."""
+    max_lead_m: LeadLength = 0.03
+    """The target is at most this far ahead of the arm: with an impedance, stiffness times this is the push."""
+    max_lead_rad: LeadAngle = 0.2
+    """The same for rotation."""
+
+
+class PoseTargetRobot(PoseCommandedRobot):
+    """An arm behind a controller that follows a pose, such as crisp's Cartesian impedance."""
+
+    backend: Literal["pose_target"]
+    """Poses to a Cartesian controller."""
+
+
+class FrankaRobot(PoseCommandedRobot):
+    """A Franka arm behind franka_ros2 and a Cartesian impedance controller."""
+
+    backend: Literal["franka"]
+    """Poses to a Cartesian controller, and what Franka says of itself."""
+    robot_state: RosName = "/franka_robot_state_broadcaster/robot_state"
+    """Mode and errors."""
+    robot_state_type: Literal["franka_msgs/FrankaRobotState", "std_msgs/UInt8"] = "franka_msgs/FrankaRobotState"
+    """Its type; the second is for a relay that sends the mode's number."""
+    robot_state_timeout_s: Timeout = 0.5
+    """Age at which it is stale."""
+    recovery: RosName = "/action_server/error_recovery"
+    """Asked only when a person calls ~/recover."""
+    recovery_type: Literal["franka_msgs/ErrorRecovery", "std_srvs/Trigger"] = "franka_msgs/ErrorRecovery"
+    """The action, or a service in front of it."""
+
+
+class JointCommandedRobot(DriverRobot):
+    """An arm that is sent joint angles or speeds, found with its own kinematics."""
+
+    kinematics: Kinematics
+    """Of the arm."""
+
+
+class JointTrajectoryRobot(JointCommandedRobot):
+    """An arm behind a joint_trajectory_controller."""
+
+    backend: Literal["joint_trajectory"]
+    """Short trajectories that end at rest."""
+    command: RosName = "/joint_trajectory_controller/joint_trajectory"
+    """JointTrajectory."""
+    max_lead_rad: LeadAngle = 0.1
+    """The target is at most this far ahead of each joint."""
+
+
+class ForwardVelocityRobot(JointCommandedRobot):
+    """An arm behind a forward velocity controller, which keeps the last speeds for ever."""
+
+    backend: Literal["forward_velocity"]
+    """Joint speeds. Only where the cell has a downstream_timeout_s."""
+    command: RosName = "/forward_velocity_controller/commands"
+    """Float64MultiArray."""
+
+
+class UrRobot(JointCommandedRobot):
+    """A Universal Robots arm behind ur_robot_driver."""
+
+    backend: Literal["ur"]
+    """Joint commands, and what the UR says of its program and its safety."""
+    control: Literal["scaled_joint_trajectory", "forward_velocity"] = "scaled_joint_trajectory"
+    """Controller that is active; the second only where the cell has a downstream_timeout_s."""
+    trajectory: RosName = "/scaled_joint_trajectory_controller/joint_trajectory"
+    """JointTrajectory."""
+    speeds: RosName = "/forward_velocity_controller/commands"
+    """Float64MultiArray."""
+    max_lead_rad: LeadAngle = 0.1
+    """The target of a trajectory is at most this far ahead of each joint."""
+    program_running: RosName = "/io_and_status_controller/robot_program_running"
+    """Bool, latched."""
+    safety_mode: RosName = "/io_and_status_controller/safety_mode"
+    """Latched."""
+    safety_mode_type: Literal["ur_dashboard_msgs/SafetyMode", "std_msgs/UInt8"] = "ur_dashboard_msgs/SafetyMode"
+    """Its type; the second is for a relay that sends the mode's number."""
+    speed_scaling: RosName = "/speed_scaling_state_broadcaster/speed_scaling"
+    """Float64, percent."""
+
+
+def keeps_last_speed(robot: RobotConfig) -> bool:
+    """True if nothing in the driver stops an arm whose commander has died."""
+    return isinstance(robot, ForwardVelocityRobot) or (
+        isinstance(robot, UrRobot) and robot.control == "forward_velocity"
+    )

@@ -1,0 +1,124 @@
+"""Whether an arm may be driven: what must be heard of its driver, how old it is, and which faults a person must clear.
+
+Two kinds of reasons. Something missing or stale ends by itself when it is there again: the safety filter holds
+meanwhile, and only a person ends that. A fault that the driver reports is latched here until a person asks for
+recovery. All ages are between arrivals on the steady clock: no stamp of another machine counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NEVER = -1
+RECOVERY_NS = 10_000_000_000
+"""After a person has asked, the driver may take this long until it reports that it is well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """Something that must be heard.
+
+    Attributes:
+        name: "joint states".
+        topic: As subscribed, for messages.
+        timeout_s: Age at which it is stale; None for what is sent on a change only.
+        remedy: What to do when it has gone silent.
+    """
+
+    name: str
+    topic: str
+    timeout_s: float | None
+    remedy: str = "look after the driver"
+
+
+class DriverHealth:
+    """Reasons not to move, in plain sentences that stay the same while the reason does."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[str, Input] = {}
+        self._heard_ns: dict[str, int] = {}
+        self._refused: dict[str, str] = {}
+        self._explained: dict[str, str] = {}
+        self._fault = ""
+        self._reported = ""
+        self._recovery_until_ns = NEVER
+
+    @property
+    def fault(self) -> str:
+        """The latched fault, or ""."""
+        return self._fault
+
+    def expect(self, each: Input) -> None:
+        """That input must be heard from now on."""
+        self._inputs[each.name] = each
+        self._heard_ns[each.name] = NEVER
+
+    def heard(self, name: str, now_ns: int) -> None:
+        """A usable message of that input has arrived."""
+        self._heard_ns[name] = now_ns
+        self._refused.pop(name, None)
+
+    def refused(self, name: str, reason: str) -> None:
+        """A message of that input has arrived that cannot be used; the reason names topic and remedy."""
+        self._refused[name] = reason
+
+    def explain(self, name: str, reason: str) -> None:
+        """Why that input stays silent, as far as the graph shows it; "" if it does not."""
+        self._explained[name] = reason
+
+    def silent(self, now_ns: int) -> tuple[Input, ...]:
+        """Inputs that are missing or stale."""
+        return tuple(each for each in self._inputs.values() if self._stale(each, now_ns))
+
+    def age_s(self, name: str, now_ns: int) -> float:
+        """Since that input was heard; infinite if never."""
+        heard_ns = self._heard_ns[name]
+        return float("inf") if heard_ns == NEVER else (now_ns - heard_ns) / 1e9
+
+    def values(self, now_ns: int) -> dict[str, object]:
+        """Ages, for diagnostics."""
+        ages = ((name, self.age_s(name, now_ns)) for name in self._inputs)
+        return {f"{name}: age_ms": round(age_s * 1e3, 1) for name, age_s in ages if age_s != float("inf")}
+
+    def report(self, fault: str, now_ns: int) -> None:
+        """What the driver says now, "" if it is well. A fault stays after it; only `recover` ends it."""
+        self._reported = fault
+        if fault and now_ns >= self._recovery_until_ns:
+            self._fault = fault
+        elif not fault and now_ns < self._recovery_until_ns:
+            self._fault, self._recovery_until_ns = "", NEVER
+
+    def recover(self, now_ns: int, *, asked_driver: bool) -> str:
+        """A person asks; returns why it cannot be, or "".
+
+        Args:
+            now_ns: Steady clock.
+            asked_driver: The driver was just told to recover: its fault may take a moment to go.
+        """
+        if self._reported and not asked_driver:
+            return f"driver still reports: {self._reported}"
+        if self._reported:
+            self._recovery_until_ns = now_ns + RECOVERY_NS
+        else:
+            self._fault = ""
+        return ""
+
+    def reason(self, now_ns: int) -> str:
+        """Why the arm must not be moved, or ""."""
+        if self._fault:
+            return f"{self._fault}; then call ~/recover"
+        for each in self.silent(now_ns):
+            return self._refused.get(each.name) or self._silence(each)
+        return ""
+
+    def _stale(self, each: Input, now_ns: int) -> bool:
+        age_s = self.age_s(each.name, now_ns)
+        return age_s == float("inf") or (each.timeout_s is not None and age_s > each.timeout_s)
+
+    def _silence(self, each: Input) -> str:
+        explained = self._explained.get(each.name, "")
+        if explained:
+            return f"{each.name}: {explained}"
+        if self._heard_ns[each.name] == NEVER or each.timeout_s is None:
+            return f"{each.name} have not come on {each.topic}; start the driver or correct the topic"
+        return f"{each.name} on {each.topic} are silent (limit {each.timeout_s * 1e3:.0f} ms); {each.remedy}"

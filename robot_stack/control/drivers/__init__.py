@@ -1,0 +1,1 @@
+"""What each driver is told, and what its answers mean. One module per driver, all without ROS."""

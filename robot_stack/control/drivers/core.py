@@ -1,0 +1,59 @@
+"""The Protocol that every driver's core follows: from what safety lets through to what the driver takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from robot_stack.types.pose import Pose
+
+CommandT = TypeVar("CommandT", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One output tick.
+
+    Attributes:
+        twist: What safety lets through, float64, shape (6,), m/s and rad/s, tcp frame; zeros if it is silent.
+        live: Safety is heard, the state is fresh and nothing forbids motion. Otherwise the core brings the arm to rest
+            and forgets its target.
+        pose: Measured T_base_tcp; None only if not live.
+        angles: Measured joint angles, shape (J,); None only if not live.
+        dt_s: Since the previous tick, above 0 and bounded.
+        speed_share: Of the wanted speed that the driver lets happen, in [0, 1].
+    """
+
+    twist: np.ndarray
+    live: bool
+    pose: Pose | None
+    angles: np.ndarray | None
+    dt_s: float
+    speed_share: float = 1.0
+
+
+class DriverCore(Protocol[CommandT]):
+    """Converts twists for one driver; keeps the target, if there is one."""
+
+    def step(self, wish: Wish) -> CommandT | None:
+        """The command of this tick, finite in every entry; None sends nothing."""
+        ...
+
+
+class Fading:
+    """Says for how long a last command is repeated after the reason to send one has gone."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._left_s = 0.0
+
+    def renew(self) -> None:
+        """There is a reason."""
+        self._left_s = self._seconds
+
+    def lasts(self, dt_s: float) -> bool:
+        """Whether to send once more."""
+        self._left_s -= dt_s
+        return self._left_s > 0.0

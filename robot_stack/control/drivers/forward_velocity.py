@@ -1,0 +1,30 @@
+"""Forward velocity controllers: joint speeds, of which the newest is kept for ever.
+
+Nothing in such a controller stops an arm whose commander has died. So it is only used where the cell says that
+something below it does (`downstream_timeout_s`), and speeds are sent at every tick, zeros included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_stack.control.drivers.core import Wish
+from robot_stack.control.joint_motion import JointMotionSolver
+
+
+class ForwardVelocityCore:
+    """Joint speeds that make the TCP follow the twist."""
+
+    def __init__(self, solver: JointMotionSolver, joints: int) -> None:
+        self.held_by = ""
+        """The joint that slows the motion down, or ""."""
+        self._solver = solver
+        self._joints = joints
+
+    def step(self, wish: Wish) -> np.ndarray:
+        """Always speeds, shape (J,), rad/s: a speed that is not replaced goes on."""
+        if not wish.live or wish.angles is None:
+            return np.zeros(self._joints)
+        motion = self._solver.solve(wish.angles, wish.twist * wish.speed_share)
+        self.held_by = motion.held_by
+        return motion.speeds

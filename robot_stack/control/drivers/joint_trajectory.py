@@ -1,0 +1,96 @@
+"""Joint trajectory controllers (JTC): a short trajectory per tick that goes on for a moment and ends at rest.
+
+Two points: at HORIZON the target with its speeds, and STOP later the point where those speeds have come to zero evenly.
+Each trajectory replaces the one before. If none follows, the arm comes to rest by itself HORIZON + STOP later, whoever
+has died; and no trajectory that the controller could refuse for ending in motion is ever sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.control.drivers.core import Fading, Wish
+from robot_stack.control.joint_motion import JointLimits, JointMotionSolver
+from robot_stack.control.targets import JointTarget
+
+STOP_S = 0.06
+HOLD_S = 0.5
+"""A target that does not move any more is sent for this long; then the controller holds it."""
+REST_S = 0.1
+"""Without leave to move, the point of rest is sent for this long: the arm behind a driver that starts anew after that
+may stand elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrajectoryPoint:
+    """Angles and speeds, float64, shape (J,), rad and rad/s, due `at_s` after the trajectory's start."""
+
+    angles: np.ndarray
+    speeds: np.ndarray
+    at_s: float
+
+
+class JointTrajectoryCore:
+    """Target angles, moved by the speeds that make the TCP follow the twist."""
+
+    def __init__(self, solver: JointMotionSolver, limits: JointLimits, lead_rad: float, rate_hz: float) -> None:
+        """Nothing is sent before the first motion.
+
+        Args:
+            solver: Of the arm.
+            limits: Of its joints.
+            lead_rad: How far the target may be ahead of what is measured.
+            rate_hz: How often `step` is called.
+        """
+        self.held_by = ""
+        """The joint that slows the motion down, or ""."""
+        self._solver = solver
+        self._target = JointTarget(lead_rad, limits.lower, limits.upper)
+        self._horizon_s = 2.0 / rate_hz
+        self._lead_rad = lead_rad
+        self._fading = Fading(HOLD_S)
+        self._resting = Fading(REST_S)
+        self._speeds: np.ndarray | None = None
+        self._rest: np.ndarray | None = None
+        self._stop_left_s = 0.0
+
+    def step(self, wish: Wish) -> tuple[TrajectoryPoint, ...] | None:
+        """The trajectory of this tick, or None while the controller already holds what it shall."""
+        if not wish.live or wish.angles is None:
+            return self._come_to_rest(wish)
+        motion = self._solver.solve(wish.angles, wish.twist * wish.speed_share)
+        self.held_by = motion.held_by
+        if motion.speeds.any():
+            self._fading.renew()
+        elif self._target.angles is None or not self._fading.lasts(wish.dt_s):
+            return None  # it stays where it is, wherever that is, until somebody wants it to move
+        target = self._target.move(motion.speeds, wish.angles, wish.dt_s)
+        self._speeds, self._rest, self._stop_left_s = motion.speeds, None, STOP_S
+        self._resting.renew()
+        if not motion.speeds.any():
+            return (TrajectoryPoint(angles=target, speeds=np.zeros_like(target), at_s=self._horizon_s),)
+        ahead = self._target.inside(target + motion.speeds * self._horizon_s, wish.angles)
+        rest = self._target.inside(ahead + motion.speeds * STOP_S / 2.0, wish.angles)
+        return (
+            TrajectoryPoint(angles=ahead, speeds=motion.speeds, at_s=self._horizon_s),
+            TrajectoryPoint(angles=rest, speeds=np.zeros_like(rest), at_s=self._horizon_s + STOP_S),
+        )
+
+    def _come_to_rest(self, wish: Wish) -> tuple[TrajectoryPoint, ...] | None:
+        """Where the last speeds come to zero, for a moment. The next motion starts at what is measured then."""
+        target = self._target.angles
+        if target is not None and self._speeds is not None:
+            self._rest = self._target.inside(target + self._speeds * STOP_S / 2.0, target)
+        self._target.forget()
+        if self._rest is None or not self._resting.lasts(wish.dt_s) or self._is_elsewhere(self._rest, wish.angles):
+            self._rest = None
+            return None
+        at_s = max(self._horizon_s, self._stop_left_s)
+        self._stop_left_s -= wish.dt_s
+        return (TrajectoryPoint(angles=self._rest, speeds=np.zeros_like(self._rest), at_s=at_s),)
+
+    def _is_elsewhere(self, rest: np.ndarray, measured: np.ndarray | None) -> bool:
+        """True if going to the point of rest would be a motion of its own."""
+        return measured is not None and float(np.abs(rest - measured).max()) > 2.0 * self._lead_rad

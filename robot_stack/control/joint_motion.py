@@ -1,0 +1,101 @@
+"""From a twist of the TCP to joint speeds: differential inverse kinematics by damped least squares.
+
+With the singular value decomposition J = U S V^T, speeds are V diag(s / (s^2 + l^2)) U^T v. Damping l is zero while the
+smallest singular value is above EPSILON and grows to MAX_DAMPING at a singularity: l^2 = (1 - (s_min / EPSILON)^2)
+MAX_DAMPING^2. Source: Chiaverini, Siciliano, Egeland, 1994, "Review of the damped least-squares inverse kinematics".
+
+Rotation counts ROTATION_M metres per radian, so that where both cannot be had (an arm of five joints) the TCP's
+position is followed first. What exceeds a joint's speed or runs into its end slows the whole motion: direction is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.control.kinematics import Chain
+from robot_stack.types.pose import Pose, rotate_twist
+
+EPSILON = 0.02
+MAX_DAMPING = 0.05
+ROTATION_M = 0.1
+POSTURE_PER_S = 0.5
+"""How fast a redundant arm's elbow goes home while the TCP moves."""
+POSTURE_SHARE = 0.5
+"""Of the fastest joint's speed that the motion itself needs: a slow motion has a slow elbow."""
+APPROACH_S = 0.1
+"""Towards a joint's end, its speed is at most the angle left divided by this."""
+STILL = 1e-9
+"""A twist below this moves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointLimits:
+    """Of all joints, from base to flange; each float64, shape (J,), radians and rad/s."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    speed: np.ndarray
+    home: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointMotion:
+    """Joint speeds for one tick.
+
+    Attributes:
+        speeds: float64, shape (J,), rad/s, finite and within the limits.
+        pose: T_base_tcp at the angles they were found for.
+        share: Of the asked twist that is left, in [0, 1].
+        held_by: The joint that slowed it down, or "".
+    """
+
+    speeds: np.ndarray
+    pose: Pose
+    share: float = 1.0
+    held_by: str = ""
+
+
+class JointMotionSolver:
+    """Solves for one arm."""
+
+    def __init__(self, chain: Chain, limits: JointLimits) -> None:
+        self._chain = chain
+        self._limits = limits
+
+    def solve(self, angles: np.ndarray, twist: np.ndarray) -> JointMotion:
+        """Speeds that move the TCP by `twist`.
+
+        Args:
+            angles: Measured, shape (J,), finite.
+            twist: Shape (6,), m/s and rad/s, tcp frame, finite.
+        """
+        pose, jacobian = self._chain.jacobian(angles)
+        if float(np.abs(twist).max()) <= STILL:
+            return JointMotion(speeds=np.zeros(len(angles)), pose=pose)
+        weights = np.array([1.0, 1.0, 1.0, ROTATION_M, ROTATION_M, ROTATION_M])
+        wanted = weights * rotate_twist(twist, pose.rotation)
+        left, values, right = np.linalg.svd(weights[:, None] * jacobian, full_matrices=False)
+        smallest = float(values[-1])
+        damping = MAX_DAMPING**2 * max(0.0, 1.0 - (smallest / EPSILON) ** 2)
+        gains = values / (values**2 + damping + 1e-12)
+        speeds = right.T @ (gains * (left.T @ wanted))
+        if len(angles) > 6:
+            pull = POSTURE_PER_S * (self._limits.home - angles)
+            pull = pull - right.T @ (right @ pull)
+            largest, most = float(np.abs(pull).max()), POSTURE_SHARE * float(np.abs(speeds).max())
+            speeds = speeds + pull * min(1.0, most / max(largest, STILL))
+        return self._within_limits(angles, speeds, pose)
+
+    def _within_limits(self, angles: np.ndarray, speeds: np.ndarray, pose: Pose) -> JointMotion:
+        limits = self._limits
+        room = np.where(speeds > 0.0, limits.upper - angles, angles - limits.lower)
+        allowed = np.minimum(limits.speed, np.maximum(room, 0.0) / APPROACH_S)
+        sizes = np.abs(speeds)
+        shares = np.divide(allowed, sizes, out=np.ones_like(sizes), where=sizes > STILL)
+        tightest = int(np.argmin(shares))
+        share = float(shares[tightest])
+        if share >= 1.0:
+            return JointMotion(speeds=speeds, pose=pose)
+        return JointMotion(speeds=speeds * share, pose=pose, share=share, held_by=self._chain.names[tightest])

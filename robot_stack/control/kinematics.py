@@ -1,0 +1,93 @@
+"""Forward kinematics and geometric Jacobian of a serial arm of revolute joints.
+
+For joint i with unit axis z_i through o_i (both in the base frame), the columns of the Jacobian are
+J_i = [z_i x (p - o_i), z_i], with p the TCP. Source: Siciliano et al., "Robotics", 2009, eq. 3.30.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.pose import Pose
+
+
+def transform_of(position_m: Sequence[float], rpy_rad: Sequence[float]) -> np.ndarray:
+    """Homogeneous transform, shape (4, 4), of a position and turns about the fixed axes x, y, z, in this order."""
+    transform = np.eye(4)
+    transform[:3, :3] = Rotation.from_euler("xyz", rpy_rad).as_matrix()
+    transform[:3, 3] = position_m
+    return transform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainJoint:
+    """One revolute joint.
+
+    Attributes:
+        name: As the driver names it.
+        origin: T_previous_joint at angle 0, shape (4, 4).
+        axis: Unit axis in the joint's own frame, shape (3,).
+    """
+
+    name: str
+    origin: np.ndarray
+    axis: np.ndarray
+
+    def __post_init__(self) -> None:
+        length = float(np.linalg.norm(self.axis))
+        if not math.isfinite(length) or length < 1e-6 or not np.isfinite(self.origin).all():
+            raise ConfigError(f"joint {self.name} has axis {self.axis}, must be finite and not zero; correct it")
+        object.__setattr__(self, "axis", np.asarray(self.axis, dtype=np.float64) / length)
+
+
+class Chain:
+    """Joints from base to TCP. Angles are in the order of `names`, float64, shape (J,), radians."""
+
+    def __init__(self, joints: Sequence[ChainJoint], tip: np.ndarray) -> None:
+        """Arm of these joints.
+
+        Args:
+            joints: From the base outwards.
+            tip: T_lastjoint_tcp, shape (4, 4).
+        """
+        self.names = tuple(joint.name for joint in joints)
+        self._origins = np.array([joint.origin for joint in joints])
+        self._axes = np.array([joint.axis for joint in joints])
+        self._crosses = np.array([_cross_matrix(axis) for axis in self._axes])
+        self._squares = self._crosses @ self._crosses
+        self._tip = tip
+
+    def pose(self, angles: np.ndarray) -> Pose:
+        """T_base_tcp at these angles."""
+        return Pose.from_matrix(self._frames(angles)[-1] @ self._tip)
+
+    def jacobian(self, angles: np.ndarray) -> tuple[Pose, np.ndarray]:
+        """T_base_tcp, and the geometric Jacobian in the base frame, shape (6, J): joint speeds to twist of the TCP."""
+        frames = self._frames(angles)
+        tip = frames[-1] @ self._tip
+        axes = np.einsum("jab,jb->ja", frames[:, :3, :3], self._axes)  # a turn leaves its own axis where it is
+        jacobian = np.empty((6, len(self.names)))
+        jacobian[:3] = np.cross(axes, tip[:3, 3] - frames[:, :3, 3]).T
+        jacobian[3:] = axes.T
+        return Pose.from_matrix(tip), jacobian
+
+    def _frames(self, angles: np.ndarray) -> np.ndarray:
+        """T_base_joint of every joint after its turn, shape (J, 4, 4)."""
+        sines, cosines = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
+        turns = np.eye(3) + sines * self._crosses + (1.0 - cosines) * self._squares  # Rodrigues
+        frames = self._origins.copy()
+        frames[:, :3, :3] = frames[:, :3, :3] @ turns
+        for index in range(1, len(frames)):
+            frames[index] = frames[index - 1] @ frames[index]
+        return frames
+
+
+def _cross_matrix(axis: np.ndarray) -> np.ndarray:
+    x, y, z = axis
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])

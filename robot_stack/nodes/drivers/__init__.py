@@ -1,0 +1,1 @@
+"""Faces of the drivers: topics, services and messages of each. Decisions live in `control.drivers`."""

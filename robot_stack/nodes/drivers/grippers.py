@@ -1,0 +1,103 @@
+"""Faces of grippers. A wish is sent once, when it changes: an action sent a hundred times a second never ends."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from rclpy.action import ActionClient
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from robot_stack.config.driver_parts import ActionGripper, CommandsGripper, DriverGripper, TrajectoryGripper
+from robot_stack.nodes.drivers.messages import duration_of, numbers_to_msg
+from robot_stack.nodes.drivers.wires import Wires, type_called
+
+CHANGED = 0.01
+"""Wishes closer than this are the same."""
+
+
+class Line(Protocol):
+    """One way to a gripper."""
+
+    def move(self, position: float) -> bool:
+        """Send its joint to a position, rad or m; False if that could not be sent."""
+        ...
+
+
+class CommandsLine:
+    """A forward controller of one joint."""
+
+    def __init__(self, wires: Wires, gripper: CommandsGripper) -> None:
+        self._positions = wires.speak(Float64MultiArray, gripper.command)
+
+    def move(self, position: float) -> bool:
+        """Newest wins."""
+        self._positions.publish(numbers_to_msg(np.array([position])))
+        return True
+
+
+class TrajectoryLine:
+    """A joint trajectory controller of one joint."""
+
+    def __init__(self, wires: Wires, gripper: TrajectoryGripper) -> None:
+        self._gripper = gripper
+        self._trajectories = wires.speak(JointTrajectory, gripper.command)
+
+    def move(self, position: float) -> bool:
+        """One point, ending at rest."""
+        point = JointTrajectoryPoint(
+            positions=[position], velocities=[0.0], time_from_start=duration_of(self._gripper.duration_s)
+        )
+        self._trajectories.publish(JointTrajectory(joint_names=[self._gripper.joint], points=[point]))
+        return True
+
+
+class ActionLine:
+    """control_msgs/GripperCommand. The newest goal replaces the one before."""
+
+    def __init__(self, wires: Wires, gripper: ActionGripper) -> None:
+        self._force_n = gripper.max_force_n
+        self._kind: Any = type_called("control_msgs/GripperCommand", "action")
+        self._client: Any = ActionClient(wires.node, self._kind, gripper.command)
+
+    def move(self, position: float) -> bool:
+        """A goal, if the server is there."""
+        if not self._client.server_is_ready():
+            return False
+        goal = self._kind.Goal()
+        goal.command.position, goal.command.max_effort = position, self._force_n
+        self._client.send_goal_async(goal)
+        return True
+
+
+def line_to(wires: Wires, gripper: DriverGripper) -> Line:
+    """The way that the robot file names."""
+    if isinstance(gripper, CommandsGripper):
+        return CommandsLine(wires, gripper)
+    if isinstance(gripper, TrajectoryGripper):
+        return TrajectoryLine(wires, gripper)
+    if isinstance(gripper, ActionGripper):
+        return ActionLine(wires, gripper)
+    raise TypeError(f"gripper is {type(gripper).__name__}, must have a known interface")
+
+
+class GripperFace:
+    """Passes wishes on, each once."""
+
+    def __init__(self, wires: Wires, gripper: DriverGripper) -> None:
+        self._line = line_to(wires, gripper)
+        self._ends = (gripper.closed, gripper.open)
+        self._sent: float | None = None
+
+    def follow(self, opening: float | None) -> None:
+        """The newest wish, in [0, 1], or None before the first. Tried again if it could not be sent."""
+        if opening is None or (self._sent is not None and abs(opening - self._sent) < CHANGED):
+            return
+        closed, opened = self._ends
+        if self._line.move(closed + opening * (opened - closed)):
+            self._sent = opening
+
+    def forget(self) -> None:
+        """The next wish is sent, even if it is the same as the last."""
+        self._sent = None

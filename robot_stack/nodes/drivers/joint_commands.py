@@ -1,0 +1,149 @@
+"""Faces of controllers that follow joints: trajectories, speeds, and Universal Robots in front of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from std_msgs.msg import Bool, Float64, Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory
+
+from robot_stack.config.drivers import DriverRobot, ForwardVelocityRobot, JointTrajectoryRobot, UrRobot
+from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.forward_velocity import ForwardVelocityCore
+from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
+from robot_stack.control.drivers.ur import UrStatus
+from robot_stack.control.joint_motion import JointMotionSolver
+from robot_stack.control.kinematics import Chain
+from robot_stack.nodes.drivers.driver import QuietDriver
+from robot_stack.nodes.drivers.messages import numbers_to_msg, trajectory_to_msg
+from robot_stack.nodes.drivers.wires import Wires, type_called
+from robot_stack.nodes.qos import LATCHED, SAMPLED
+from robot_stack.run.build_arm import build_limits, joint_names
+
+
+class JointCommands(Protocol):
+    """Sends joint commands."""
+
+    def send(self, wish: Wish) -> None:
+        """The command of one tick."""
+        ...
+
+    def held_by(self) -> str:
+        """The joint that slows the motion down, or ""."""
+        ...
+
+
+class Trajectories:
+    """To a joint trajectory controller."""
+
+    def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str, lead_rad: float) -> None:
+        limits = build_limits(robot)
+        self._names = joint_names(robot)
+        self._core = JointTrajectoryCore(JointMotionSolver(chain, limits), limits, lead_rad, robot.rate_hz)
+        self._trajectories = wires.speak(JointTrajectory, topic)
+
+    def send(self, wish: Wish) -> None:
+        """While there is motion, at every tick."""
+        points = self._core.step(wish)
+        if points is not None:
+            self._trajectories.publish(trajectory_to_msg(self._names, points))
+
+    def held_by(self) -> str:
+        """The joint that slows the motion down, or ""."""
+        return self._core.held_by
+
+
+class Speeds:
+    """To a forward velocity controller, in the order of the robot file's joints, which must be the controller's."""
+
+    def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str) -> None:
+        solver = JointMotionSolver(chain, build_limits(robot))
+        self._core = ForwardVelocityCore(solver, len(robot.joints))
+        self._speeds = wires.speak(Float64MultiArray, topic)
+
+    def send(self, wish: Wish) -> None:
+        """At every tick, zeros included: what is not replaced goes on."""
+        self._speeds.publish(numbers_to_msg(self._core.step(wish)))
+
+    def held_by(self) -> str:
+        """The joint that slows the motion down, or ""."""
+        return self._core.held_by
+
+
+class JointDriver(QuietDriver):
+    """A controller that says nothing of itself."""
+
+    def __init__(self, commands: JointCommands) -> None:
+        self._commands = commands
+
+    def send(self, wish: Wish) -> None:
+        """The command of one tick."""
+        self._commands.send(wish)
+
+    def values(self) -> Mapping[str, object]:
+        """What slows the arm down."""
+        return {"held_by": self._commands.held_by()}
+
+
+class UrDriver(JointDriver):
+    """ur_robot_driver: joint commands while its program runs and its safety controller is content."""
+
+    def __init__(self, wires: Wires, robot: UrRobot, commands: JointCommands) -> None:
+        super().__init__(commands)
+        name = wires.node.resolve_topic_name
+        self._status = UrStatus(name(robot.program_running), name(robot.safety_mode))
+        kind = type_called(robot.safety_mode_type)
+        for message, topic, what, take, qos in (
+            (Bool, robot.program_running, "messages of the UR's program", self._on_program, LATCHED),
+            (kind, robot.safety_mode, "safety modes of the UR", self._on_safety_mode, LATCHED),
+            (Float64, robot.speed_scaling, "speed scalings of the UR", self._on_speed_scaling, SAMPLED),
+        ):
+            wires.listen(message, topic, what, take, timeout_s=None, qos=qos)
+
+    @property
+    def speed_share(self) -> float:
+        """As the pendant says."""
+        return self._status.speed_share
+
+    def fault(self) -> str:
+        """A stop of the safety controller, or of the program."""
+        return self._status.fault()
+
+    def waiting(self) -> str:
+        """The program has not been started."""
+        return self._status.waiting()
+
+    def values(self) -> Mapping[str, object]:
+        """The UR's own words."""
+        status = self._status
+        said = {
+            "safety_mode": status.safety_mode,
+            "program_running": status.running,
+            "speed_scaling_percent": round(100.0 * status.speed_share, 1),
+        }
+        return {**super().values(), **said}
+
+    def _on_program(self, msg: Bool, _: int) -> str:
+        self._status.take_program(bool(msg.data))
+        return ""
+
+    def _on_safety_mode(self, msg: Any, _: int) -> str:
+        self._status.take_safety_mode(int(msg.mode if hasattr(msg, "mode") else msg.data))
+        return ""
+
+    def _on_speed_scaling(self, msg: Float64, _: int) -> str:
+        return self._status.take_speed_scaling(float(msg.data))
+
+
+def joint_driver(wires: Wires, robot: DriverRobot, chain: Chain) -> JointDriver:
+    """The face of a driver that is sent joint commands."""
+    if isinstance(robot, JointTrajectoryRobot):
+        return JointDriver(Trajectories(wires, robot, chain, robot.command, robot.max_lead_rad))
+    if isinstance(robot, ForwardVelocityRobot):
+        return JointDriver(Speeds(wires, robot, chain, robot.command))
+    if isinstance(robot, UrRobot):
+        if robot.control == "forward_velocity":
+            return UrDriver(wires, robot, Speeds(wires, robot, chain, robot.speeds))
+        return UrDriver(wires, robot, Trajectories(wires, robot, chain, robot.trajectory, robot.max_lead_rad))
+    raise TypeError(f"robot is {type(robot).__name__}, must be one that is sent joint commands")

@@ -1,0 +1,86 @@
+"""Faces of controllers that follow a pose: any such controller, and Franka's with its mode and recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.action import ActionClient
+from rclpy.client import Client as ServiceClient
+from std_msgs.msg import Header
+from std_srvs.srv import Trigger
+
+from robot_stack.config.drivers import FrankaRobot, PoseCommandedRobot
+from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.franka import FrankaStatus
+from robot_stack.control.drivers.pose_target import PoseTargetCore
+from robot_stack.nodes.drivers.driver import QuietDriver
+from robot_stack.nodes.drivers.messages import pose_to_msg
+from robot_stack.nodes.drivers.wires import Wires, type_called
+
+
+class PoseTargetDriver(QuietDriver):
+    """Poses in the base frame."""
+
+    def __init__(self, wires: Wires, robot: PoseCommandedRobot) -> None:
+        self._node = wires.node
+        self._frame = robot.base_frame
+        self._core = PoseTargetCore(robot.max_lead_m, robot.max_lead_rad)
+        self._poses = wires.speak(PoseStamped, robot.command)
+
+    def send(self, wish: Wish) -> None:
+        """While the arm may move, at every tick; then for a moment where it came to rest."""
+        target = self._core.step(wish)
+        if target is not None:
+            header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
+            self._poses.publish(pose_to_msg(target, header))
+
+
+class FrankaDriver(PoseTargetDriver):
+    """Poses, while Franka says that it moves."""
+
+    def __init__(self, wires: Wires, robot: FrankaRobot) -> None:
+        super().__init__(wires, robot)
+        self._status = FrankaStatus(self._node.resolve_topic_name(robot.robot_state))
+        wires.listen(
+            type_called(robot.robot_state_type),
+            robot.robot_state,
+            "states of the Franka",
+            self._on_state,
+            timeout_s=robot.robot_state_timeout_s,
+        )
+        self._recover: Any
+        if robot.recovery_type == "std_srvs/Trigger":
+            self._recover = self._node.create_client(Trigger, robot.recovery)
+        else:
+            self._recovery: Any = type_called(robot.recovery_type, "action")
+            self._recover = ActionClient(self._node, self._recovery, robot.recovery)
+
+    def fault(self) -> str:
+        """A reflex, an error or the stop button."""
+        return self._status.fault()
+
+    def waiting(self) -> str:
+        """No controller is active, or the arm is led by hand."""
+        return self._status.waiting()
+
+    def recover(self) -> bool:
+        """Asks for error recovery, once."""
+        if isinstance(self._recover, ServiceClient):
+            if not self._recover.service_is_ready():
+                return False
+            self._recover.call_async(Trigger.Request())
+            return True
+        if not self._recover.server_is_ready():
+            return False
+        self._recover.send_goal_async(self._recovery.Goal())
+        return True
+
+    def values(self) -> Mapping[str, object]:
+        """Franka's own word."""
+        return {"robot_mode": self._status.mode}
+
+    def _on_state(self, msg: Any, _: int) -> str:
+        self._status.take(int(msg.robot_mode if hasattr(msg, "robot_mode") else msg.data))
+        return ""

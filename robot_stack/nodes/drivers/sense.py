@@ -1,0 +1,175 @@
+"""Listens to what a driver says of an arm's state, and keeps an `ArmSense` up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from rclpy.time import Time
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from robot_stack.config.driver_parts import PoseFromTf, PoseFromTopic, UrdfTopic
+from robot_stack.config.drivers import DriverRobot
+from robot_stack.control.arm_sense import ArmSense, JointReader
+from robot_stack.control.driver_health import Input
+from robot_stack.nodes.conversion import stamp_ns_of
+from robot_stack.nodes.drivers.messages import joint_values, pose_from_msg, wrench_from_msg
+from robot_stack.nodes.drivers.wires import Wires
+from robot_stack.nodes.qos import LATCHED
+from robot_stack.run.build_arm import build_chain, build_frames, described_chain, joint_names
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.pose import Pose
+
+POSE = "poses of the TCP"
+
+
+class Sense:
+    """Subscriptions for one arm's state."""
+
+    def __init__(self, wires: Wires, robot: DriverRobot) -> None:
+        """Listens at once.
+
+        Raises:
+            ConfigError: If the kinematics do not fit, or TF is asked for where there is none.
+        """
+        self._wires = wires
+        self._robot = robot
+        self._lag_ns = 0
+        topic = wires.node.resolve_topic_name(robot.joint_states)
+        gripper = None
+        if robot.gripper is not None:
+            gripper_topic = wires.node.resolve_topic_name(robot.gripper.joint_states or robot.joint_states)
+            gripper = JointReader([robot.gripper.joint], gripper_topic)
+        pose_topic = ""
+        if isinstance(robot.pose, PoseFromTopic):
+            pose_topic = wires.node.resolve_topic_name(robot.pose.topic)
+        elif isinstance(robot.pose, PoseFromTf):
+            pose_topic = "/tf"
+        self.arm = ArmSense(
+            robot.name,
+            build_frames(robot),
+            JointReader(joint_names(robot), topic),
+            pose_topic=pose_topic,
+            gripper=gripper,
+        )
+        self.arm.chain = build_chain(robot)
+        self._listen_to_joints(gripper)
+        self._listen_to_pose()
+        self._listen_to_wrench()
+        if isinstance(robot.kinematics, UrdfTopic):
+            self._listen_to_description(robot.kinematics)
+
+    @property
+    def lag_s(self) -> float:
+        """How far the stamps of the joint states are behind this machine's clock; 0 while they are not stamped."""
+        return self._lag_ns / 1e9
+
+    def poll(self, now_ns: int) -> None:
+        """Once per tick: what is looked up instead of received."""
+        if self._tf is not None:
+            self._tf.look_up(now_ns)
+
+    def _listen_to_joints(self, gripper: JointReader | None) -> None:
+        robot, wires = self._robot, self._wires
+        timeout_s = robot.joint_states_timeout_s
+        clock, read = wires.node.get_clock(), _reads(self.arm.joints)
+
+        def take(msg: JointState, now_ns: int) -> str:
+            stamp_ns = stamp_ns_of(msg.header)
+            self._lag_ns = clock.now().nanoseconds - stamp_ns if stamp_ns else 0
+            return read(msg, now_ns)
+
+        wires.listen(JointState, robot.joint_states, "joint states", take, timeout_s=timeout_s)
+        if gripper is not None and robot.gripper is not None:
+            self.arm.set_gripper_ends(robot.gripper.closed, robot.gripper.open)
+            topic = robot.gripper.joint_states or robot.joint_states
+            wires.listen(JointState, topic, "joint states of the gripper", _reads(gripper), timeout_s=1.0)
+
+    def _listen_to_pose(self) -> None:
+        pose = self._robot.pose
+        self._tf: TfPose | None = None
+        if isinstance(pose, PoseFromTopic):
+
+            def take(msg: PoseStamped, now_ns: int) -> str:
+                return self.arm.take_pose(pose_from_msg(msg), msg.header.frame_id, stamp_ns_of(msg.header), now_ns)
+
+            self._wires.listen(PoseStamped, pose.topic, POSE, take, timeout_s=pose.timeout_s)
+        elif isinstance(pose, PoseFromTf):
+            self._tf = TfPose(self._wires, self.arm, self._robot, pose.timeout_s)
+
+    def _listen_to_wrench(self) -> None:
+        wrench = self._robot.wrench
+        if wrench is None:
+            return
+        topic = self._wires.node.resolve_topic_name(wrench.topic)
+
+        def take(msg: WrenchStamped, now_ns: int) -> str:
+            return self.arm.take_wrench(wrench_from_msg(msg), msg.header.frame_id, topic)
+
+        self._wires.listen(WrenchStamped, wrench.topic, "wrenches", take, timeout_s=wrench.timeout_s)
+
+    def _listen_to_description(self, kinematics: UrdfTopic) -> None:
+        topic = self._wires.node.resolve_topic_name(kinematics.topic)
+
+        def take(msg: String, now_ns: int) -> str:
+            try:
+                self.arm.chain = described_chain(self._robot, kinematics, msg.data, source=topic)
+            except ConfigError as error:
+                return str(error)
+            return ""
+
+        self._wires.listen(String, kinematics.topic, "robot descriptions", take, timeout_s=None, qos=LATCHED)
+
+
+class TfPose:
+    """Looks the pose of the TCP up in TF."""
+
+    def __init__(self, wires: Wires, arm: ArmSense, robot: DriverRobot, timeout_s: float) -> None:
+        try:
+            import tf2_ros
+        except ImportError:
+            raise ConfigError(
+                "tf2_ros is missing, must be importable for a pose from TF; install tf2_ros of your ROS distribution, "
+                "or take another pose source"
+            ) from None
+        self._buffer: Any = tf2_ros.Buffer()
+        self._listener: Any = tf2_ros.TransformListener(self._buffer, wires.node)
+        self._failures: tuple[type[Exception], ...] = (tf2_ros.TransformException,)
+        self._health = wires.health
+        self._arm = arm
+        self._frames = (robot.base_frame, robot.tcp_frame)
+        self._stamp_ns = 0
+        self._health.expect(Input(name=POSE, topic="/tf", timeout_s=timeout_s))
+
+    def look_up(self, now_ns: int) -> None:
+        """Take the newest transform if there is a newer one than before."""
+        base, tcp = self._frames
+        try:
+            found = self._buffer.lookup_transform(base, tcp, Time())
+        except self._failures as error:
+            self._health.refused(POSE, f"/tf has no transform from {base} to {tcp} ({error}); start what publishes it")
+            return
+        stamp_ns = stamp_ns_of(found.header)
+        if stamp_ns == self._stamp_ns:
+            return
+        self._stamp_ns = stamp_ns
+        point, turn = found.transform.translation, found.transform.rotation
+        pose = Pose(
+            position_m=np.array([point.x, point.y, point.z]), quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w])
+        )
+        refusal = self._arm.take_pose(pose, base, stamp_ns, now_ns)
+        if refusal:
+            self._health.refused(POSE, refusal)
+        else:
+            self._health.heard(POSE, now_ns)
+
+
+def _reads(reader: JointReader) -> Callable[[JointState, int], str]:
+    def take(msg: JointState, now_ns: int) -> str:
+        positions, velocities = joint_values(msg)
+        return reader.take(msg.name, positions, velocities, stamp_ns_of(msg.header), now_ns)
+
+    return take

@@ -1,0 +1,84 @@
+"""Face of MoveIt Servo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from geometry_msgs.msg import TwistStamped
+from std_msgs.msg import Header
+from std_srvs.srv import SetBool
+
+from robot_stack.config.drivers import ServoRobot
+from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoStatus
+from robot_stack.nodes.drivers.driver import QuietDriver
+from robot_stack.nodes.drivers.messages import twist_to_msg
+from robot_stack.nodes.drivers.wires import Wires, type_called
+
+STATUS = "status messages of MoveIt Servo"
+TWIST = 1
+"""moveit_msgs/ServoCommandType."""
+
+
+class ServoDriver(QuietDriver):
+    """Twists with the driver's own time: Servo compares their stamp with its clock."""
+
+    def __init__(self, wires: Wires, robot: ServoRobot) -> None:
+        self._node = wires.node
+        self._frame = robot.tcp_frame
+        self._core = ServoCore(
+            unitless=robot.command_in == "unitless",
+            linear_scale_m_s=robot.linear_scale_m_s,
+            rotational_scale_rad_s=robot.rotational_scale_rad_s,
+        )
+        self._health = wires.health
+        self._timeout_s = robot.status_timeout_s
+        self._twists = wires.speak(TwistStamped, robot.command)
+        self._pause = self._node.create_client(SetBool, robot.pause)
+        self._switch_type: Any = None
+        names = HUMBLE
+        if robot.status_type == "moveit_msgs/ServoStatus":
+            names = JAZZY
+            self._switch_type = type_called("moveit_msgs/ServoCommandType", "srv")
+            self._switch = self._node.create_client(self._switch_type, robot.switch_command_type)
+        self._status = ServoStatus(names, self._node.resolve_topic_name(robot.status))
+        wires.listen(
+            type_called(robot.status_type),
+            robot.status,
+            STATUS,
+            self._on_status,
+            timeout_s=robot.status_timeout_s,
+            remedy="if Servo runs, it is paused, and ~/recover goes on",
+        )
+
+    def send(self, wish: Wish) -> None:
+        """At every tick, zeros included."""
+        header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
+        self._twists.publish(twist_to_msg(self._core.step(wish), header))
+
+    def fault(self) -> str:
+        """A halt."""
+        return self._status.fault()
+
+    def recover(self) -> bool:
+        """Ends a pause, and lets motion out of a halt pass."""
+        self._status.acknowledge()
+        if self._pause.service_is_ready():
+            self._pause.call_async(SetBool.Request(data=False))
+        return False
+
+    def values(self) -> Mapping[str, object]:
+        """Servo's own word."""
+        return {"servo_status": self._status.state}
+
+    def _on_status(self, msg: Any, now_ns: int) -> str:
+        if self._health.age_s(STATUS, now_ns) > self._timeout_s:
+            self._choose_twists()
+        self._status.take(int(msg.data if self._switch_type is None else msg.code))
+        return ""
+
+    def _choose_twists(self) -> None:
+        """A Servo that has just started takes no command before it is told of which kind."""
+        if self._switch_type is not None and self._switch.service_is_ready():
+            self._switch.call_async(self._switch_type.Request(command_type=TWIST))

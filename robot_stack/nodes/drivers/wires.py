@@ -1,0 +1,191 @@
+"""Topics between the robot process and a driver, and why nothing comes or goes on one.
+
+Asked for is BEST_EFFORT, which fits every publisher; offered is RELIABLE, which fits every subscriber; one message
+deep either way, so that nothing old waits in a queue. What does not fit is found by the events of the middleware and
+read from the graph, and named with both sides' QoS.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
+from rclpy.topic_endpoint_info import TopicEndpointInfo
+
+from robot_stack.control.driver_health import DriverHealth, Input
+from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.qos import NEWEST, SAMPLED
+from robot_stack.types.errors import ConfigError, SpecError
+
+MsgT = TypeVar("MsgT")
+Take = Callable[[Any, int], str]
+"""Message and its arrival on the steady clock -> why it cannot be used, or ""."""
+
+
+def type_called(name: str, kind: str = "msg") -> Any:
+    """A message, service or action type by name, "package/Type", from a package that not every machine has.
+
+    Raises:
+        ConfigError: If the package is not installed.
+    """
+    package, _, wanted = name.partition("/")
+    try:
+        return getattr(import_module(f"{package}.{kind}"), wanted)
+    except (ImportError, AttributeError):
+        raise ConfigError(
+            f"{name} is missing, must be importable for this robot file; install {package} of your ROS distribution, "
+            "or set another type there"
+        ) from None
+
+
+class Wires:
+    """Subscriptions and publishers of one driver."""
+
+    def __init__(self, node: StackNode, health: DriverHealth) -> None:
+        self.node = node
+        self.health = health
+        self.mismatches: dict[str, str] = {}
+        """Topic -> sentence about QoS that does not fit."""
+        self._takers: dict[str, list[tuple[str, Take]]] = {}
+        self._kinds: dict[str, tuple[type, QoSProfile]] = {}
+        self._commands: list[tuple[Publisher, type]] = []
+        self._unheard = ""
+
+    def listen(
+        self,
+        kind: type,
+        topic: str,
+        name: str,
+        take: Take,
+        *,
+        timeout_s: float | None,
+        qos: QoSProfile = SAMPLED,
+        remedy: str = "look after the driver",
+    ) -> None:
+        """Expect an input.
+
+        Args:
+            kind: Type of its messages.
+            topic: Where, as in the robot file.
+            name: What it is, in the plural: "joint states".
+            take: Called with each message.
+            timeout_s: Age at which it is stale; None for what is sent on a change only.
+            qos: Asked for.
+            remedy: What to do when it has gone silent.
+        """
+        full = self.node.resolve_topic_name(topic)
+        self.health.expect(Input(name=name, topic=full, timeout_s=timeout_s, remedy=remedy))
+        takers = self._takers.setdefault(full, [])
+        takers.append((name, take))
+        if len(takers) > 1:
+            return
+        self._kinds[full] = (kind, qos)
+
+        def unfit(_: object) -> None:
+            self._note_publishers(full)
+
+        events = SubscriptionEventCallbacks(incompatible_qos=unfit)
+        self.node.create_subscription(kind, topic, lambda msg: self._received(full, msg), qos, event_callbacks=events)
+
+    def speak(self, kind: type, topic: str) -> Publisher:
+        """A publisher of commands, on which somebody must listen."""
+        full = self.node.resolve_topic_name(topic)
+
+        def unfit(_: object) -> None:
+            self._note_subscribers(full, kind)
+
+        events = PublisherEventCallbacks(incompatible_qos=unfit)
+        publisher = self.node.create_publisher(kind, topic, NEWEST, event_callbacks=events)
+        self._commands.append((publisher, kind))
+        self._unheard = f"nobody listens on {full}; start its controller or correct the topic"
+        return publisher
+
+    def look(self, now_ns: int) -> None:
+        """Read from the graph why inputs are silent and whether commands are listened to; a few times a second."""
+        for each in self.health.silent(now_ns):
+            if each.topic in self._kinds:
+                self.health.explain(each.name, self._why_silent(each.topic))
+        for topic in [topic for topic in self.mismatches if topic in self._kinds]:
+            if not self._note_publishers(topic):
+                del self.mismatches[topic]
+        self._unheard = next((why for each in self._commands if (why := self._why_unheard(*each))), "")
+
+    def reason(self) -> str:
+        """Why commands would reach nobody, or ""."""
+        return self._unheard
+
+    def _received(self, topic: str, msg: object) -> None:
+        now_ns = time.monotonic_ns()
+        for name, take in self._takers[topic]:
+            try:
+                refusal = take(msg, now_ns)
+            except SpecError as error:
+                refusal = f"message on {topic} cannot be used: {error}"
+            if refusal:
+                self.health.refused(name, refusal)
+            else:
+                self.health.heard(name, now_ns)
+
+    def _why_silent(self, topic: str) -> str:
+        kind, _ = self._kinds[topic]
+        others = self.node.get_publishers_info_by_topic(topic)
+        if not others:
+            return f"nobody publishes {topic}; start the driver or correct the topic"
+        return _other_type(topic, others, kind) or self._note_publishers(topic)
+
+    def _why_unheard(self, publisher: Publisher, kind: type) -> str:
+        topic = publisher.topic_name
+        if topic in self.mismatches and not self._note_subscribers(topic, kind):
+            del self.mismatches[topic]
+        if publisher.get_subscription_count() > 0:
+            return ""
+        others = self.node.get_subscriptions_info_by_topic(topic)
+        if not others:
+            return f"nobody listens on {topic}; start its controller or correct the topic"
+        return _other_type(topic, others, kind) or self._note_subscribers(topic, kind)
+
+    def _note_publishers(self, topic: str) -> str:
+        kind, asked = self._kinds[topic]
+        for other in self.node.get_publishers_info_by_topic(topic):
+            if other.topic_type == type_name(kind) and not _fits(other.qos_profile, asked):
+                return self._note(topic, offered=other.qos_profile, asked=asked, other=other)
+        return ""
+
+    def _note_subscribers(self, topic: str, kind: type) -> str:
+        for other in self.node.get_subscriptions_info_by_topic(topic):
+            if other.topic_type == type_name(kind) and not _fits(NEWEST, other.qos_profile):
+                return self._note(topic, offered=NEWEST, asked=other.qos_profile, other=other)
+        return ""
+
+    def _note(self, topic: str, *, offered: QoSProfile, asked: QoSProfile, other: TopicEndpointInfo) -> str:
+        self.mismatches[topic] = (
+            f"{topic} is offered as {shown_qos(offered)} and asked for as {shown_qos(asked)}, which do not fit; "
+            f"change the QoS of {other.node_name}"
+        )
+        return self.mismatches[topic]
+
+
+def type_name(kind: type) -> str:
+    """As in the graph: "std_msgs/msg/Bool"."""
+    return f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
+
+
+def shown_qos(profile: QoSProfile) -> str:
+    """Reliability and durability: what most often does not fit."""
+    return f"{profile.reliability.name} {profile.durability.name}"
+
+
+def _fits(offered: QoSProfile, asked: QoSProfile) -> bool:
+    return qos_check_compatible(offered, asked)[0] != QoSCompatibility.ERROR
+
+
+def _other_type(topic: str, others: list[TopicEndpointInfo], kind: type) -> str:
+    theirs = {other.topic_type for other in others}
+    if type_name(kind) in theirs:
+        return ""
+    return f"{topic} carries {', '.join(sorted(theirs))}, must be {type_name(kind)}; correct the topic or its type"

@@ -1,0 +1,213 @@
+"""A robot's state out of a driver's messages: joints by name, frames that fit, ages that are honest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fr3_chain import HOME, chain_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
+
+from robot_stack.control.arm_sense import ArmSense, Frames, JointReader, twist_between
+from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose, rotate_twist
+
+MS = 1_000_000
+NAMES = [f"fr3_joint{number}" for number in range(1, 8)]
+CHAIN = chain_of("fr3_franka")
+FRAMES = Frames(base="base", tcp="tcp", wrench="base")
+
+
+def reader(names=NAMES) -> JointReader:
+    return JointReader(names, "/joint_states")
+
+
+def take(joints: JointReader, angles=HOME, speeds=None, *, names=NAMES, stamp_ns: int = 1, now_ns: int = 1) -> str:
+    speeds = np.zeros(len(angles)) if speeds is None else speeds
+    return joints.take(names, np.array(angles), np.array(speeds), stamp_ns, now_ns)
+
+
+@settings(deadline=None)
+@given(st.permutations([*NAMES, "finger", "other"]))
+def test_joints_are_found_by_name_in_any_order(order: list[str]) -> None:
+    joints = reader()
+    values = np.array([float(ord(name[-1])) for name in order])
+    assert joints.take(order, values, -values, 1, 1) == ""
+    assert joints.newest is not None
+    np.testing.assert_array_equal(joints.newest.angles, [float(ord(name[-1])) for name in NAMES])
+    np.testing.assert_array_equal(joints.newest.speeds, -joints.newest.angles)
+
+
+@pytest.mark.parametrize(
+    ("names", "positions", "speeds", "words"),
+    [
+        (NAMES[1:], np.zeros(6), np.zeros(6), "joint states on /joint_states name"),
+        ([], np.zeros(0), np.zeros(0), "must include ['fr3_joint1', 'fr3_joint2'"),
+        (NAMES, np.zeros(6), np.zeros(7), "have 6 positions and 7 velocities for 7 names, must have one each"),
+        (NAMES, np.zeros(7), np.zeros(3), "have 7 positions and 3 velocities for 7 names, must have one each"),
+        (NAMES, np.full(7, np.nan), np.zeros(7), "must be finite"),
+        (NAMES, np.full(7, np.inf), np.zeros(7), "must be finite"),
+    ],
+)
+def test_joint_states_that_do_not_fit_are_refused_and_change_nothing(names, positions, speeds, words: str) -> None:
+    joints = reader()
+    assert words in joints.take(names, positions, speeds, 1, 1)
+    assert joints.newest is None
+
+
+def test_an_old_message_sent_again_is_not_fresh() -> None:
+    joints = reader()
+    assert take(joints, stamp_ns=5, now_ns=10) == ""
+    assert "stamp on /joint_states does not advance" in take(joints, stamp_ns=5, now_ns=20)
+    assert joints.newest is not None
+    assert joints.newest.arrived_ns == 10
+    assert take(joints, stamp_ns=4, now_ns=30) == ""  # a clock that was set back is the driver's business
+
+
+def test_unset_stamps_are_taken_as_they_come() -> None:
+    joints = reader()
+    assert take(joints, stamp_ns=0, now_ns=10) == ""
+    assert take(joints, stamp_ns=0, now_ns=20) == ""
+
+
+@pytest.mark.parametrize("sent", [np.zeros(0), np.full(7, np.nan)])
+def test_speeds_that_a_driver_does_not_send_are_differences(sent: np.ndarray) -> None:
+    joints = reader()
+    for tick in range(30):
+        angles = HOME + 0.01 * tick
+        assert joints.take(NAMES, angles, sent, 1 + tick * 10 * MS, tick * 11 * MS) == ""
+    assert joints.newest is not None
+    np.testing.assert_allclose(joints.newest.speeds, 1.0, atol=1e-6)
+
+
+def sense(*, pose_topic: str = "", frames: Frames = FRAMES, chain=CHAIN) -> ArmSense:
+    arm = ArmSense("fr3", frames, reader(), pose_topic=pose_topic)
+    arm.chain = chain
+    return arm
+
+
+def test_there_is_no_state_before_all_of_its_parts() -> None:
+    assert sense().state() is None
+    without_kinematics = sense(chain=None)
+    take(without_kinematics.joints)
+    assert without_kinematics.state() is None
+    without_pose = sense(pose_topic="/pose")
+    take(without_pose.joints)
+    assert without_pose.state() is None
+
+
+def test_pose_and_twist_are_computed_in_the_tool_frame() -> None:
+    arm, speeds = sense(), np.array([0.1, -0.2, 0.3, 0.1, 0.0, 0.2, -0.1])
+    take(arm.joints, HOME, speeds, now_ns=7)
+    state = arm.state()
+    assert state is not None
+    before, after = CHAIN.pose(HOME - speeds * 1e-5), CHAIN.pose(HOME + speeds * 1e-5)
+    np.testing.assert_allclose(state.twist, twist_between(before, after, 2e-5), atol=1e-4)
+    assert state.stamp_ns == 7
+    assert (state.wrench == 0).all()
+
+
+def test_a_state_is_as_old_as_its_oldest_part() -> None:
+    arm = sense(pose_topic="/pose")
+    arm.take_pose(CHAIN.pose(HOME), "base", 1, 5 * MS)
+    take(arm.joints, stamp_ns=1, now_ns=9 * MS)
+    state = arm.state()
+    assert state is not None
+    assert state.stamp_ns == 5 * MS
+
+
+def test_the_twist_of_a_published_pose_is_its_change() -> None:
+    arm, twist = sense(pose_topic="/pose"), np.array([0.05, 0, 0, 0, 0, 0.2])
+    take(arm.joints)
+    pose = CHAIN.pose(HOME)
+    for tick in range(20):
+        arm.take_pose(pose, "base", 1 + tick * 10 * MS, tick * 10 * MS)
+        pose = pose @ Pose.from_rotation(twist[:3] * 0.01, Rotation.from_rotvec(twist[3:] * 0.01))
+    state = arm.state()
+    assert state is not None
+    np.testing.assert_allclose(state.twist, twist, atol=1e-3)
+
+
+def test_a_pose_in_another_frame_is_refused_with_both_frames() -> None:
+    arm = sense(pose_topic="/pose")
+    assert "pose on /pose is in frame 'world', must be in 'base'" in arm.take_pose(CHAIN.pose(HOME), "world", 1, 1)
+    assert "frame ''" in arm.take_pose(CHAIN.pose(HOME), "", 1, 1)
+
+
+def test_a_published_pose_and_the_kinematics_must_agree() -> None:
+    arm = sense(pose_topic="/pose")
+    take(arm.joints)
+    arm.take_pose(CHAIN.pose(HOME), "base", 1, 1)
+    assert arm.disagreement() == ""
+    off = Pose.from_rotation(CHAIN.pose(HOME).position_m + np.array([0, 0, 0.03]), CHAIN.pose(HOME).rotation)
+    arm.take_pose(off, "base", 2, 2)
+    assert "pose on /pose and the kinematics of the robot file are apart" in arm.disagreement()
+
+
+def wrench_of(arm: ArmSense) -> np.ndarray:
+    state = arm.state()
+    assert state is not None
+    return state.wrench
+
+
+def test_a_wrench_is_turned_into_the_tool_frame() -> None:
+    force = np.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
+    arm = sense()
+    take(arm.joints)
+    assert arm.take_wrench(force, "base", "/w") == ""
+    np.testing.assert_allclose(wrench_of(arm), rotate_twist(force, CHAIN.pose(HOME).rotation.inv()))
+    direct = sense(frames=Frames(base="base", tcp="tcp", wrench="tcp"))
+    take(direct.joints)
+    direct.take_wrench(force, "tcp", "/w")
+    np.testing.assert_array_equal(wrench_of(direct), force)
+
+
+def test_a_wrench_at_the_flange_is_moved_to_the_tcp_with_its_lever() -> None:
+    tcp = Pose.from_rotation(np.array([0.0, 0.0, 0.1]), Rotation.from_euler("z", np.pi / 2))
+    arm = sense(frames=Frames(base="base", tcp="tcp", wrench="flange", tcp_in_wrench=tcp))
+    take(arm.joints)
+    arm.take_wrench(np.array([10.0, 0, 0, 0, 0, 0]), "flange", "/w")
+    np.testing.assert_allclose(wrench_of(arm), [0, -10, 0, -1, 0, 0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wrench", "frame", "words"),
+    [
+        (np.zeros(6), "tool0", "wrench on /w is in frame 'tool0', must be in 'base'"),
+        (np.full(6, np.nan), "base", "wrench on /w is [nan"),
+        (np.zeros(6), "base", "no pose of the TCP has come to turn it by"),
+    ],
+)
+def test_a_wrench_that_does_not_fit_is_refused(wrench: np.ndarray, frame: str, words: str) -> None:
+    assert words in sense().take_wrench(wrench, frame, "/w")
+
+
+@pytest.mark.parametrize(("position", "opening"), [(0.0, 0.0), (0.02, 0.5), (0.04, 1.0), (0.05, 1.0), (-0.01, 0.0)])
+def test_an_opening_is_the_share_between_the_joints_two_ends(position: float, opening: float) -> None:
+    gripper = reader(["finger"])
+    arm = ArmSense("fr3", FRAMES, reader(), gripper=gripper)
+    arm.chain = CHAIN
+    arm.set_gripper_ends(0.0, 0.04)
+    take(arm.joints)
+    take(gripper, [position], names=["finger"])
+    state = arm.state()
+    assert state is not None
+    assert state.gripper == pytest.approx(opening)
+
+
+def test_a_gripper_whose_joint_grows_when_it_closes_is_read_the_right_way_round() -> None:
+    gripper = reader(["knuckle"])
+    arm = ArmSense("ur5e", FRAMES, reader(), gripper=gripper)
+    arm.chain = CHAIN
+    arm.set_gripper_ends(0.8, 0.0)
+    take(arm.joints)
+    take(gripper, [0.8], names=["knuckle"])
+    state = arm.state()
+    assert state is not None
+    assert state.gripper == 0.0
+
+
+def test_no_time_between_two_poses_gives_no_twist() -> None:
+    with pytest.raises(SpecError, match="must be above 0"):
+        twist_between(Pose.identity(), Pose.identity(), 0.0)

@@ -1,0 +1,111 @@
+"""When an arm may be driven, and who may say so again."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_stack.control.driver_health import RECOVERY_NS, DriverHealth, Input
+
+MS = 1_000_000
+S = 1_000_000_000
+
+
+@pytest.fixture
+def health() -> DriverHealth:
+    health = DriverHealth()
+    health.expect(Input(name="joint states", topic="/joint_states", timeout_s=0.1))
+    health.expect(Input(name="safety modes", topic="/safety_mode", timeout_s=None))
+    return health
+
+
+def hear_all(health: DriverHealth, now_ns: int) -> None:
+    health.heard("joint states", now_ns)
+    health.heard("safety modes", now_ns)
+
+
+def test_nothing_moves_before_everything_was_heard(health: DriverHealth) -> None:
+    assert health.reason(S) == ("joint states have not come on /joint_states; start the driver or correct the topic")
+    health.heard("joint states", S)
+    assert "safety modes have not come on /safety_mode" in health.reason(S)
+    health.heard("safety modes", S)
+    assert health.reason(S) == ""
+
+
+def test_an_input_is_stale_after_its_timeout_and_a_latched_one_never(health: DriverHealth) -> None:
+    hear_all(health, S)
+    assert health.reason(S + 100 * MS) == ""
+    assert "are silent (limit 100 ms); look after the driver" in health.reason(S + 101 * MS)
+    health.heard("joint states", 10 * S)
+    assert health.reason(10 * S) == ""
+
+
+def test_a_reason_stays_the_same_words_while_it_lasts(health: DriverHealth) -> None:
+    hear_all(health, S)
+    assert len({health.reason(now_ns) for now_ns in range(2 * S, 3 * S, 10 * MS)}) == 1
+
+
+def test_one_bad_message_among_good_ones_is_no_fault_and_only_bad_ones_are(health: DriverHealth) -> None:
+    hear_all(health, S)
+    health.refused("joint states", "joint states on /joint_states are odd")
+    assert health.reason(S + 50 * MS) == ""
+    assert health.reason(S + 150 * MS) == "joint states on /joint_states are odd"
+    health.heard("joint states", S + 160 * MS)
+    assert health.reason(S + 160 * MS) == ""
+
+
+def test_what_the_graph_shows_explains_a_silence(health: DriverHealth) -> None:
+    health.explain("joint states", "nobody publishes /joint_states; start the driver")
+    assert health.reason(S) == "joint states: nobody publishes /joint_states; start the driver"
+
+
+def test_a_fault_stays_after_the_driver_is_well_until_a_person_asks(health: DriverHealth) -> None:
+    hear_all(health, S)
+    health.report("UR says PROTECTIVE_STOP", S)
+    assert health.reason(S) == "UR says PROTECTIVE_STOP; then call ~/recover"
+    for now_ns in range(S, S + 100 * MS, 10 * MS):
+        health.report("", now_ns)
+        assert health.fault
+    assert health.recover(S + 100 * MS, asked_driver=False) == ""
+    assert health.reason(S + 100 * MS) == ""
+
+
+def test_recovery_is_refused_while_the_driver_reports_the_fault(health: DriverHealth) -> None:
+    hear_all(health, S)
+    health.report("stop", S)
+    assert health.recover(S, asked_driver=False) == "driver still reports: stop"
+    health.report("", S + MS)
+    assert health.fault == "stop"
+
+
+def test_a_driver_that_was_told_to_recover_has_a_moment_for_it(health: DriverHealth) -> None:
+    hear_all(health, S)
+    health.report("reflex", S)
+    assert health.recover(S, asked_driver=True) == ""
+    health.report("reflex", S + MS)
+    assert health.fault == "reflex"
+    health.report("", S + 500 * MS)
+    assert health.fault == ""
+    health.report("reflex", S + 501 * MS)
+    assert health.fault == "reflex"
+
+
+def test_a_recovery_that_comes_too_late_clears_nothing(health: DriverHealth) -> None:
+    hear_all(health, S)
+    health.report("reflex", S)
+    health.recover(S, asked_driver=True)
+    health.report("reflex", S + RECOVERY_NS)
+    health.report("", S + RECOVERY_NS + MS)
+    assert health.fault == "reflex"
+
+
+def test_asking_without_a_fault_is_harmless(health: DriverHealth) -> None:
+    hear_all(health, S)
+    assert health.recover(S, asked_driver=False) == ""
+    assert health.recover(S, asked_driver=True) == ""
+    health.report("new fault", S + MS)
+    assert health.fault == "new fault"
+
+
+def test_a_fault_comes_before_a_silence(health: DriverHealth) -> None:
+    health.report("reflex", S)
+    assert health.reason(5 * S).startswith("reflex")
