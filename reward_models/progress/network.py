@@ -3,8 +3,9 @@
 After ReWiND (arXiv:2505.10911): a position embedding on the first frame only, because with one on every frame the
 model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, hashed words instead of
 a sentence encoder, proprio as a second input, and beside the progress head one for done, one for pairs of frames, and
-one that says whether the words fit the scene: where they do not, both logits fall. The transformer alone needed many
-times as many steps to learn that.
+two that the transformer alone needed many times as many steps to learn. One says whether the words fit the scene: where
+they do not, both logits fall. The other reads from a single frame how much is left to do, in a unit of its own: what it
+reads now over what it read at the start is a first guess at progress, which the transformer corrects.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from reward_models.progress.text import TEXT_SIZE
+
+LEAST_LEFT = 0.05
+"""At the start, for the guess: else it would jump with the noise of an episode that begins at its end."""
+SUREST = 0.99
+"""The guess is kept within this and 1 less it."""
 
 
 class ProgressNetwork(nn.Module):
@@ -29,6 +35,7 @@ class ProgressNetwork(nn.Module):
         )
         self.body = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.heads = nn.Linear(width, 2)
+        self.left = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
         self.match = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
         self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1), nn.Tanh())
 
@@ -42,7 +49,13 @@ class ProgressNetwork(nn.Module):
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         out = self.heads(self.body(tokens, mask=mask, is_causal=True))[:, 1:]
         other = functional.softplus(-self.match(torch.cat([said, seen[:, 0]], dim=1)))
-        return out[..., 0] - other, out[..., 1] - other
+        return out[..., 0] + self.nearer(seen) - other, out[..., 1] - other
+
+    def nearer(self, seen: Tensor) -> Tensor:
+        """Logit of :math:`1 - l_t / l_0`, l what is left to do as read from a frame by itself; tokens to (B, K)."""
+        left = functional.softplus(self.left(seen)[..., 0])
+        share = 1 - left / left[:, :1].clamp_min(LEAST_LEFT)
+        return torch.logit(share.clamp(1 - SUREST, SUREST))
 
     def compare(self, before: Tensor, after: Tensor, said: Tensor) -> Tensor:
         """Hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -68,6 +69,16 @@ def test_scoring_from_a_frame_on_gives_the_end_of_scoring_all(fitted: Fitted) ->
     for whole, tail in zip(model.score(frames), model.score(frames, start=20), strict=True):
         np.testing.assert_allclose(tail, whole[20:], atol=1e-5)
     assert [len(scores) for scores in model.score(frames, start=len(frames))] == [0, 0, 0]
+
+
+def test_the_guess_at_progress_asks_for_a_frame_and_the_first_one_alone() -> None:
+    torch.manual_seed(0)
+    network = ProgressNetwork(INPUTS, width=32, layers=2).eval()
+    seen, _ = network.embed(torch.randn(3, 8, INPUTS), torch.randn(3, TEXT_SIZE))
+    guess, order = network.nearer(seen), [0, 5, 3, 7, 1, 2, 4, 6]
+    torch.testing.assert_close(network.nearer(seen[:, order]), guess[:, order])
+    torch.testing.assert_close(network.nearer(seen[:, :1]), torch.full((3, 1), math.log(0.01 / 0.99)))
+    assert guess[:, 1:].std() > 0.01
 
 
 def test_network_looks_back_only() -> None:
