@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from reward_models.progress.text import TEXT_SIZE
 
-LEAST_LEFT = 0.05
-"""At the start, for the guess: else it would jump with the noise of an episode that begins at its end."""
+LEAST_LEFT = 1.0
+"""At the start, for the guess: an episode that begins near the end is measured by this, not by the little it has left."""
 SUREST = 0.99
 """The guess is kept within this and 1 less it."""
 
