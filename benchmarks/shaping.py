@@ -101,7 +101,7 @@ def evaluate_ends(resolved: ResolvedRun, policy_file: Path) -> tuple[int, int]:
         outcome = loop.run_episode(eval_header(resolved, number), policy, NullSink(), deterministic=True)
         successes += bool(outcome.truth)
         seen = see(cell.world)
-        aside, above = float(np.linalg.norm((seen.tcp - seen.goal)[:2])), float(seen.tcp[2] - seen.goal[2])
+        aside, above = float(np.linalg.norm((seen.tcp[0] - seen.goal[0])[:2])), float(seen.tcp[0][2] - seen.goal[0][2])
         hovers += not outcome.truth and aside < HOVER_SIDE_M and above < HOVER_HEIGHT_M
     return successes, hovers
 
