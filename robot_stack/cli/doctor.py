@@ -36,6 +36,8 @@ RUNS = Path("runs")
 START_S = 40.0
 PERSON_S = 60.0
 ROUND_TRIPS = 50
+OTHERS = 2
+"""Processes with DDS beside the cell's: the actor and the bring-up, or this one."""
 LOOPBACK = ("127.", "localhost", "[::1]")
 
 
@@ -90,11 +92,13 @@ def ros_finding(resolved: ResolvedRun) -> Finding:
 
 
 def _onward(resolved: ResolvedRun, name: str) -> str:
-    return "robot-stack sim" if resolved.robot.backend == "sim" else f"robot-stack calibrate {name}"
+    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    return "robot-stack sim" if simulated else f"robot-stack calibrate {name}"
 
 
 def _memory(resolved: ResolvedRun) -> Finding:
-    return host.judge_shared_memory(shutil.disk_usage(SHARED_MEMORY).free, len(resolved.cameras) + 6)
+    processes = len(cell_processes(resolved, RUNS)) + OTHERS
+    return host.judge_shared_memory(shutil.disk_usage(SHARED_MEMORY).free, processes)
 
 
 def _learner(resolved: ResolvedRun) -> list[Finding]:
@@ -110,7 +114,7 @@ def _learner(resolved: ResolvedRun) -> list[Finding]:
 
 
 def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, enter: Enter | None) -> list[Finding]:
-    from robot_stack.nodes.doctor import Ear, commands, round_trips, without_actor
+    from robot_stack.nodes.doctor import Ear, commands, may_be_empty, round_trips
     from robot_stack.nodes.listening import listening
 
     namespace = namespace_of(resolved)
@@ -128,7 +132,6 @@ def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, e
         trips = round_trips(here, ROUND_TRIPS)
         alone = resolved.cell.learner_address.startswith(LOOPBACK)
         synchronised, error_s = host.clock_synchronised()
-        names_of_arms = list(resolved.robots)
         findings = [
             *host.judge_load(here.starved_s),
             *graph.judge_nodes(names, list(ear.beats), ear.stages),
@@ -136,8 +139,8 @@ def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, e
             host.judge_clock(ear.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
             *graph.judge_graph(
                 ear.endpoints(),
-                commands=[f"/{namespace}/{topic}" for topic in commands(names_of_arms)],
-                absent=[f"/{namespace}/{topic}" for topic in without_actor(names_of_arms)],
+                commands=[f"/{namespace}/{topic}" for topic in commands(list(resolved.robots))],
+                absent=[f"/{namespace}/{topic}" for topic in may_be_empty(resolved)],
             ),
             *graph.judge_frames(
                 [frame for robot in resolved.robots.values() for frame in (robot.base_frame, robot.tcp_frame)],

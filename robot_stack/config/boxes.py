@@ -9,8 +9,9 @@ import numpy as np
 
 from robot_stack.types.pose import Pose
 
-PARALLEL = 1e-9
-"""Edges whose cross product is shorter than this are parallel, and give no direction of their own."""
+PARALLEL = 3e-7
+"""Edges whose cross product is shorter than this are parallel, and give no direction of their own: what is left of it
+after rounding would be any direction, and another one wherever the cell is turned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from robot_stack.config.boxes import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
-from robot_stack.config.drivers import ServoRobot, keeps_last_speed
+from robot_stack.config.drivers import DriverRobot, ServoRobot, command_topics, keeps_last_speed
 from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
 
@@ -34,6 +34,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _poses(resolved)
     yield from _camera_sources(resolved)
     yield from _one_world(resolved)
+    yield from _own_topics(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -220,9 +221,22 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
                 )
                 yield _mistake(resolved, f"{part}.{name}", text)
     if arm.action.gripper != "none" and robot.gripper is None:
-        key = f"task.arms.{arm.name}.gripper" if resolved.cell.arms else "task.arm.action.gripper"
         text = f"input should be 'none' (got '{arm.action.gripper}'): the robot has no gripper; add one there"
-        yield _mistake(resolved, key, text)
+        yield _mistake(resolved, _key(resolved, arm, "task.gripper"), text)
+
+
+def _own_topics(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Two arms that are commanded on one topic would both follow both."""
+    taken: dict[str, str] = {}
+    for name, robot in resolved.robots.items():
+        for key, topic in command_topics(robot).items() if isinstance(robot, DriverRobot) else ():
+            full = topic if topic.startswith("/") else f"/{resolved.run.cell}/{topic}"
+            if full in taken:
+                text = (
+                    f"input is {topic!r}, which also commands arm {taken[full]}; give each arm a robot file of its own"
+                )
+                yield _mistake(resolved, f"robots.{name}.{key}", text)
+            taken.setdefault(full, name)
 
 
 def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:

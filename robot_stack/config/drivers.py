@@ -125,7 +125,7 @@ class FrankaRobot(PoseCommandedRobot):
     robot_state_timeout_s: Timeout = 0.5
     """Age at which it is stale."""
     recovery: RosName = "/action_server/error_recovery"
-    """Asked only when a person calls ~/recover."""
+    """Asked only when a person calls the arm's recover service."""
     recovery_type: Literal["franka_msgs/ErrorRecovery", "std_srvs/Trigger"] = "franka_msgs/ErrorRecovery"
     """The action, or a service in front of it."""
 
@@ -178,6 +178,17 @@ class UrRobot(JointCommandedRobot):
     """Its type; the second is for a relay that sends the mode's number."""
     speed_scaling: RosName = "/speed_scaling_state_broadcaster/speed_scaling"
     """Float64, percent."""
+
+
+def command_topics(robot: DriverRobot) -> dict[str, str]:
+    """Where the driver of an arm and that of its gripper are commanded: key in the robot file -> name on the wire."""
+    found = {} if robot.gripper is None else {"gripper.command": robot.gripper.command}
+    if isinstance(robot, UrRobot):
+        key = "speeds" if robot.control == "forward_velocity" else "trajectory"
+        return {key: getattr(robot, key), **found}
+    if isinstance(robot, ServoRobot | PoseCommandedRobot | JointTrajectoryRobot | ForwardVelocityRobot):
+        return {"command": robot.command, **found}
+    raise TypeError(f"robot is {type(robot).__name__}, must be one behind a known driver")
 
 
 def keeps_last_speed(robot: RobotConfig) -> bool:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import RoundTripConstructor
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.util import load_yaml_guess_indent
 
 from robot_stack.types.errors import ConfigError
@@ -17,6 +21,34 @@ from robot_stack.types.errors import ConfigError
 Edits = Mapping[tuple[str, ...], Any]
 """Keys from the top of the file -> new value."""
 WIDEST = 1_000_000
+NULL = "tag:yaml.org,2002:null"
+
+
+@dataclass(frozen=True, slots=True)
+class _Null:
+    """A null as it is written: `null`, `~` or nothing."""
+
+    text: str
+
+
+class _Constructor(RoundTripConstructor):
+    """Keeps how a null is written."""
+
+
+class _Representer(RoundTripRepresenter):
+    """Writes it so again."""
+
+
+def _null_of(_: RoundTripConstructor, node: ScalarNode) -> _Null:
+    return _Null(node.value)
+
+
+def _node_of(representer: RoundTripRepresenter, null: _Null) -> ScalarNode:
+    return representer.represent_scalar(NULL, null.text)  # type: ignore[no-any-return]
+
+
+_Constructor.add_constructor(NULL, _null_of)
+_Representer.add_representer(_Null, _node_of)
 
 
 def edited(text: str, edits: Edits) -> str:
@@ -30,6 +62,7 @@ def edited(text: str, edits: Edits) -> str:
         ConfigError: If a key on the way holds something else than a mapping.
     """
     yaml = YAML()
+    yaml.Constructor, yaml.Representer = _Constructor, _Representer
     yaml.preserve_quotes = True
     yaml.width = WIDEST  # type: ignore[assignment]
     data, _, offset = load_yaml_guess_indent(text, yaml=yaml)

@@ -34,7 +34,13 @@ class Input:
 class DriverHealth:
     """Reasons not to move, in plain sentences that stay the same while the reason does."""
 
-    def __init__(self) -> None:
+    def __init__(self, recovery: str) -> None:
+        """Nothing is expected yet.
+
+        Args:
+            recovery: The service that a person calls after a fault, for messages.
+        """
+        self.recovery = recovery
         self._inputs: dict[str, Input] = {}
         self._heard_ns: dict[str, int] = {}
         self._refused: dict[str, str] = {}
@@ -106,7 +112,7 @@ class DriverHealth:
     def reason(self, now_ns: int) -> str:
         """Why the arm must not be moved, or ""."""
         if self._fault:
-            return f"{self._fault}; then call ~/recover"
+            return f"{self._fault}; then call {self.recovery}"
         for each in self.silent(now_ns):
             return self._refused.get(each.name) or self._silence(each)
         return ""

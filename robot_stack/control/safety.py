@@ -6,30 +6,24 @@ limits and an enabling device stay mandatory.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from robot_stack.control.admission import Admission, Offer
 from robot_stack.control.arbiter import Arbiter, ArbiterTiming
 from robot_stack.control.arm_filter import ArmFilter, GuardedArm
-from robot_stack.control.checks import check_age, check_command, check_state, check_teleop
-from robot_stack.control.clock_watch import ClockWatch
+from robot_stack.control.checks import check_command, check_state, check_teleop
 from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.senders import Senders
 from robot_stack.control.stop_input import StopInput
 from robot_stack.control.takeover import Takeover
 from robot_stack.types.command import Command, Decision, Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import EMERGENCY_STOP, RobotState, TeleopSample
 
-STRIKES = 3
-STRIKE_WINDOW_NS = 1_000_000_000
 LONGEST_STEP_S = 0.02
 """A late tick may change the velocity by no more than two regular ones."""
 PAUSED_NS = 200_000_000
 """After a longer pause nobody knows what has changed meanwhile; a shorter one only restarts from rest."""
-TOPICS = {"policy": "policy/cmd", "teleop": "teleop/cmd", "state": "state"}
-"""Stream -> its topic, under the name of the arm."""
 
 
 class SafetyFilter:
@@ -67,16 +61,12 @@ class SafetyFilter:
             for name, arm in arms.items()
         }
         self._arbiter = Arbiter(self._timing, hands)
-        self._strikes: deque[int] = deque(maxlen=STRIKES)
-        self._senders = Senders()
-        self._clocks = ClockWatch()
+        self._admission = Admission(self._arbiter, arms)
         self._stop_input = StopInput(stop_input_timeout_s)
         self._decided_ns: int | None = None
         self.counters = self._arbiter.counters
         """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, cut_<limit>,
         hold, stop, take_over, auto_resume. With several arms the cuts are of `<arm>.cut_<limit>`."""
-        self.last_rejection = ""
-        """Sentence about the newest refused message."""
         self._arms = {
             name: ArmFilter(name, arm, "" if len(arms) == 1 else f"{name}.", self.counters)
             for name, arm in arms.items()
@@ -92,15 +82,21 @@ class SafetyFilter:
         """Why it holds or is stopped, else ""."""
         return self._arbiter.reason
 
+    @property
+    def last_rejection(self) -> str:
+        """Sentence about the newest refused message."""
+        return self._admission.last_rejection
+
     def offer(self, commands: Sequence[Command], now_ns: int) -> str:
         """The policy's commands, one for each arm and of one stamp; returns why they were refused, or ""."""
         arm, refusal = self._check_commands(commands)
         stamp_ns = min((command.stamp_ns for command in commands), default=0)
         sessions = {command.arm: command.session for command in commands}
-        if not self._admit("policy", arm, refusal, stamp_ns, now_ns, self._timing.policy_s, sessions):
-            return self.last_rejection
-        self._arbiter.take_policy({c.arm: replace(c, twist=c.twist.copy()) for c in commands})
-        return ""
+        offer = Offer(stream="policy", arm=arm, stamp_ns=stamp_ns, timeout_s=self._timing.policy_s, sessions=sessions)
+        refusal = self._admission.admit(offer, refusal, now_ns)
+        if not refusal:
+            self._arbiter.take_policy({c.arm: replace(c, twist=c.twist.copy()) for c in commands})
+        return refusal
 
     def offer_teleop(self, arm: str, sample: TeleopSample, now_ns: int) -> str:
         """What the person does with an arm; returns why it was refused, or "". Stop and hold count even then."""
@@ -108,9 +104,17 @@ class SafetyFilter:
             self.stop("stop pressed", who="teleop")
         if "hold" in sample.events:
             self.hold("hold pressed by teleop")
-        refusal = self._unknown(arm, "teleop sample") or check_teleop(sample)
-        if not self._admit("teleop", arm, refusal, sample.stamp_ns, now_ns, self._teleop_s, {arm: sample.session}):
-            return self.last_rejection
+        offer = Offer(
+            stream="teleop",
+            arm=arm,
+            stamp_ns=sample.stamp_ns,
+            timeout_s=self._teleop_s,
+            sessions={arm: sample.session},
+        )
+        wrong = self._unknown(arm, "teleop sample") or check_teleop(sample)
+        refusal = self._admission.admit(offer, wrong, now_ns)
+        if refusal:
+            return refusal
         self._arbiter.take_teleop(arm, replace(sample, twist=sample.twist.copy()))
         if "arm" in sample.events:
             return self.resume(now_ns) if self.mode is Mode.HOLD else self.arm(now_ns)
@@ -124,8 +128,12 @@ class SafetyFilter:
             if state.fault.startswith(EMERGENCY_STOP):
                 self.stop(self._arbiter.called(name) + state.fault, who="robot")
             refusal = check_state(state, self._arms[name].joints)
-        if not self._admit("state", name, refusal, state.stamp_ns, now_ns, self._timing.state_s, {name: ""}):
-            return self.last_rejection
+        offer = Offer(
+            stream="state", arm=name, stamp_ns=state.stamp_ns, timeout_s=self._timing.state_s, sessions={name: ""}
+        )
+        refusal = self._admission.admit(offer, refusal, now_ns)
+        if refusal:
+            return refusal
         self._arbiter.states[name] = replace(state, twist=state.twist.copy(), wrench=state.wrench.copy())
         self._arms[name].watch(state)
         return ""
@@ -146,11 +154,11 @@ class SafetyFilter:
 
     def warning(self, now_ns: int) -> str:
         """What would refuse arming although nothing moves wrongly now, or ""."""
-        return self._senders.contested(now_ns) or self._clocks.skewed(now_ns) or self._stop_input.silent(now_ns)
+        return self._admission.doubtful(now_ns) or self._stop_input.silent(now_ns)
 
     def refuse(self, stream: str, arm: str, refusal: str) -> None:
         """Count a message of an arm that is not taken, or that nobody could read."""
-        self._count(stream, self._arbiter.called(arm) + refusal)
+        self._admission.refuse(stream, arm, refusal)
 
     def arm(self, now_ns: int) -> str:
         """A person arms: DISARMED to READY; returns why not, or ""."""
@@ -217,51 +225,6 @@ class SafetyFilter:
             if refusal:
                 return command.arm, refusal
         return first, ""
-
-    def _admit(
-        self,
-        stream: str,
-        arm: str,
-        refusal: str,
-        stamp_ns: int,
-        now_ns: int,
-        timeout_s: float,
-        sessions: Mapping[str, str],
-    ) -> bool:
-        """Whether a message may pass. Broken ones are strikes, a second sender holds; old and repeated are counted."""
-        topics = {f"{name}/{TOPICS[stream]}": session for name, session in sessions.items() if name in self._arms}
-        for topic in topics:
-            self._clocks.heard(topic, stamp_ns, now_ns)
-        if refusal:
-            self._strike(refusal, now_ns)
-        else:
-            refusal = check_age(stream, stamp_ns, now_ns, timeout_s)
-        rivals = "" if refusal else self._second_sender(topics, now_ns)
-        if rivals:
-            self.hold(rivals)
-            self._count(stream, rivals)
-            return False
-        if not refusal and stamp_ns <= self._arbiter.newest_stamp_ns(stream, arm):
-            self.counters["repeated"] += 1
-            self.last_rejection = f"{stream} message is not newer than the last one; is it republished?"
-            return False
-        if refusal:
-            self.refuse(stream, arm, refusal)
-        return not refusal
-
-    def _second_sender(self, topics: Mapping[str, str], now_ns: int) -> str:
-        refusals = [self._senders.refusal(topic, session, now_ns) for topic, session in topics.items()]
-        return next((refusal for refusal in refusals if refusal), "")
-
-    def _count(self, stream: str, sentence: str) -> None:
-        self.counters[f"rejected_{stream}"] += 1
-        self.last_rejection = sentence
-
-    def _strike(self, refusal: str, now_ns: int) -> None:
-        self._strikes.append(now_ns)
-        if len(self._strikes) == STRIKES and now_ns - self._strikes[0] <= STRIKE_WINDOW_NS:
-            self.hold(f"{STRIKES} broken messages in 1 s, last: {refusal}")
-            self._strikes.clear()
 
     def _advance(self, now_ns: int) -> float:
         """Seconds to move the velocity by; a gap restarts from rest, a clock that goes back is a fault."""

@@ -23,8 +23,9 @@ from robot_stack.control.executed import ExecutedMotion
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, make_executor
 from robot_stack.nodes.cell_link import CellLink
-from robot_stack.nodes.conversion import frame_of, header_of, twist_to_msg, vector_to_msg
+from robot_stack.nodes.conversion import frame_of, twist_to_msg, vector_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.scene_reset import make_ready
 from robot_stack.nodes.to_start import go_to_start
 from robot_stack.sensing.observer import Observer
 from robot_stack.types.command import Mode
@@ -64,7 +65,6 @@ class RosCell:
         self._space = ActionSpace(run.spec())
         self._observer = Observer(run.spec())
         self._arms = run.arms
-        self._by_person = run.task.reset.by == "person"
         self._link: CellLink | None = None
         self._stop = Future()
         self._thread: threading.Thread | None = None
@@ -206,15 +206,7 @@ class RosCell:
         deadline_s = time.monotonic() + self._run.task.reset.timeout_s
         self.finish()
         link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING).to_text()))
-        done_ns = (
-            self._reset_by_person(link, deadline_s) if self._by_person else self._reset_by_robot(link, seed, deadline_s)
-        )
-        self._await(
-            lambda: min(link.stamps_ns.values()) > done_ns and not self._problem(link),
-            deadline_s,
-            lambda: self._problem(link) or "no fresh images after the reset",
-        )
-        self._await(lambda: link.mode[0] is Mode.READY, deadline_s, lambda: self._not_ready(link))
+        make_ready(link, self._run, seed, deadline_s, self._await)
         if self._run.task.reset.start is not None:
             self._go_to_start(link, seed, deadline_s)
         self._observer.begin_episode()
@@ -249,28 +241,6 @@ class RosCell:
         with link.locked():
             return link.truth
 
-    def _reset_by_robot(self, link: CellLink, seed: int, deadline_s: float) -> int:
-        """The simulator places arm and objects; returns when it had."""
-        asked_ns = time.monotonic_ns()
-        link.reset_request.publish(header_of(asked_ns, str(seed)))
-        self._await(lambda: link.reset_done[0] >= asked_ns, deadline_s, lambda: "robot has not answered the reset")
-        done_ns, answer = link.reset_done
-        if answer != str(seed):
-            raise RobotError(f"reset failed: {answer}")
-        return done_ns
-
-    def _reset_by_person(self, link: CellLink, deadline_s: float) -> int:
-        """A person places the objects and says so; returns when they had."""
-        prompt = self._run.task.reset.prompt
-        with link.locked():
-            link.events.clear()
-        link.prompts.publish(String(data=prompt))
-        self._await(
-            lambda: "reset_done" in link.events, deadline_s, lambda: f"nobody has said that it is done: {prompt}"
-        )
-        link.prompts.publish(String(data=""))
-        return time.monotonic_ns()
-
     def _go_to_start(self, link: CellLink, seed: int, deadline_s: float) -> None:
         self._request("start_policy")
         try:
@@ -298,11 +268,6 @@ class RosCell:
 
     def _problem(self, link: CellLink) -> str:
         return link.sync.problem(time.monotonic_ns())
-
-    def _not_ready(self, link: CellLink) -> str:
-        mode, reason = link.mode
-        remedy = "clear the stop" if mode is Mode.STOP else "press arm"
-        return f"mode is {mode}{f' ({reason})' if reason else ''}, must be READY; {remedy}"
 
     def _await(self, condition: Callable[[], bool], deadline_s: float, otherwise: Callable[[], str]) -> None:
         left_s = max(0.0, deadline_s - time.monotonic())

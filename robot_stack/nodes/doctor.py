@@ -55,10 +55,11 @@ def commands(arms: Sequence[str]) -> list[str]:
     return [kind(arm) for arm in arms for kind in kinds]
 
 
-def without_actor(arms: Sequence[str]) -> list[str]:
-    """Topics that nobody publishes until an actor runs, relative to the cell."""
-    own = [kind(arm) for arm in arms for kind in (topics.policy, topics.policy_gripper)]
-    return [*own, topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST]
+def may_be_empty(run: ResolvedRun) -> list[str]:
+    """Topics, relative to the cell, that nobody publishes until an actor runs, or that are for a stop not wired in."""
+    own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
+    unwired = [topics.STOP_INPUT] if run.cell.stop_input_timeout_s is None else []
+    return [*own, topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST, *unwired]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -68,9 +68,9 @@ class DrivenArm:
         if not isinstance(robot, DriverRobot):
             raise ConfigError(f"backend of arm {name} is {robot.backend!r}, must be a driver's; name another robot")
         self._node, self._name, self._robot = node, name, robot
-        self._health = DriverHealth()
+        self._health = DriverHealth(node.resolve_service_name(topics.recover(name)))
         self._wires = Wires(node, self._health)
-        self._sense = Sense(self._wires, robot)
+        self._sense = Sense(self._wires, name, robot)
         self._driver: Driver | None = None
         self._connect_driver()
         self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)

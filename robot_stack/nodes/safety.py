@@ -14,9 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 from geometry_msgs.msg import TwistStamped
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import QoSProfile
@@ -24,55 +22,24 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, String
 from std_srvs.srv import Trigger
 
-from robot_stack.config.resolved import RunArm
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
-    decision_to_msg,
     events_from_msg,
-    frame_and_session,
-    frame_of,
     mode_to_text,
-    stamp_ns_of,
     state_from_msg,
     teleop_from_msg,
-    twist_from_msg,
-    twist_to_msg,
-    vector_from_msg,
-    vector_to_msg,
 )
 from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
 from robot_stack.nodes.limit_parameters import LimitParameters
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
-from robot_stack.nodes.stamp_join import StampJoin
+from robot_stack.nodes.safety_wires import ArmOutput, PolicyCommands
 from robot_stack.nodes.stop_latch import StopLatch
 from robot_stack.nodes.wiring import Input, asks, problem_of_node
 from robot_stack.run.build_safety import build_safety, limits_of
-from robot_stack.types.command import Command, Decision, Mode, Source
+from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import SpecError
-
-
-class ArmOutput:
-    """What is published of one arm."""
-
-    def __init__(self, node: StackNode, arm: RunArm) -> None:
-        self._frame = frame_of(arm.robot.tcp_frame, node.session)
-        self._commands = node.create_lifecycle_publisher(TwistStamped, topics.command(arm.name), NEWEST)
-        self._grippers = node.create_lifecycle_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
-        self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
-
-    def publish(self, decision: Decision) -> None:
-        """The command, and what was decided about it."""
-        command = decision.command
-        self._commands.publish(twist_to_msg(command.twist, command.stamp_ns, self._frame))
-        if command.gripper is not None:
-            self._grippers.publish(vector_to_msg(np.array([command.gripper]), command.stamp_ns))
-        self._labels.publish(decision_to_msg(decision))
-
-    def stand_still(self) -> None:
-        """A last command: zero."""
-        self._commands.publish(twist_to_msg(np.zeros(6), time.monotonic_ns(), self._frame))
 
 
 class SafetyNode(StackNode):
@@ -83,9 +50,7 @@ class SafetyNode(StackNode):
         run = settings.run
         self._filter = build_safety(run)
         self._arms = run.arms
-        self._with_gripper = [name for name, arm in self._arms.items() if arm.action.gripper != "none"]
-        parts = [*map(topics.policy, self._arms), *map(topics.policy_gripper, self._with_gripper)]
-        self._joined: StampJoin[Any] = StampJoin(parts)
+        self._policy = PolicyCommands(self._arms.values(), self._filter)
         self._robot_faults = dict.fromkeys(self._arms, "")
         self._drivers = dict.fromkeys(self._arms, Source.HOLD)
         self._said: tuple[Mode, str] | None = None
@@ -146,10 +111,10 @@ class SafetyNode(StackNode):
         for arm in self._arms:
             self._listen(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED, needed=True)
             self._listen(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED, needed=True)
-            self._listen(TwistStamped, topics.policy(arm), partial(self._on_policy, arm), NEWEST)
+            self._listen(TwistStamped, topics.policy(arm), partial(self._policy.take, arm), NEWEST)
             self._listen(Joy, topics.teleop(arm), partial(self._on_teleop, arm), NEWEST)
-        for arm in self._with_gripper:
-            self._listen(JointState, topics.policy_gripper(arm), partial(self._on_policy_gripper, arm), NEWEST)
+        for arm in self._policy.grippers:
+            self._listen(JointState, topics.policy_gripper(arm), partial(self._policy.take_gripper, arm), NEWEST)
         self._listen(Joy, topics.EVENTS, self._on_events, EVERY, single=False)
         self._listen(Bool, topics.STOP_INPUT, self._on_stop_input, EVERY, single=False)
         quiet = SubscriptionEventCallbacks(use_default_callbacks=False)  # for a button that latched before this start
@@ -238,36 +203,6 @@ class SafetyNode(StackNode):
 
     def _on_fault(self, arm: str, msg: String) -> None:
         self._robot_faults[arm] = msg.data
-
-    def _on_policy(self, arm: str, msg: TwistStamped) -> None:
-        self._offer(self._joined.add(topics.policy(arm), stamp_ns_of(msg.header), msg))
-
-    def _on_policy_gripper(self, arm: str, msg: JointState) -> None:
-        opening = vector_from_msg(msg)
-        value = float(opening[0]) if opening.shape == (1,) else np.nan
-        self._offer(self._joined.add(topics.policy_gripper(arm), stamp_ns_of(msg.header), value))
-
-    def _offer(self, parts: Mapping[str, Any] | None) -> None:
-        """The commands of all arms, once all of one stamp are there."""
-        if parts is not None:
-            commands = [self._command(arm, parts) for arm in self._arms.values()]
-            self._filter.offer(commands, time.monotonic_ns())
-
-    @staticmethod
-    def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
-        """A negative opening is no wish; NaN and anything above 1 is refused by the filter."""
-        msg, gripper = parts[topics.policy(arm.name)], parts.get(topics.policy_gripper(arm.name))
-        frames = {arm.robot.tcp_frame: "tcp", arm.robot.base_frame: "base"}
-        frame, session = frame_and_session(msg.header.frame_id)
-        return Command(
-            arm=arm.name,
-            twist=twist_from_msg(msg),
-            frame=frames.get(frame, frame),
-            gripper=None if gripper is None or gripper < 0.0 else gripper,
-            stamp_ns=stamp_ns_of(msg.header),
-            source=Source.POLICY,
-            session=session,
-        )
 
     def _on_teleop(self, arm: str, msg: Joy) -> None:
         try:

@@ -27,7 +27,7 @@ def placed_arms(resolved: ResolvedRun) -> dict[str, PlacedArm]:
         ConfigError: If one is real.
     """
     return {
-        name: PlacedArm(model=find_arm(arm.robot.name), gains=_gains(arm.robot), T_cell_base=arm.T_cell_base)
+        name: PlacedArm(gains=_gains(arm.robot), model=find_arm(arm.robot.name), T_cell_base=arm.T_cell_base)
         for name, arm in resolved.arms.items()
     }
 

@@ -57,3 +57,12 @@ def test_the_gap_does_not_depend_on_how_the_cell_is_turned(place, edges, turn, c
     plain = gap_m(box(), box(place, edges, turn))
     moved = gap_m(box(turn=cell), box(tuple(cell.apply(place)), edges, cell * Rotation.from_euler("xyz", turn)))
     assert moved == pytest.approx(plain, abs=1e-6)
+
+
+def test_edges_that_are_parallel_but_for_rounding_give_no_direction_of_their_own() -> None:
+    """Corner faces corner, so that any direction between the axes would see a wider gap than the axes do."""
+    almost = (3e-9, 2e-9, -4e-9)
+    for turn in ((0.3, -1.1, 2.0), (1.0, 0.5, -0.7), (0.0, 0.0, 0.1)):
+        cell = Rotation.from_euler("xyz", turn)
+        other = box(tuple(cell.apply((1.5, 1.5, 1.5))), turn=cell * Rotation.from_euler("xyz", almost))
+        assert gap_m(box(turn=cell), other) == pytest.approx(0.5, abs=1e-7)

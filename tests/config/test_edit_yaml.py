@@ -34,6 +34,12 @@ def test_a_file_without_edits_stays_as_it_is(path) -> None:
     assert edited(path.read_text(), {}) == path.read_text()
 
 
+@pytest.mark.parametrize("null", [" null", " ~", ""])
+def test_a_null_stays_as_it_is_written(null: str) -> None:
+    text = f"robot: fr3\nserial:{null}   # none yet\nlast: [1,{null}]\n".replace("[1,]", "[1]")
+    assert edited(text, {("robot",): "fr3"}) == text
+
+
 def test_only_the_lines_with_new_values_change() -> None:
     edits = {
         ("cameras", "wrist", "roi_px"): {"top": 1, "left": 2, "height": 30, "width": 40},

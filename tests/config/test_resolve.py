@@ -56,7 +56,8 @@ def test_a_reference_is_a_name_and_never_a_path(name: str, root: Path, edit: Edi
 
 
 def test_an_unknown_run_lists_the_runs(root: Path) -> None:
-    with pytest.raises(ConfigError, match=r"input should be one of peg_insert, .*did you mean 'peg_insert'"):
+    runs = "fr3_table, peg_insert, two_arm_insert, ur5e_table"
+    with pytest.raises(ConfigError, match=rf"input should be one of {runs} in .*did you mean 'peg_insert'"):
         load_run("peg_inset", root=root)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.drivers import ROBOTS, DriverRobot, JointTrajectoryRobot, ServoRobot, UrRobot
+from robot_stack.config.drivers import DriverRobot, JointTrajectoryRobot, ServoRobot, UrRobot
 from robot_stack.config.loader import load
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.config.robot import SimRobot
+from robot_stack.config.robot import RobotConfig, SimRobot
 from robot_stack.nodes.process_table import cell_processes
 from robot_stack.run.build import build_world
 from robot_stack.types.errors import ConfigError
@@ -37,14 +37,14 @@ def refusal(text: str, folder: Path) -> list[str]:
     path = folder / "arm.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load(path, ROBOTS)
+        load(path, RobotConfig)
     return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
 
 
 def test_the_backend_says_which_keys_there_are(tmp_path: Path) -> None:
     path = tmp_path / "arm.yaml"
     path.write_text(SERVO)
-    robot = load(path, ROBOTS)
+    robot = load(path, RobotConfig)
     assert isinstance(robot, ServoRobot)
     assert (robot.command, robot.status, robot.joint_states) == (
         "/servo_node/delta_twist_cmds",
@@ -61,13 +61,14 @@ def test_the_backend_says_which_keys_there_are(tmp_path: Path) -> None:
         (
             "backend: servo",
             "backend: servoo",
-            "arm.yaml:2:10: backend: input should be one of 'sim', 'servo', 'pose_target', 'franka', 'joint_trajectory"
-            "', 'forward_velocity', 'ur' (got 'servoo'); did you mean 'servo'?",
+            "arm.yaml:2:10: backend: input should be 'sim', 'servo', 'pose_target', 'franka', 'joint_trajectory', "
+            "'forward_velocity' or 'ur' (got 'servoo'); did you mean 'servo'?",
         ),
         (
             "backend: servo",
             "backend: 3",
-            "arm.yaml:2:10: backend: input should be one of 'sim', 'servo', 'pose_target'",
+            "arm.yaml:2:10: backend: input should be 'sim', 'servo', 'pose_target', 'franka', 'joint_trajectory', "
+            "'forward_velocity' or 'ur' (got 3)",
         ),
         (
             "home_rad: [0]",
@@ -133,7 +134,7 @@ def test_a_pose_needs_kinematics_or_another_source(tmp_path: Path) -> None:
     assert "kinematics is missing, must be given to compute the pose; add it, or another pose source" in said
     path = tmp_path / "other.yaml"
     path.write_text(bare + "pose: {source: tf}\n")
-    assert isinstance(load(path, ROBOTS), ServoRobot)
+    assert isinstance(load(path, RobotConfig), ServoRobot)
 
 
 @pytest.mark.parametrize("backend", ["joint_trajectory", "forward_velocity", "ur"])
@@ -145,20 +146,21 @@ def test_joint_commands_need_kinematics(backend: str, tmp_path: Path) -> None:
 def run_with(root: Path, edit: Edit, robot: str, *overrides: str, cell: str = ""):
     edit("cells/sim.yaml", "robot: fr3", f"robot: {robot}\n{cell}")
     edit("cells/sim.yaml", "frame: base", f"frame: {load_frame(root, robot)}")
+    edit("tasks/peg_insert.yaml", "by: sim", "by: person")
     return load_run("peg_insert", overrides, root)
 
 
 def load_frame(root: Path, robot: str) -> str:
-    return load(root / "robots" / f"{robot}.yaml", ROBOTS).base_frame
+    return load(root / "robots" / f"{robot}.yaml", RobotConfig).base_frame
 
 
 @pytest.mark.parametrize("robot", ["fr3_franka", "panda", "ur5e", "xarm7", "kinova_gen3", "so101"])
-def test_a_run_on_a_shipped_arm_resolves_and_starts_the_driver_node(robot: str, root: Path, edit: Edit) -> None:
+def test_a_run_on_a_shipped_arm_resolves_and_starts_the_robot_process(robot: str, root: Path, edit: Edit) -> None:
     resolved = run_with(root, edit, robot)
     assert isinstance(resolved.robot, DriverRobot)
     first = cell_processes(resolved, root)[0]
     assert first.name == "robot"
-    assert "robot_stack.nodes.arm" in first.argv
+    assert "robot_stack.nodes.robot" in first.argv
     path = root / "resolved.yaml"
     path.write_text(resolved.to_yaml())
     assert load_resolved(path).robot == resolved.robot
@@ -216,5 +218,7 @@ def test_a_task_cannot_move_a_gripper_that_is_not_there(root: Path, edit: Edit) 
     text = (root / "robots/ur5e.yaml").read_text()
     (root / "robots/ur5e.yaml").write_text(text[: text.index("gripper:")])
     edit("tasks/peg_insert.yaml", "gripper: none", "gripper: discrete")
-    with pytest.raises(ConfigError, match=r"the robot has no gripper; add one there"):
+    with pytest.raises(
+        ConfigError, match=r"peg_insert\.yaml:9:12: task\.arm\.gripper: .*the robot has no gripper; add one there"
+    ):
         run_with(root, edit, "ur5e")

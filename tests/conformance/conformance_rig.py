@@ -25,18 +25,19 @@ from rclpy.clock import Clock, ClockType
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
 from rclpy.task import Future
-from robot_stack.nodes.arm import ArmNode
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
 from std_srvs.srv import Trigger
 
-from robot_stack.config.drivers import ROBOTS, DriverRobot, FrankaRobot
+from robot_stack.config.drivers import DriverRobot, FrankaRobot
 from robot_stack.config.library import config_root
 from robot_stack.config.loader import load
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import RobotConfig
+from robot_stack.config.section import kinds
 from robot_stack.nodes import topics
-from robot_stack.nodes.base import FOREVER_S, NodeSettings, StackNode
+from robot_stack.nodes.base import FOREVER_S, NodeSettings
 from robot_stack.nodes.conversion import (
     header_of,
     stamp_ns_of,
@@ -46,9 +47,10 @@ from robot_stack.nodes.conversion import (
     vector_to_msg,
 )
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
-from robot_stack.nodes.robot import SimRobotNode
+from robot_stack.nodes.robot import build
 from robot_stack.types.pose import Pose
 
+ARM = "fr3"
 MS = 1_000_000
 PATIENCE_S = 8.0
 TIMEOUT_S = 0.05
@@ -106,12 +108,12 @@ def await_words(bench: Bench, words: str) -> None:
 
 def robot_of(backend: str, **changes: Any) -> DriverRobot:
     """An FR3 with the names of the doubles, behind that backend."""
-    shipped = load(config_root() / "robots" / "fr3_franka.yaml", ROBOTS)
+    shipped = load(config_root() / "robots" / "fr3_franka.yaml", RobotConfig)
     assert isinstance(shipped, FrankaRobot)
     common = ("name", "joints", "home_rad", "kinematics")
     said = {key: value for key, value in shipped.model_dump().items() if key in common}
     frames = {"base_frame": "base", "tcp_frame": "tcp", "gripper": GRIPPER, "joint_states_timeout_s": BUSY_S}
-    robot = ROBOTS.models[backend].model_validate(
+    robot = kinds(RobotConfig)[backend].model_validate(
         {**said, **frames, "backend": backend, **BACKENDS[backend][1], **changes}
     )
     assert isinstance(robot, DriverRobot)
@@ -142,8 +144,9 @@ class Spinning:
 class Safety(Node):
     """Commands as the safety process does, and remembers all that the robot process says."""
 
-    def __init__(self, namespace: str) -> None:
-        super().__init__("safety_of_the_test", namespace=namespace, start_parameter_services=False)
+    def __init__(self, namespace: str, arm: str = ARM) -> None:
+        super().__init__(f"safety_of_the_test_{arm}", namespace=namespace, start_parameter_services=False)
+        self.arm = arm
         self.twist: np.ndarray | None = None
         """Sent a hundred times a second; None is silence."""
         self.gripper: float | None = None
@@ -155,17 +158,17 @@ class Safety(Node):
         self.diagnoses: dict[str, tuple[int, str]] = {}
         self.values: dict[str, str] = {}
         """Of the driver, as diagnosed."""
-        self._commands = self.create_publisher(TwistStamped, topics.COMMAND, NEWEST)
-        self._grippers = self.create_publisher(JointState, topics.COMMAND_GRIPPER, NEWEST)
+        self._commands = self.create_publisher(TwistStamped, topics.command(arm), NEWEST)
+        self._grippers = self.create_publisher(JointState, topics.command_gripper(arm), NEWEST)
         self.resets = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
-        self.create_subscription(JointState, topics.STATE, self._on_state, STATE)
-        self.create_subscription(TwistStamped, topics.APPLIED, self._on_applied, STATE)
-        self.create_subscription(String, topics.FAULT, lambda msg: self.faults.append(msg.data), LATCHED)
+        self.create_subscription(JointState, topics.state(arm), self._on_state, STATE)
+        self.create_subscription(TwistStamped, topics.applied(arm), self._on_applied, STATE)
+        self.create_subscription(String, topics.fault(arm), lambda msg: self.faults.append(msg.data), LATCHED)
         self.create_subscription(
             Header, topics.RESET_DONE, lambda msg: self.reset_answers.append(msg.frame_id), LATCHED
         )
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
-        self.recovery = self.create_client(Trigger, topics.RECOVER)
+        self.recovery = self.create_client(Trigger, topics.recover(arm))
         self.create_timer(0.01, self._send, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def recover(self) -> Trigger.Response:
@@ -190,7 +193,7 @@ class Safety(Node):
             self._grippers.publish(vector_to_msg(np.array([self.gripper]), time.monotonic_ns()))
 
     def _on_state(self, msg: JointState) -> None:
-        self.states.append((time.monotonic_ns(), state_from_msg(msg, "fr3")))
+        self.states.append((time.monotonic_ns(), state_from_msg(msg, self.arm)))
 
     def _on_applied(self, msg: TwistStamped) -> None:
         self.applied.append((stamp_ns_of(msg.header), twist_from_msg(msg)))
@@ -198,7 +201,7 @@ class Safety(Node):
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         for status in msg.status:
             self.diagnoses[status.name] = (status.level[0], status.message)
-            if status.name == "robot: driver":
+            if status.name == f"robot: driver of {self.arm}":
                 self.values = {pair.key: pair.value for pair in status.values}
 
 
@@ -209,8 +212,9 @@ class Bench:
         self.backend = run.robot.backend
         self.rate_hz = 100.0
         settings = NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace())
-        node: StackNode = SimRobotNode(settings) if make_double is None else ArmNode(settings)
-        self._robot: Spinning | None = Spinning(node)
+        self.node = build(settings)
+        self.node.bring_up()
+        self._robot: Spinning | None = Spinning(self.node)
         self._double = None if make_double is None else Spinning(make_double())
         self.safety = Safety(run.run.cell)
         self._safety = Spinning(self.safety)

@@ -55,12 +55,12 @@ def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def make_bench(ros: None, sim_run: ResolvedRun) -> Callable[..., Any]:
     """Opens a bench of a backend; `changes` go into the robot file, `double` takes the place of the usual one."""
-    from conformance_rig import BACKENDS, Bench, robot_of
+    from conformance_rig import ARM, BACKENDS, Bench, robot_of
 
     @contextmanager
     def open_bench(backend: str, double: Any = None, **changes: Any) -> Iterator[Any]:
         usual = BACKENDS[backend][0]
-        run = sim_run if usual is None else replace(sim_run, robot=robot_of(backend, **changes))
+        run = sim_run if usual is None else replace(sim_run, robots={ARM: robot_of(backend, **changes)})
         bench = Bench(run, usual if double is None else double)
         try:
             yield bench

@@ -21,7 +21,7 @@ class KinematicArm:
 
     def __init__(self, angles: np.ndarray | None = None) -> None:
         spec = mujoco.MjSpec()
-        ARM.attach_to(spec)
+        ARM.attach_to(spec, "", Pose.identity())
         self._model = spec.compile()
         self._data = mujoco.MjData(self._model)
         joints = [self._model.joint(f"arm/{name}") for name in ARM.joints]

@@ -100,6 +100,24 @@ def test_silence_of_safety_stops_the_arm_within_the_timeout_and_one_period(bench
 
 
 @every_backend
+def test_an_inactive_robot_process_follows_nothing_and_shows_what_it_senses(bench):
+    bench.safety.twist = np.array(TWIST)
+    wait_until(bench.moving, "motion")
+    bench.node.trigger_deactivate()
+    try:
+        bench.let_pass(0.1)
+        sent = 0 if bench.is_sim else len(bench.double.heard.commands)
+        applied, shown = len(bench.safety.applied), len(bench.safety.states)
+        bench.let_pass(0.2)
+        assert not np.any([twist for _, twist in bench.safety.applied[applied:]])
+        assert len(bench.safety.states) > shown
+        assert bench.is_sim or len(bench.double.heard.commands) == sent
+    finally:
+        bench.node.trigger_activate()
+    wait_until(bench.moving, "motion")
+
+
+@every_backend
 def test_nothing_broken_reaches_the_driver(bench):
     bench.safety.twist = None
     bench.let_pass(0.1)
@@ -155,11 +173,11 @@ def test_a_fault_of_the_driver_is_said_and_only_a_person_ends_it(bench):
     bench.safety.twist = np.array(TWIST)
     wait_until(bench.moving, "motion")
     bench.double.begin_fault()
-    wait_until(lambda: "~/recover" in bench.safety.fault, "fault")
+    wait_until(lambda: "/sim/fr3/recover" in bench.safety.fault, "fault")
     wait_until(lambda: not bench.moving(), "rest")
     bench.double.end_fault()
     bench.let_pass(0.15)
-    assert "~/recover" in bench.safety.fault
+    assert "/sim/fr3/recover" in bench.safety.fault
     assert not bench.moving()
     bench.safety.twist = np.zeros(6)
     assert bench.safety.recover().success
@@ -204,13 +222,22 @@ def test_a_gripper_wish_is_not_repeated_and_comes_in_the_grippers_own_units(benc
     wait_until(lambda: abs(bench.safety.states[-1][1].gripper - 0.25) < 0.01, "measured opening")
 
 
-@every_backend
+@of("sim")
 def test_a_reset_is_answered_in_words(bench):
-    since = len(bench.safety.reset_answers)
+    """Of a simulator; a run on a real cell that asks for one does not load."""
+    for asked, words in (("7", ""), ("seven", "seven: invalid literal")):
+        since = len(bench.safety.reset_answers)
+        bench.ask_reset(asked)
+        wait_until(lambda since=since: len(bench.safety.reset_answers) > since, "answer")
+        answer = bench.safety.reset_answers[-1]
+        assert answer.startswith(words) if words else answer == asked
     bench.ask_reset("7")
-    wait_until(lambda: len(bench.safety.reset_answers) > since, "answer")
-    answer = bench.safety.reset_answers[-1]
-    assert answer == "7" if bench.is_sim else "7: reset is not offered" in answer
+
+
+@every_driver
+def test_nobody_answers_in_the_place_of_a_person_who_puts_a_real_scene_back(bench):
+    assert bench.safety.resets.get_subscription_count() == 0
+    assert bench.safety.reset_answers == []
 
 
 @every_driver

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from conformance_rig import FROM_TOPIC, GRIPPER, await_words, robot_of, wait_until
+from conformance_rig import ARM, FROM_TOPIC, GRIPPER, await_words, robot_of, wait_until
 from driver_doubles import ServoDouble, TrajectoryDouble, UrDouble
 from geometry_msgs.msg import PoseStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -127,8 +127,8 @@ def test_joint_states_that_come_late_are_diagnosed_although_they_come(make_bench
     with make_bench("joint_trajectory") as bench:
         bench.await_ready()
         bench.double.late_s = 1.0
-        wait_until(lambda: bench.safety.diagnoses.get("robot: clocks", (0, ""))[0] == 1, "warning")
-        assert "behind this machine's clock, must be within 50" in bench.safety.diagnoses["robot: clocks"][1]
+        wait_until(lambda: bench.safety.diagnoses.get(f"robot: clocks of {ARM}", (0, ""))[0] == 1, "warning")
+        assert "behind this machine's clock, must be within 50" in bench.safety.diagnoses[f"robot: clocks of {ARM}"][1]
         wait_until(lambda: bench.safety.fault == "", "no fault")
 
 

@@ -12,11 +12,12 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from conformance_rig import Spinning, robot_of, wait_until
+from conformance_rig import ARM, Spinning, robot_of, wait_until
 from driver_doubles import SENSOR, ServoDouble
 from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
+from robot_stack.config.resolve import load_run
 from robot_stack.nodes import topics
 from robot_stack.nodes.cell import RosCell
 from robot_stack.nodes.conversion import vector_to_msg
@@ -108,13 +109,15 @@ class WorldServo(ServoDouble):
 @pytest.fixture(scope="module")
 def stack(ros, sim_run, tmp_path_factory):
     """The cell as the actor sees it, the supervisor of its processes, and the double."""
-    real = replace(sim_run, robot=robot_of("servo", wrench=WRENCH))
+    by_person = load_run("peg_insert", [f"cell.dds_domain={sim_run.cell.dds_domain}", "task.reset.by=person"])
+    real = replace(by_person, robots={ARM: robot_of("servo", wrench=WRENCH)})
     folder, beside = tmp_path_factory.mktemp("cell"), tmp_path_factory.mktemp("sim")
     (folder / RESOLVED).write_text(real.to_yaml())
     (beside / RESOLVED).write_text(sim_run.to_yaml())
     chosen = {spec.name: spec for spec in cell_processes(sim_run, beside)}
-    chosen.update({spec.name: spec for spec in cell_processes(real, folder) if spec.name in ("robot", "safety")})
-    assert "robot_stack.nodes.arm" in chosen["robot"].argv
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        chosen.update({spec.name: spec for spec in cell_processes(real, folder) if spec.name in ("robot", "safety")})
     double = Spinning(WorldServo(sim_run))
     log_folder = tmp_path_factory.mktemp("log")
     try:

@@ -6,9 +6,10 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from robot_stack.config.drivers import ROBOTS, DriverRobot
+from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.library import config_root
 from robot_stack.config.loader import load
+from robot_stack.config.robot import RobotConfig
 from robot_stack.control.joint_motion import JointLimits
 from robot_stack.control.kinematics import Chain
 from robot_stack.run.build_arm import build_chain, build_limits
@@ -20,7 +21,7 @@ HOME = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 
 def robot(name: str) -> DriverRobot:
     """A shipped file."""
-    loaded = load(config_root() / "robots" / f"{name}.yaml", ROBOTS)
+    loaded = load(config_root() / "robots" / f"{name}.yaml", RobotConfig)
     assert isinstance(loaded, DriverRobot)
     return loaded
 
@@ -42,7 +43,7 @@ class MujocoFr3:
 
     def __init__(self) -> None:
         spec = mujoco.MjSpec()
-        find_arm("fr3").attach_to(spec)
+        find_arm("fr3").attach_to(spec, "", Pose.identity())
         self._model = spec.compile()
         self._data = mujoco.MjData(self._model)
 

@@ -12,7 +12,7 @@ S = 1_000_000_000
 
 @pytest.fixture
 def health() -> DriverHealth:
-    health = DriverHealth()
+    health = DriverHealth("/cell/ur/recover")
     health.expect(Input(name="joint states", topic="/joint_states", timeout_s=0.1))
     health.expect(Input(name="safety modes", topic="/safety_mode", timeout_s=None))
     return health
@@ -61,7 +61,7 @@ def test_what_the_graph_shows_explains_a_silence(health: DriverHealth) -> None:
 def test_a_fault_stays_after_the_driver_is_well_until_a_person_asks(health: DriverHealth) -> None:
     hear_all(health, S)
     health.report("UR says PROTECTIVE_STOP", S)
-    assert health.reason(S) == "UR says PROTECTIVE_STOP; then call ~/recover"
+    assert health.reason(S) == "UR says PROTECTIVE_STOP; then call /cell/ur/recover"
     for now_ns in range(S, S + 100 * MS, 10 * MS):
         health.report("", now_ns)
         assert health.fault

@@ -54,7 +54,7 @@ def test_the_target_of_a_dead_commander_is_not_kept_fresh() -> None:
 
 @pytest.mark.parametrize("offset_ns", [-HOUR_NS, 0, HOUR_NS])
 def test_ages_do_not_follow_anybodys_wall_clock(offset_ns: int) -> None:
-    health, joints = DriverHealth(), JointReader(["a"], "/joint_states")
+    health, joints = DriverHealth("/cell/a/recover"), JointReader(["a"], "/joint_states")
     health.expect(Input(name="joint states", topic="/joint_states", timeout_s=0.1))
     now_ns = 2 * HOUR_NS
     for tick in range(5):
@@ -72,10 +72,14 @@ def uses_of(words: tuple[str, ...], source: str) -> list[str]:
     return [name for name in names if name.endswith(words)]
 
 
+WALL_CLOCK = {"doctor.py": ["time.time"], "shared_memory.py": ["time.time"]}
+"""No part of the way: one compares the wall clocks of hosts, the other looks at how old files are."""
+
+
 def test_no_wall_clock_and_no_endless_queue_between_safety_and_the_motors() -> None:
     forbidden = ("time.time", "KEEP_ALL")
     assert uses_of(forbidden, "age = time.time() - stamp") == ["time.time"]
     assert uses_of(forbidden, "HistoryPolicy.KEEP_ALL") == ["HistoryPolicy.KEEP_ALL"]
     files = [path for folder in ("control", "nodes") for path in (ROOT / folder).rglob("*.py")]
     assert len(files) > 40
-    assert {path.name: found for path in files if (found := uses_of(forbidden, path.read_text()))} == {}
+    assert {path.name: found for path in files if (found := uses_of(forbidden, path.read_text()))} == WALL_CLOCK

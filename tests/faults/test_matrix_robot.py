@@ -141,10 +141,11 @@ def test_row_9_images_late_early_or_unstamped_are_refused_and_counted(
         sink.until(sink.moving, "motion")
         cameras.offset_ns = offset_ns
         sink.until(lambda: sink.mode is Mode.HOLD, "HOLD")
+        held_ns = sink.now_ns
         assert cell.observe() is None
         sink.until(
             lambda cause=cause: int(sink.diagnostics["actor: observation"][2].get(f"wrist: {cause}", "0")) > 0, cause
         )
-        sent = [each for each in sink.commands if each[0] > sink.now_ns - 50 * MS]
-        assert not any(np.any(twist) for _, twist in sent)
+        sink.until(lambda held_ns=held_ns: sink.commands[-1][0] > held_ns + 50 * MS, "commands during the hold")
+        assert not any(np.any(twist) for stamp_ns, twist in sink.commands if stamp_ns > held_ns)
     row.saw("3 kinds, no command from them")

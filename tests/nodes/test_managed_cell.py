@@ -17,7 +17,7 @@ from robot_stack.run.bring_up import Heard, Stage
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-NAMES = ("robot", "safety", "camera_wrist", "camera_front", "teleop")
+NAMES = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder")
 
 
 class Ears:

@@ -89,7 +89,7 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
         for seed in (1, 2):
             cell.reset(seed)
             with link.locked():
-                ends.append(link.state.T_base_tcp.position_m)
+                ends.append(link.states["fr3"].T_base_tcp.position_m)
             assert cell.mode() in (Mode.READY, Mode.POLICY)
         wait_until(lambda: person.prompts[-2:] == ["put the socket anywhere", ""], 5, "the prompt's end")
     goal = np.array(list(START.values()))

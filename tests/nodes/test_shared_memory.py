@@ -16,7 +16,7 @@ from cell_rig import wait_until
 from robot_stack.nodes.profile import write_profile
 from robot_stack.nodes.shared_memory import SHARED_MEMORY, YOUNG_S, remove_stale
 
-LATER_S = time.time() + 10 * YOUNG_S
+LATER_S = 10 * YOUNG_S
 SEGMENT = "fastrtps_0123456789abcdef"
 PORT = "fastrtps_port7411"
 
@@ -29,7 +29,7 @@ def made(folder: Path, *names: str) -> list[Path]:
 
 def test_a_segment_and_a_port_that_nobody_holds_are_removed_with_all_their_files(tmp_path):
     made(tmp_path, SEGMENT, f"{SEGMENT}_el", PORT, f"{PORT}_el", f"{PORT}_sl", f"sem.{PORT}_mutex")
-    assert remove_stale(tmp_path, now_unix_s=LATER_S) == 6 * 8192
+    assert remove_stale(tmp_path, now_unix_s=time.time() + LATER_S) == 6 * 8192
     assert not list(tmp_path.iterdir())
 
 
@@ -39,7 +39,7 @@ def test_what_somebody_holds_stays(tmp_path, name, lock, how):
     made(tmp_path, name, f"{name}_el", lock)
     with (tmp_path / lock).open() as held:
         fcntl.flock(held, how)
-        assert remove_stale(tmp_path, now_unix_s=LATER_S) == 0
+        assert remove_stale(tmp_path, now_unix_s=time.time() + LATER_S) == 0
         assert (tmp_path / name).exists()
 
 
@@ -50,7 +50,7 @@ def test_a_young_file_stays_since_its_lock_may_come(tmp_path):
 
 def test_other_files_are_none_of_our_business(tmp_path):
     others = made(tmp_path, "fastrtps_data", "psm_1234_el", "fastrtps_0123456789abcdeg_el", SEGMENT)
-    assert remove_stale(tmp_path, now_unix_s=LATER_S) == 0
+    assert remove_stale(tmp_path, now_unix_s=time.time() + LATER_S) == 0
     assert all(path.exists() for path in others)
 
 
@@ -70,7 +70,7 @@ def test_a_killed_participant_loses_its_segment_and_a_living_one_keeps_it(tmp_pa
             dies.send_signal(signal.SIGKILL)
             dies.wait(5)
             assert segments() - before == both, "a killed one leaves its segment"
-            remove_stale(now_unix_s=LATER_S)
+            remove_stale(now_unix_s=time.time() + LATER_S)
             wait_until(lambda: len(segments() & both) < len(both), 5, "the segment's end")
             left = segments() & both
             assert left

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from cell_rig import START_S, running_cell, wait_until
 
+from robot_stack.cli.check_log import violations
 from robot_stack.config.resolve import load_run
+from robot_stack.run.command_log import read_log
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.transition import EpisodeKind
 
@@ -24,8 +26,13 @@ def two_arms():
 
 
 @pytest.fixture(scope="module")
-def started(two_arms, tmp_path_factory):
-    with running_cell(two_arms, tmp_path_factory.mktemp("two_arms")) as (cell, supervisor):
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("two_arms")
+
+
+@pytest.fixture(scope="module")
+def started(two_arms, folder):
+    with running_cell(two_arms, folder) as (cell, supervisor):
         from watcher import Watcher
 
         with Watcher(two_arms.run.cell, "left") as left, Watcher(two_arms.run.cell, "right") as right:
@@ -81,6 +88,19 @@ def test_a_policy_that_falls_silent_holds_both_arms(started, two_arms, tmp_path)
         assert late
         assert not np.any(late)
     assert cell.reason().startswith("policy silent for")
+
+
+def test_what_each_arm_was_told_is_recorded_and_within_its_limits(started, folder):
+    """Last: it ends the cell of this module."""
+    _, supervisor, _ = started
+    supervisor.stop()
+    for arm in ("left", "right"):
+        (file,) = (folder / "commands" / arm).glob("*.jsonl.gz")
+        log = read_log(file)
+        assert (log.arm, log.whole) == (arm, True)
+        assert {Mode.HUMAN, Mode.POLICY, Mode.HOLD} <= {decision.mode for decision in log.decisions}
+        assert log.applied
+        assert violations(log) == []
 
 
 def moving(samples) -> bool:

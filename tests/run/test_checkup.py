@@ -84,8 +84,13 @@ def test_a_robot_that_is_well_is_ok_in_two_lines() -> None:
     ],
 )
 def test_an_ill_robot_is_named(rate_hz, age_ms, x, fault, level, words) -> None:
-    found = streams.judge_state(filled(streams.Stream(), rate_hz=rate_hz, age_ms=age_ms), state(x), fault, RUN, ARM)[-1]
-    assert (found.level, words in found.text) == (level, True), found
+    found = streams.judge_state(filled(streams.Stream(), rate_hz=rate_hz, age_ms=age_ms), state(x), fault, RUN, ARM)
+    assert [each.level for each in found if words in each.text] == [level], found
+
+
+def test_a_slow_robot_is_still_somewhere() -> None:
+    slow, place = streams.judge_state(filled(streams.Stream(), rate_hz=5), state(), "", RUN, ARM)
+    assert (slow.level, place.check, place.level) == (Level.WARN, "workspace", Level.OK)
 
 
 def test_a_silent_robot_fails() -> None:
@@ -182,9 +187,22 @@ def test_a_topic_that_nobody_fills_is_known_unless_it_may_be_empty() -> None:
     reliable=st.booleans(), latched=st.booleans(),
 )))  # fmt: skip
 def test_a_graph_fails_exactly_where_a_listener_asks_for_more_than_is_offered(endpoints) -> None:
+    def refused(offers, wants) -> bool:
+        return (wants.reliable > offers.reliable) or (wants.latched > offers.latched)
+
     failed = any(each.level is Level.FAIL for each in graph.judge_graph(endpoints, commands=[], absent=[]))
     pairs = [(a, b) for a in endpoints for b in endpoints if a.topic == b.topic and a.publishes and not b.publishes]
-    assert failed == any((b.reliable > a.reliable) or (b.latched > a.latched) for a, b in pairs)
+    ears = {(a, b.node): [c for other, c in pairs if other is a and c.node == b.node] for a, b in pairs}
+    assert failed == any(all(refused(a, ear) for ear in each) for (a, _), each in ears.items())
+
+
+def test_a_button_is_heard_by_a_node_that_also_asks_for_what_it_said_before() -> None:
+    """As the safety process listens to a wired stop."""
+    button = end("/a/stop_input", "/a/button", publishes=True)
+    ears = [end("/a/stop_input", "/a/safety", publishes=False, latched=latched) for latched in (False, True)]
+    assert graph.judge_graph([button, *ears], commands=[], absent=[])[0].level is Level.OK
+    deaf = graph.judge_graph([button, ears[1]], commands=[], absent=[])[0]
+    assert (deaf.level, deaf.check) == (Level.FAIL, "qos")
 
 
 def test_frames_that_nobody_publishes_are_named_where_anybody_publishes_one() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from robot_stack.config.library import config_root
 from robot_stack.config.resolve import load_run
+from robot_stack.run.build_safety import build_safety
 from robot_stack.run.settings import learning_settings
+from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError
 
 
@@ -26,3 +29,10 @@ def test_forms_that_telescope_take_longer_returns(form: str) -> None:
 def test_an_unknown_form_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="form"):
         load_run("peg_insert", ["run.reward.form=raw"])
+
+
+@pytest.mark.parametrize("path", sorted((config_root() / "runs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_run_has_a_learner_and_a_safety_filter(path) -> None:
+    resolved = load_run(path)
+    assert learning_settings(resolved).algorithm == resolved.run.algorithm.name
+    assert build_safety(resolved).mode is Mode.DISARMED

@@ -29,7 +29,7 @@ POSE = "poses of the TCP"
 class Sense:
     """Subscriptions for one arm's state."""
 
-    def __init__(self, wires: Wires, robot: DriverRobot) -> None:
+    def __init__(self, wires: Wires, arm: str, robot: DriverRobot) -> None:
         """Listens at once.
 
         Raises:
@@ -49,7 +49,7 @@ class Sense:
         elif isinstance(robot.pose, PoseFromTf):
             pose_topic = "/tf"
         self.arm = ArmSense(
-            robot.name,
+            arm,
             build_frames(robot),
             JointReader(joint_names(robot), topic),
             pose_topic=pose_topic,

@@ -49,7 +49,7 @@ class ServoDriver(QuietDriver):
             STATUS,
             self._on_status,
             timeout_s=robot.status_timeout_s,
-            remedy="if Servo runs, it is paused, and ~/recover goes on",
+            remedy=f"if Servo runs, it is paused, and {wires.health.recovery} goes on",
         )
 
     def send(self, wish: Wish) -> None:

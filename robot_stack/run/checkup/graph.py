@@ -44,7 +44,7 @@ def judge_graph(endpoints: Sequence[Endpoint], *, commands: Collection[str], abs
     Args:
         endpoints: Every one that was discovered.
         commands: Topics on which one publisher is enough: two would fight over the arm.
-        absent: Topics that nobody fills until an actor runs.
+        absent: Topics that need nobody who fills them.
     """
     topics = sorted({endpoint.topic for endpoint in endpoints})
     findings: list[Finding] = []
@@ -62,13 +62,13 @@ def judge_graph(endpoints: Sequence[Endpoint], *, commands: Collection[str], abs
     return findings or [ok("topics", f"{len(topics)} topics, every listener has a publisher that suits it")]
 
 
-def _mismatches(topic: str, publishers: Iterable[Endpoint], listeners: Iterable[Endpoint]) -> list[Finding]:
+def _mismatches(topic: str, publishers: Sequence[Endpoint], listeners: Sequence[Endpoint]) -> list[Finding]:
     found = []
     for offers, wants in product(publishers, listeners):
         if offers.kind != wants.kind:
             text = f"{topic}: {offers.node} sends {offers.kind}, {wants.node} expects {wants.kind}; rename one topic"
             found.append(fail("type", text))
-        elif _refused(offers, wants):
+        elif _refused(offers, wants) and not _heard_otherwise(offers, wants, listeners):
             text = (
                 f"{topic}: {offers.node} offers {offers.qos()}, {wants.node} wants {wants.qos()}; "
                 "nothing arrives, set the listener's QoS to what is offered"
@@ -85,8 +85,15 @@ def _refused(offers: Endpoint, wants: Endpoint) -> bool:
     )
 
 
+def _heard_otherwise(offers: Endpoint, wants: Endpoint, listeners: Iterable[Endpoint]) -> bool:
+    """Whether the listener's node has another ear there: who asks for late words too, in a second subscription."""
+    return any(
+        other.node == wants.node and other.kind == offers.kind and not _refused(offers, other) for other in listeners
+    )
+
+
 def _nodes(endpoints: Iterable[Endpoint]) -> str:
-    return ", ".join(sorted(endpoint.node for endpoint in endpoints))
+    return ", ".join(sorted({endpoint.node for endpoint in endpoints}))
 
 
 def judge_nodes(expected: Iterable[str], beating: Collection[str], stages: Mapping[str, Heard]) -> list[Finding]:

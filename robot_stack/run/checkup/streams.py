@@ -108,10 +108,12 @@ def judge_state(stream: Stream, state: RobotState | None, fault: str, run: Resol
     if fault:
         return [fail("robot", f"{name} reports: {fault}; clear it at the robot")]
     if age_ms > limit_s * 1e3:
-        return [fail("robot", f"{measured}, must be younger than {limit_s * 1e3:g} ms; are the hosts' clocks aligned?")]
-    if gap_ms > limit_s * 1e3:
-        return [warn("robot", f"{measured}; a gap above {limit_s * 1e3:g} ms holds the robot")]
-    return [ok("robot", f"{measured}, no fault"), _inside_box(state, arm)]
+        found = fail("robot", f"{measured}, must be younger than {limit_s * 1e3:g} ms; are the hosts' clocks aligned?")
+    elif gap_ms > limit_s * 1e3:
+        found = warn("robot", f"{measured}; a gap above {limit_s * 1e3:g} ms holds the robot")
+    else:
+        found = ok("robot", f"{measured}, no fault")
+    return [found, _inside_box(state, arm)]
 
 
 def _inside_box(state: RobotState, arm: RunArm) -> Finding:

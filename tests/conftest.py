@@ -1,0 +1,8 @@
+"""Shared by all tests."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)  # how long an example takes is the machine's business
+settings.load_profile("any machine")
