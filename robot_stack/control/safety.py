@@ -15,6 +15,7 @@ from robot_stack.control.arm_filter import ArmFilter, GuardedArm
 from robot_stack.control.checks import check_age, check_command, check_state, check_teleop
 from robot_stack.control.clock_watch import ClockWatch
 from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.presence import Presence
 from robot_stack.control.senders import Senders
 from robot_stack.control.stop_input import StopInput
 from robot_stack.control.takeover import Takeover
@@ -41,6 +42,7 @@ class SafetyFilter:
         *,
         auto_resume_ticks: int = 0,
         stop_input_timeout_s: float | None = None,
+        operator_required: bool = False,
     ) -> None:
         """Nothing moves before `arm` and `start`.
 
@@ -48,6 +50,7 @@ class SafetyFilter:
             arms: By name; messages of another arm are refused. Of their timeouts the strictest holds for all.
             auto_resume_ticks: See `Arbiter`.
             stop_input_timeout_s: See `StopInput`.
+            operator_required: See `Presence`.
 
         Raises:
             SpecError: If there is none.
@@ -71,6 +74,7 @@ class SafetyFilter:
         self._senders = Senders()
         self._clocks = ClockWatch()
         self._stop_input = StopInput(stop_input_timeout_s)
+        self._operator = Presence(required=operator_required)
         self._decided_ns: int | None = None
         self.counters = self._arbiter.counters
         """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, cut_<limit>,
@@ -136,6 +140,10 @@ class SafetyFilter:
         if pressed:
             self.stop("emergency stop pressed", who="safety/stop_input")
 
+    def offer_operator(self, now_ns: int) -> None:
+        """Somebody has the operator's page in view."""
+        self._operator.hear(now_ns)
+
     def limit(self, limits: Mapping[str, SafetyLimits]) -> str:
         """Other limits of motion and force, by arm, from the next tick on; returns why not, or "". Timeouts stay."""
         if self.mode in (Mode.POLICY, Mode.HUMAN) or not all(arm.standing for arm in self._arms.values()):
@@ -146,7 +154,8 @@ class SafetyFilter:
 
     def warning(self, now_ns: int) -> str:
         """What would refuse arming although nothing moves wrongly now, or ""."""
-        return self._senders.contested(now_ns) or self._clocks.skewed(now_ns) or self._stop_input.silent(now_ns)
+        doubt = self._senders.contested(now_ns) or self._clocks.skewed(now_ns)
+        return doubt or self._stop_input.silent(now_ns) or self._operator.missing(now_ns)
 
     def refuse(self, stream: str, arm: str, refusal: str) -> None:
         """Count a message of an arm that is not taken, or that nobody could read."""
@@ -296,7 +305,7 @@ class SafetyFilter:
         return self._too_much_force() or self._joint_beyond() or self.warning(now_ns)
 
     def _watch(self, now_ns: int) -> None:
-        """Hold for what the arbiter does not know: force, joints, the wired stop.
+        """Hold for what the arbiter does not know: force, joints, the wired stop, the operator.
 
         A hard contact of one arm holds all; the arm that has it backs out, if configured.
         """
@@ -306,6 +315,6 @@ class SafetyFilter:
             state = self._arbiter.states[name]
             if arm.too_much_force(state):
                 self.hold(self._arbiter.called(name) + arm.hit(state, now_ns))
-        unfit = self._joint_beyond() or self._stop_input.silent(now_ns)
+        unfit = self._joint_beyond() or self._stop_input.silent(now_ns) or self._operator.missing(now_ns)
         if unfit:
             self.hold(unfit)

@@ -43,7 +43,7 @@ class PageMessages:
         """
         if len(packet.buttons) != len(PRESSED) + 1:
             raise RobotError(
-                f"page message has {len(packet.buttons)} buttons, must have {len(PRESSED) + 1}; start all processes anew"
+                f"page message has {len(packet.buttons)} buttons, must have {len(PRESSED) + 1}; start all anew"
             )
         if packet.buttons[-1]:
             raise RobotError("the page is gone while it drove; open it again, press arm, press the deadman anew")
