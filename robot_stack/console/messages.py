@@ -152,7 +152,7 @@ def _one_of(legal: tuple[str, ...]) -> Callable[[Any, str], str]:
 
 
 def _verdict(value: Any, what: str) -> Verdict:
-    return Verdict(_one_of(tuple(Verdict))(value, what))
+    return Verdict(_one_of(tuple(map(str, Verdict)))(value, what))
 
 
 def _flag(value: Any, what: str) -> bool:

@@ -49,6 +49,8 @@ class PageFirst:
             routed = self._selector.route(TeleopSample(stamp_ns=now_ns, twist=np.zeros(6), lost=True))
         elif not page.deadman and now_ns >= self._rest_until_ns:
             return self._person.sample(now_ns)
+        elif page.lost:
+            return self._person.rest(now_ns)
         return _with_words(routed, self._person.rest(now_ns))
 
 
