@@ -120,7 +120,7 @@ def _now(scene: Scene) -> str:
         end = f"Press {keys['success']} when it is done, {keys['failure']} when it has failed."
         return end if scene.kind == "demo" else f"Guide it back on course, then let go. {end}"
     if scene.mode is Mode.POLICY:
-        take = "hold SPACE and steer" if scene.rights.drive else "take the device"
+        take = "hold SPACE or a pad, and steer" if scene.rights.drive else "take the device"
         return f"Watch. When it goes wrong, {take}."
     return "The scene is being put back." if scene.resetting else _sentence(scene.learner) or "Wait for an episode."
 

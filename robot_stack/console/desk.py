@@ -15,11 +15,12 @@ from robot_stack.console import shown
 from robot_stack.console.hand import Hand
 from robot_stack.console.heard import Heard
 from robot_stack.console.journal import Journal
-from robot_stack.console.messages import CLEAR_STOP, Message, Move, PageError, Press, Say, Seen, Sit, Undo, Write
-from robot_stack.console.rights import Rights
+from robot_stack.console.messages import Message, Move, PageError, Press, Say, Seen, Sit, Undo, Write
+from robot_stack.console.rights import ENABLING, Rights
 from robot_stack.console.seats import Seats
 from robot_stack.console.verdicts import operator_label
 from robot_stack.teleop.messages import JoyPacket
+from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, Verdict
 
 FOR_EVERYBODY = ("hold", "stop")
@@ -36,7 +37,7 @@ class Deeds(Protocol):
         ...
 
     def request(self, name: str) -> None:
-        """Ask the safety filter, as its services are called."""
+        """Ask the safety filter, as its services are called; a refusal is told to the pages."""
         ...
 
     def move(self, packet: JoyPacket) -> None:
@@ -150,8 +151,9 @@ class Desk:
             raise PageError(refusal)
         if what not in FOR_EVERYBODY:
             self.seats.check_writer(page, now_ns)
-        if what == CLEAR_STOP:
-            self._deeds.request(CLEAR_STOP)
+        if what in ENABLING:  # by the filter's services, which say why not
+            resumes = what == "arm" and self.heard.mode is Mode.HOLD
+            self._deeds.request("resume" if resumes else what)
         elif what in tuple(Verdict):
             self._judge(Verdict(what), now_ns, now_unix_s)
         else:

@@ -71,6 +71,11 @@ class Hub:
         """Something happened that should be on the screens at once."""
         self._changed.set()
 
+    def notice(self, text: str) -> None:
+        """A sentence for everybody."""
+        for page in self.pages.values():
+            page.notice("refused", text)
+
     def show(self, camera: int, jpeg: bytes) -> None:
         """A camera's newest image."""
         for page in self.pages.values():

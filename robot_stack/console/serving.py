@@ -6,6 +6,7 @@ import asyncio
 import socket
 import threading
 import time
+from collections.abc import Callable
 
 import uvicorn
 
@@ -114,13 +115,19 @@ class PageServer:
 
     def change(self) -> None:
         """From any thread: something happened that should be on the screens at once."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._pages.hub.change)
+        self._soon(self._pages.hub.change)
+
+    def notice(self, text: str) -> None:
+        """From any thread: a sentence for everybody."""
+        self._soon(self._pages.hub.notice, text)
 
     def show(self, camera: int, jpeg: bytes) -> None:
         """From any thread: a camera's newest image."""
+        self._soon(self._pages.hub.show, camera, jpeg)
+
+    def _soon(self, call: Callable[..., None], *words: object) -> None:
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._pages.hub.show, camera, jpeg)
+            self._loop.call_soon_threadsafe(call, *words)
 
     def _run(self) -> None:
         try:

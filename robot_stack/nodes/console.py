@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.client import Client
 from rclpy.publisher import Publisher
 from rclpy.serialization import deserialize_message
+from rclpy.task import Future
 from sensor_msgs.msg import Image, Joy
 from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
 
 IMAGES_HZ, UNWATCHED_HZ = 10.0, 2.0
 """Of each camera, while a page is open and while none is: then only the pictures of the episodes need any."""
+REQUESTS = ("arm", "resume", "clear_stop")
+"""What a page may ask the safety filter for, in simulation."""
 RECORD_HZ, PRESENCE_HZ = 1.0, 5.0
 GB = 1e9
 
@@ -90,7 +94,9 @@ class ConsoleNode(StackNode):
         self._hand: Publisher | None = (
             self.create_publisher(Joy, PAGE_TOPIC, NEWEST) if self._desk.rights.drive else None
         )
-        self._clear_stop = self.create_client(Trigger, topics.safety_service("clear_stop"))
+        self._requests: dict[str, Client] = {}
+        if self._desk.rights.enable:
+            self._requests = {name: self.create_client(Trigger, topics.safety_service(name)) for name in REQUESTS}
         self._subscribe()
         self.steady_timer(RECORD_HZ, self._read_record)
         self.steady_timer(PRESENCE_HZ, self._attend)
@@ -131,28 +137,29 @@ class ConsoleNode(StackNode):
         self._events.publish(events_to_msg(events, time.monotonic_ns(), Device.BROWSER))
 
     def request(self, name: str) -> None:
-        """See `Deeds`. Only a stop is cleared by a page."""
-        if not self._clear_stop.service_is_ready():
+        """See `Deeds`."""
+        client = self._requests[name]
+        if not client.service_is_ready():
             self._tell(f"{name} is not asked: the safety process is not there")
             return
-        self._clear_stop.call_async(Trigger.Request()).add_done_callback(self._answered(name))
+
+        def answered(future: Future) -> None:
+            answer = future.result()
+            if answer is not None and not answer.success:
+                self._tell(f"{name} refused: {answer.message}")
+
+        client.call_async(Trigger.Request()).add_done_callback(answered)
 
     def move(self, packet: JoyPacket) -> None:
         """See `Deeds`."""
         if self._hand is not None:
             self._hand.publish(page_to_msg(packet, time.monotonic_ns(), self.session))
 
-    def _answered(self, name: str) -> Callable[..., None]:
-        def answered(future: object) -> None:
-            answer = future.result()  # type: ignore[attr-defined]
-            if answer is not None and not answer.success:
-                self._tell(f"{name} refused: {answer.message}")
-
-        return answered
-
     def _tell(self, text: str) -> None:
         with self._desk.locked():
             self._heard.tell(text, time.time())
+        if self._server is not None:
+            self._server.notice(text)
         self._changed()
 
     # what is heard ---------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def test_every_mode_has_its_word_a_reason_and_something_to_do(mode):
 @pytest.mark.parametrize(
     ("changes", "why", "now"),
     [
-        ({}, "It practises.", "hold SPACE and steer"),
+        ({}, "It practises.", "hold SPACE or a pad, and steer"),
         ({"kind": "eval"}, "evaluated", "hold SPACE"),
         ({"rights": REAL}, "practises", "take the device"),
         ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted person drives: a demonstration.", "Press S when it is done"),

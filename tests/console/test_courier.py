@@ -46,9 +46,7 @@ def running(cell: FakeCell, learner):
 def test_what_the_learner_does_and_scores_is_heard(cell, learner, running):
     cell.episode(41)
     until(lambda: cell.desk.heard.facts.learner is not None, "a status")
-    learner.score(
-        LiveScore(episode_id=EPISODE, index=3, progress=0.5, success=0.25, declared=False, version="v")
-    )
+    learner.score(LiveScore(episode_id=EPISODE, index=3, progress=0.5, success=0.25, declared=False, version="v"))
     until(lambda: cell.desk.heard.curve.newest is not None, "a score")
     assert cell.desk.heard.curve.newest.success == 0.25
 

@@ -69,7 +69,7 @@ def at(cell) -> Sitting:
     return Sitting(cell)
 
 
-@pytest.mark.parametrize("what", ["hold", "stop", "reset_done", "arm"])
+@pytest.mark.parametrize("what", ["hold", "stop", "reset_done"])
 def test_a_key_becomes_an_event(at, what):
     at.does(Press(what=what))
     assert at.done.pressed == [what]
@@ -191,7 +191,9 @@ def test_a_verdict_on_a_running_episode_of_the_list_is_refused(at):
         at.does(Say(episode=EPISODE, verdict=Verdict.SUCCESS))
 
 
-@pytest.mark.parametrize("message", [Say(episode="nothing", verdict=Verdict.SUCCESS), Write(episode="nothing", text="")])
+@pytest.mark.parametrize(
+    "message", [Say(episode="nothing", verdict=Verdict.SUCCESS), Write(episode="nothing", text="")]
+)
 def test_an_episode_that_is_gone_is_a_sentence(at, message):
     with pytest.raises(PageError, match="it is gone, or of another run"):
         at.does(message)
@@ -236,9 +238,13 @@ def test_a_page_that_watches_may_hold_and_stop_and_nothing_else(at):
     assert at.done.pressed == ["hold", "stop", "success"]
 
 
-def test_a_stop_is_cleared_through_the_filters_own_service(at):
+def test_what_enables_motion_is_asked_of_the_filter_which_says_why_not(at):
+    at.does(Press(what="arm"))
+    at.heard.banner(Mode.HOLD, "x", at.now_ns, at.unix_s)
+    at.does(Press(what="arm"))
     at.does(Press(what="clear_stop"))
-    assert at.done.requested == ["clear_stop"]
+    assert at.done.requested == ["arm", "resume", "clear_stop"]
+    assert at.done.pressed == []
 
 
 def test_a_hand_drives_and_is_gone_when_its_page_closes(at):

@@ -91,7 +91,8 @@ def test_a_process_that_is_silent_or_complains_is_named():
 
 
 @pytest.mark.parametrize(
-    ("free", "text", "over"), [(212.4, "212 GB free", False), (4.0, "must be at least 5", True), (None, "unknown", False)]
+    ("free", "text", "over"),
+    [(212.4, "212 GB free", False), (4.0, "must be at least 5", True), (None, "unknown", False)],
 )
 def test_room_on_the_disk(free, text, over):
     heard = facts()

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("websockets", reason="no WebSockets on this machine: pip install 'robot-stack[console]'")
 
-from page_rig import FakeCell, hello, served
+from page_rig import hello, served
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -138,7 +138,11 @@ def test_commands_are_done_and_refusals_told(cell, url):
         second.say(k="press", what="arm")
         first.say(k="press", what="reset_done")
         first.told("this page watches")
-        assert cell.done.pressed == ["hold", "arm"]
+        assert cell.done.pressed == ["hold"]
+        assert cell.done.requested == ["arm"]
+        cell.server.notice("arm refused: the deadman is held")
+        for page in (first, second):
+            page.told("the deadman is held")
 
 
 def test_a_hand_at_a_page_that_vanishes_is_gone(cell, url):

@@ -37,6 +37,7 @@ export function showBanner(now, welcome, name) {
 
 export function showLost(why, seconds, final) {
   mode("lost");
+  set("seat", "");
   set("word", final ? "THIS PAGE IS CLOSED" : "CONNECTION LOST");
   set("why", why || `The server has been away for ${seconds.toFixed(0)} s. What is shown below is old.`);
   set("do", final ? "Reload the page to go on here."
