@@ -18,12 +18,12 @@ from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
 from robot_stack.config.drivers import DriverRobot  # noqa: F401 (its kinds belong to RobotConfig)
-from robot_stack.config.robot import RobotConfig
 from robot_stack.config.library import read_named, run_file, search_path
 from robot_stack.config.located import Located, Mark
 from robot_stack.config.mistake import Mistake, hint, raise_if_any
 from robot_stack.config.overrides import Override, apply, parse_override
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig, is_limit, tighten
 from robot_stack.config.section import check

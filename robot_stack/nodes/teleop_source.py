@@ -68,9 +68,7 @@ def connect(
             return TeleopSource(sample=person.sample, problem=lambda: "", real=False)
         selector, page = ArmSelector(arms), build_page(config.page)
         _subscribe(node, config, selector, arms, page, wake)
-        return TeleopSource(
-            sample=PageFirst(page.device, selector, person).sample, problem=lambda: "", real=False
-        )
+        return TeleopSource(sample=PageFirst(page.device, selector, person).sample, problem=lambda: "", real=False)
     selector = ArmSelector(arms)
     built = build_teleop(config, teleop_scale(run.arms[arms[0]], ActionSpace(run.spec())))
     if built.keys:

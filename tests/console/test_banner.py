@@ -33,7 +33,7 @@ def test_every_mode_has_its_word_a_reason_and_something_to_do(mode):
         ({}, "It practises.", "hold SPACE or a pad, and steer"),
         ({"kind": "eval"}, "evaluated", "hold SPACE"),
         ({"rights": REAL}, "practises", "take the device"),
-        ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted person drives: a demonstration.", "Press S when it is done"),
+        ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted person drives: a demonstration.", "Press S when it is"),
         ({"mode": Mode.HUMAN, "here": True}, "A page drives: a correction.", "then let go. Press S"),
         ({"mode": Mode.HOLD, "reason": "camera wrist silent for 412 ms (limit 200)"},
          "Camera wrist silent for 412 ms (limit 200).", "holds its pose. Once the cause is gone, press ENTER."),

@@ -191,9 +191,7 @@ def test_a_verdict_on_a_running_episode_of_the_list_is_refused(at):
         at.does(Say(episode=EPISODE, verdict=Verdict.SUCCESS))
 
 
-@pytest.mark.parametrize(
-    "message", [Say(episode="nothing", verdict=Verdict.SUCCESS), Write(episode="nothing", text="")]
-)
+@pytest.mark.parametrize("message", [Say(episode="none", verdict=Verdict.SUCCESS), Write(episode="none", text="")])
 def test_an_episode_that_is_gone_is_a_sentence(at, message):
     with pytest.raises(PageError, match="it is gone, or of another run"):
         at.does(message)

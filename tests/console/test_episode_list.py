@@ -47,9 +47,7 @@ def test_what_the_actor_writes_goes_before_what_was_seen():
     episodes = EpisodeList(10.0)
     episodes.begin("000041-online-a", "online", Mode.POLICY, 0, 100.0)
     episodes.end(9 * S)
-    episodes.told(
-        {"episode_id": "000041-online-a", "episode_kind": "online", "end": "timeout", "steps": 80, "holds": 2}
-    )
+    episodes.told({"episode_id": "000041-online-a", "end": "timeout", "steps": 80, "holds": 2})
     (row,) = shown(episodes)
     assert (row["end"], row["s"], row["holds"], row["at"]) == ("timeout", 8.0, 2, 100.0)
 

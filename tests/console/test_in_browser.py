@@ -17,23 +17,26 @@ import numpy as np
 import pytest
 
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
-sync_api = pytest.importorskip("playwright.sync_api", reason="no Playwright on this machine: pip install playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("no Chromium on this machine: apt-get install chromium", allow_module_level=True)
+pytest.importorskip("playwright", reason="no Playwright on this machine: pip install playwright")
 
-from page_rig import FakeCell, served, sim_run
+from page_rig import FakeCell, served
+from playwright import sync_api
 from tcp_proxy import SLOW, TcpProxy
 from test_rights import real_run
 
+from robot_stack.config.resolve import load_run
 from robot_stack.console.journal import read_rows
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
 
 WAIT_MS = 15_000
 PHONE = {"width": 390, "height": 844}
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync")  # fmt: skip
+PIXEL = "document.querySelector('.camera canvas').getContext('2d').getImageData(60, 4, 1, 1).data[0]"
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
 """Folder that screenshots are kept in, for a person to look at."""
 
@@ -106,9 +109,15 @@ def look(cell: FakeCell, shade: int) -> None:
 def lively(cell: FakeCell) -> None:
     """What the other processes say of themselves."""
     cell.diagnosis("camera_wrist: frames", frequency_hz=30)
-    cell.diagnosis(
-        "actor: policy", jitter_p99_ms=1.2, act_ms=8.1, params_version=212, params_age_s=3.1, link="up", spooled=0
-    )
+    actor = {
+        "jitter_p99_ms": 1.2,
+        "act_ms": 8.1,
+        "params_version": 212,
+        "params_age_s": 3.1,
+        "link": "up",
+        "spooled": 0,
+    }
+    cell.diagnosis("actor: policy", **actor)
 
 
 def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
@@ -130,8 +139,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
         cell.score(first, index, index / 12, index / 20)
         look(cell, 20 * index)
     says(page, "#phi", "0.92")
-    until(lambda: page.evaluate("document.querySelector('.camera canvas').getContext('2d').getImageData(60, 4, 1, 1).data[0]") > 180,
-          "the policy's image", page)  # fmt: skip
+    until(lambda: page.evaluate(PIXEL) > 180, "the policy's image", page)
     says(page, ".camera >> nth=0", "policy sees 64×64: all of it of 192×192")
 
     page.keyboard.down(" ")
@@ -394,7 +402,8 @@ def test_on_a_real_cell_the_page_has_nothing_that_moves(tmp_path, tab):
                 socket.send(JSON.stringify({ k: 'hello', token: '', page: 'rogue',
                     build: document.querySelector('meta[name=build]').content }));
                 for (const what of ['arm', 'clear_stop']) socket.send(JSON.stringify({ k: 'press', what }));
-                socket.send(JSON.stringify({ k: 'move', t_ms: 1, axes: [1, 0, 0, 0, 0, 0], pressed: ['deadman'], live: true }));
+                const hand = { t_ms: 1, axes: [1, 0, 0, 0, 0, 0], pressed: ['deadman'], live: true };
+                socket.send(JSON.stringify({ k: 'move', ...hand }));
                 socket.send(JSON.stringify({ k: 'press', what: 'hold' }));
             };
         }""")
@@ -455,8 +464,6 @@ def test_everything_can_be_copied_in_one_go(cell, url, tab):
 
 
 def test_several_arms_are_driven_one_after_the_other(tmp_path, tab):
-    from robot_stack.config.resolve import load_run
-
     cell = FakeCell(load_run("two_arm_insert"), tmp_path)
     with served(cell) as url:
         cell.mode(Mode.POLICY)
@@ -467,4 +474,3 @@ def test_several_arms_are_driven_one_after_the_other(tmp_path, tab):
         page.keyboard.press("Enter")
         until(lambda: any(packet.buttons[3] for packet in cell.done.moves), "the next arm", page)
         until(lambda: not cell.done.moves[-1].buttons[3], "once", page)
-    assert sim_run().robots

@@ -99,7 +99,7 @@ def test_nonsense_in_control_is_a_hold_at_once_and_not_after_a_timeout(cell: Fed
 def test_keys_of_the_device_reach_the_filter(cell: FedCell):
     cell.button("hold", 1)
     cell.until(lambda: cell.banner[0] is Mode.HOLD, "hold")
-    assert cell.banner[1] == "hold pressed on joy"
+    assert cell.banner[1].startswith("hold pressed on joy (since ")
     cell.button("hold", 0)
     cell.button("arm", 1)
     cell.until(lambda: cell.banner[0] is Mode.POLICY, "resume by the arm key")
