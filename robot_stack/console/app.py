@@ -93,7 +93,7 @@ class Pages:
         refusal = self._refused(request)
         if refusal is not None:
             return refusal
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
         why = self._gate.refuse_token(token)
         if why:
             return PlainTextResponse(why, 401, HEADERS)

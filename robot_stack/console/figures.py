@@ -59,6 +59,7 @@ class Facts:
         diagnoses: (process, task) -> the newest word.
         learner: What the learner does, or None.
         learner_error: Why it does not answer, or "".
+        learner_asked: Whether this session has a learner at all.
         score_ns: When the newest score arrived; 0 for never.
         score_behind: Frames from it to the newest one.
         free_gb: On the disk of the run.
@@ -74,6 +75,7 @@ class Facts:
     diagnoses: dict[tuple[str, str], Diagnosed] = field(default_factory=dict)
     learner: LearnerStatus | None = None
     learner_error: str = ""
+    learner_asked: bool = True
     score_ns: int = 0
     score_behind: int = 0
     free_gb: float | None = None
@@ -146,6 +148,8 @@ def _params(facts: Facts) -> Figure:
 
 
 def _learner(facts: Facts) -> Figure:
+    if not facts.learner_asked:
+        return Figure(name="learner", text="none in this session; verdicts from the list wait in the run's folder")
     if facts.learner is None:
         return Figure(name="learner", text=facts.learner_error or "not asked yet", over=bool(facts.learner_error))
     told, counters = facts.learner, facts.learner.counters

@@ -154,7 +154,8 @@ class Heard:
         """What a process says of one of its tasks, by a name such as "camera_wrist: frames"."""
         process, _, task = name.partition(": ")
         before = self.facts.diagnoses.get((process, task))
-        if said.level and (before is None or (before.level, before.message) != (said.level, said.message)):
+        news = before is None or (before.level, before.message) != (said.level, said.message)
+        if said.level and news and name != "safety: filter":  # the banner says that already
             self.tell(f"{process}: {said.message}", now_unix_s)
         self.facts.diagnoses[process, task] = said
 

@@ -114,6 +114,7 @@ class ConsoleNode(StackNode):
             self._heard.notes(self._journal.notes())
             self._heard.labels(self._journal.waiting)
         self._server = server = self._serve()
+        self._heard.facts.learner_asked = bool(self._learner)
         if self._learner:
             security = security_of(self._run.cell.learner_certs, "actor")
             self._courier = Courier(self._desk, self._learner, server.change, security)

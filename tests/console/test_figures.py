@@ -63,6 +63,13 @@ def test_a_learner_that_is_away_or_in_trouble_is_said():
     assert line(heard, "learner").over
 
 
+def test_a_session_without_a_learner_is_nothing_wrong():
+    heard = facts()
+    heard.learner_asked = False
+    assert line(heard, "learner").text.startswith("none in this session")
+    assert not line(heard, "learner").over
+
+
 def test_what_the_filter_cut_is_counted_from_the_start_of_the_episode():
     heard = facts()
     tell(heard, "safety", "filter", cut_speed=40, cut_workspace=5, hold=3)

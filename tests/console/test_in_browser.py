@@ -203,6 +203,25 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     picture(page, "stop")
 
 
+def test_an_episode_is_shown_with_its_pictures(run, tmp_path, tab):
+    cell = FakeCell(run, tmp_path, {"000007-online-actor"})
+    jpeg = cv2.imencode(".jpg", np.full((96, 196, 3), 90, np.uint8))[1].tobytes()
+    asked: list[str] = []
+
+    def get(episode_id: str) -> bytes:
+        asked.append(episode_id)
+        return jpeg
+
+    for token in ("", "a-token-of-enough-characters"):
+        with served(cell, token=token, picture=get) as url:
+            name = cell.episode(7)
+            cell.ended()
+            page = tab(url)
+            image = page.get_by_alt_text("first and last look at episode 7")
+            until(lambda image=image: image.count() and image.evaluate("each => each.naturalWidth") == 196, "it", page)
+    assert asked == [name, name]
+
+
 def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
     cell.mode(Mode.POLICY)
     first, second = tab(url), tab(url)
