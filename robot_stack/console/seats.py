@@ -45,8 +45,9 @@ class Seats:
         """A person asks for the desk, which nobody keeps for ever.
 
         Raises:
-            PageError: If the one who has it drives the arm.
+            PageError: If the one who has it drives the arm, or the page is closed.
         """
+        self._check_open(page)
         if driving and page != self.writer and not self._free(now_ns):
             raise PageError("the desk is another page's, which drives the arm; wait until it lets go, or hold with Esc")
         self.writer, self._left_ns = page, None
@@ -55,8 +56,9 @@ class Seats:
         """Sits the page down if the desk is free.
 
         Raises:
-            PageError: If another page has it.
+            PageError: If another page has it, or this one is closed.
         """
+        self._check_open(page)
         if page != self.writer and self._free(now_ns):
             self.writer, self._left_ns = page, None
         if page != self.writer:
@@ -66,6 +68,10 @@ class Seats:
         """Whether the page at the desk is open and in view."""
         heard_ns = self._heard_ns.get(self.writer)
         return heard_ns is not None and now_ns - heard_ns <= PRESENT_NS
+
+    def _check_open(self, page: str) -> None:
+        if page not in self._heard_ns:
+            raise PageError("this page is closed, must be open to do that; open it again")
 
     def _free(self, now_ns: int) -> bool:
         return not self.writer or (self._left_ns is not None and now_ns - self._left_ns > KEPT_NS)

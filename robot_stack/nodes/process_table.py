@@ -154,6 +154,7 @@ def console_process(
         window=True,
         env=ONE_THREAD,
         nice=5,
+        grace_s=5.0,
     )
 
 

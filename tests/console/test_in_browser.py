@@ -456,6 +456,25 @@ def test_every_state_has_a_word_a_shape_and_contrast_of_its_own(cell, url, tab):
     assert len({words for words, _ in seen}) == len({shape for _, shape in seen}) == len(Mode)
 
 
+@pytest.mark.parametrize("vision", ["deuteranopia", "protanopia", "tritanopia", "achromatopsia"])
+def test_no_two_states_of_control_look_alike_to_any_eye(cell, url, tab, vision):
+    """Colours as that eye sees them; without any colour the shapes and words must do, and lightness helps."""
+    page = tab(url)
+    eye = page.context.new_cdp_session(page)
+    eye.send("Emulation.setEmulatedVisionDeficiency", {"type": vision})
+    seen = {}
+    for mode in (Mode.POLICY, Mode.HUMAN, Mode.HOLD, Mode.STOP, Mode.READY):
+        cell.mode(mode, "why")
+        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower(), timeout=WAIT_MS)
+        raw = page.screenshot(clip={"x": 600, "y": 4, "width": 4, "height": 4})
+        seen[mode] = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)[0, 0].astype(float)
+    apart = {
+        (one, other): float(np.linalg.norm(seen[one] - seen[other])) for one in seen for other in seen if one < other
+    }
+    least = 10.0 if vision == "achromatopsia" else 40.0
+    assert min(apart.values()) >= least, apart
+
+
 def test_the_token_opens_the_page_once_and_leaves_the_address(cell, tab):
     with served(cell, token="a-token-of-enough-characters") as url:
         cell.mode(Mode.POLICY)

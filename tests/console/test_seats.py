@@ -34,6 +34,17 @@ def test_a_reload_keeps_the_desk_and_a_page_that_stays_away_loses_it():
     assert seats.writer == "b"
 
 
+def test_a_page_that_has_closed_meanwhile_does_not_sit_down():
+    seats = Seats()
+    seats.join("a", 0)
+    seats.leave("a", S)
+    for ask in (lambda: seats.check_writer("a", 20 * S), lambda: seats.sit("a", 20 * S, driving=False)):
+        with pytest.raises(PageError, match="this page is closed"):
+            ask()
+    seats.join("b", 20 * S)
+    assert seats.writer == "b"
+
+
 def test_the_desk_can_be_taken_but_not_from_a_hand_that_drives():
     seats = Seats()
     seats.join("a", 0)
