@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from robot_stack.console.messages import PageError
 
-PRESENT_NS = 1_000_000_000
+PRESENT_NS = 800_000_000
 """A page that shows what it is sent says so many times a second; silent for longer, nobody looks at it."""
 KEPT_NS = 5_000_000_000
 """So long the desk is kept for a page that has gone, so that a reload does not lose it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ABSENT_S = 1.5
+ABSENT_S = 1.0
 """The page says several times a second that somebody has it in view."""
 
 

@@ -337,6 +337,19 @@ def test_esc_holds_also_in_the_middle_of_a_word(cell, url, tab):
     until(lambda: cell.done.pressed == ["hold"], "the hold and nothing else", page)
 
 
+def test_esc_while_driving_holds_and_lets_go(cell, url, tab):
+    cell.mode(Mode.HUMAN)
+    page = tab(url)
+    says(page, "#seat", "you are at the desk")
+    page.keyboard.down(" ")
+    until(lambda: cell.done.driving, "the hand", page)
+    page.keyboard.press("Escape")
+    until(lambda: cell.done.pressed == ["hold"] and not cell.done.driving, "the hold", page)
+    page.wait_for_timeout(200)
+    assert not any(packet.buttons[-1] for packet in cell.done.moves), "a hold, not a loss"
+    assert not cell.done.driving, "space is still down, and must be pressed anew"
+
+
 def test_a_window_that_loses_the_keys_while_it_drives_is_a_lost_hand(cell, url, tab):
     cell.mode(Mode.HUMAN)
     page = tab(url)

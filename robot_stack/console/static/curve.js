@@ -6,6 +6,7 @@ let spans = [];
 let threshold = null;
 let limit = 1;
 let elapsed = 0;
+let watcher = null;
 
 function hatched(context) {
   const tile = document.createElement("canvas");
@@ -66,7 +67,9 @@ export function layCurve(limitS) {
     hooks: { drawClear: [drawSpans], draw: [drawThreshold] },
   };
   plot = new uPlot(options, [[], [], []], room);
-  new ResizeObserver(() => plot.setSize({ width: Math.max(200, room.clientWidth), height: HEIGHT })).observe(room);
+  if (watcher) watcher.disconnect();
+  watcher = new ResizeObserver(() => plot.setSize({ width: Math.max(200, room.clientWidth), height: HEIGHT }));
+  watcher.observe(room);
 }
 
 export function showCurve(curve) {

@@ -126,14 +126,19 @@ export class Hand {
     if (this.held.delete(action)) this.say();
   }
 
-  // the keys go elsewhere from here on: a deadman that nobody can see let go of is a lost hand, and the arm holds
-  release() {
+  // everything is let go of
+  drop(live = true) {
     this.held.clear();
     for (const pad of this.pads) {
       pad.pointer = null;
       this.movePad(pad, [0, 0]);
     }
-    if (this.wasHolding) this.say(false);
+    if (this.wasHolding) this.say(live);
+  }
+
+  // the keys go elsewhere from here on: a deadman that nobody can see let go of is a lost hand, and the arm holds
+  release() {
+    this.drop(false);
   }
 
   gamepad() {

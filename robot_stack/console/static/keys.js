@@ -66,8 +66,8 @@ export class Keys {
   down(event) {
     const name = keyName(event);
     if (name === "esc") {
-      this.hand.release();
       if (!event.repeat) this.press("hold");
+      this.hand.drop();
       if (writing(document.activeElement)) document.activeElement.blur();
       event.preventDefault();
       return;
