@@ -110,9 +110,7 @@ def started(folder: Path) -> Iterator[tuple[FedCell, str]]:
             ("width_px", WIDTH), ("height_px", HEIGHT), ("policy_width_px", WIDTH), ("policy_height_px", HEIGHT),
         )
     ]  # fmt: skip
-    run = fed_run(
-        folder / "config", DOMAIN, "cell.console.address=127.0.0.1:0", *sizes, device=["cell.teleop=browser"]
-    )
+    run = fed_run(folder / "config", DOMAIN, "cell.console.address=127.0.0.1:0", *sizes, device=["cell.teleop=browser"])
     with fed_cell(run, folder / "run", [console_process(run, folder / "run")]) as cell:
         cell.joy_sends = False
         address = folder / "run" / ADDRESS_FILE
@@ -234,7 +232,9 @@ def measure(quick: bool = False) -> dict[str, float]:
     ):
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(url)
-        until(lambda: page.evaluate("document.getElementById('seat').textContent").startswith("you are"), "a page", page)
+        until(
+            lambda: page.evaluate("document.getElementById('seat').textContent").startswith("you are"), "a page", page
+        )
         pid = cell.supervisor.pid("console")
         with watchers(url):
             begun_s, before_s = time.monotonic(), cpu_s(pid)

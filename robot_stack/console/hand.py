@@ -53,7 +53,9 @@ class Hand:
         if (late or not move.live) and self.holds:
             return self._gone()
         if late:
-            raise PageError(f"page is {late_ms:.0f} ms late (limit {LATEST_MS:.0f}), network or machine is too busy; drive later")
+            raise PageError(
+                f"page is {late_ms:.0f} ms late (limit {LATEST_MS:.0f}), network or machine is too busy; drive later"
+            )
         self.holds = move.live and "deadman" in move.pressed
         return page_packet(move.axes, move.pressed if move.live else ())
 
