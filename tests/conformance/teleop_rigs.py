@@ -358,7 +358,7 @@ class PageRig(MessageRig):
     events = ("next_arm",)
 
     def __init__(self) -> None:
-        config = shipped("browser", "frame=tcp", "viewer_yaw_rad=null", "gains=[1, 1, 1, 1, 1, 1]")
+        config = shipped("browser", "frame=tcp", "viewer_yaw_rad=null", "gains=[1, 1, 1, 1, 1, 1]", "timeout_s=0.15")
         self.values = [0.0] * 6
         self.pressed: set[str] = set()
         super().__init__(build_teleop(config, FULL_SCALE, machine()), deadzone=0.1, ramp_s=0.2)

@@ -39,7 +39,7 @@ function drawThreshold(chart) {
   const { ctx, bbox } = chart;
   const y = chart.valToPos(threshold, "y", true);
   ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = "#9f0d1f";
+  ctx.strokeStyle = ctx.fillStyle = "#7d0012";
   ctx.lineWidth = 2;
   ctx.setLineDash([3, 4]);
   ctx.beginPath();

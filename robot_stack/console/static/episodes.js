@@ -100,7 +100,7 @@ function showTrend(episodes) {
   const marks = [];
   ended.forEach((each, index) => {
     const x = index * step + 2, width = step - 4;
-    marks.push(bar(x, 2, width, 24, each.success ? "#00735c" : "#9f0d1f", !each.success));
+    marks.push(bar(x, 2, width, 24, each.success ? "#00735c" : "#7d0012", !each.success));
     if (each.interventions) marks.push(bar(x, 60 - 28 * each.interventions / most, width, 28 * each.interventions / most, "#e69f00"));
     marks.push(bar(x, 94 - 28 * each.s / longest, width, 28 * each.s / longest, "#5a636b"));
   });
