@@ -156,7 +156,8 @@ def _learner(facts: Facts) -> Figure:
     text = told.phase.replace("_", " ")
     if counters.get("updates"):
         text += f", {counters['updates']:.0f} updates, {counters.get('updates_per_s', 0.0):.0f}/s"
-    return Figure(name="learner", text=f"{text}; {told.message}" if told.message else text, over=bool(told.message))
+    trouble = bool(told.message) and told.phase == "training"  # in other phases it says how far they are
+    return Figure(name="learner", text=f"{text}; {told.message}" if told.message else text, over=trouble)
 
 
 def _replay(facts: Facts) -> Figure:
@@ -177,7 +178,8 @@ def _link(facts: Facts) -> Figure:
         return Figure(name="link", text="no actor is heard")
     up, spooled = said.values["link"] == "up", facts.value("actor", "policy", "spooled") or 0.0
     acks = [actor.ack_p50_ms for actor in facts.learner.actors if actor.connected] if facts.learner is not None else []
-    text = f"up{f', {max(acks):.0f} ms' if acks else ''}" if up else "down: acting goes on, steps are kept on disk"
+    safe = f", safe at the learner after {max(acks):.0f} ms" if acks else ""
+    text = f"up{safe}" if up else "down: acting goes on, steps are kept on disk"
     return Figure(name="link", text=f"{text}, spool {spooled:.0f}", over=not up)
 
 

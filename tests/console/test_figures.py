@@ -59,6 +59,8 @@ def test_a_learner_that_is_away_or_in_trouble_is_said():
     heard.learner = LearnerStatus(phase="collecting_demos", counters={"demos": 2.0, "env_steps": 0.0})
     assert line(heard, "learner") == Figure(name="learner", text="collecting demos", over=False)
     assert line(heard, "replay").text.startswith("2 demonstrations, 0 online steps")
+    heard.learner = LearnerStatus(phase="fitting", message="reward model: step 3 of 120")
+    assert not line(heard, "learner").over
     heard.learner = LearnerStatus(phase="training", message="disk is full", counters={"updates": 10.0})
     assert line(heard, "learner").over
 
