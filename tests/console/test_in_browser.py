@@ -148,7 +148,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     word(page, "HUMAN IN CONTROL")
     page.keyboard.down("i")
     until(lambda: cell.done.moves[-1].axes[0] == 1.0, "the steering", page)
-    says(page, "#why", "A page drives: a correction.")
+    says(page, "#why", "You drive: a correction.")
     picture(page, "driving")
     page.keyboard.up("i")
     page.keyboard.up(" ")

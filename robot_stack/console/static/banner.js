@@ -23,7 +23,7 @@ export function mode(name) {
 export function showBanner(now, welcome, name) {
   mode(now.banner.mode);
   set("word", now.banner.word);
-  set("why", now.banner.why);
+  set("why", now.writer === name ? now.banner.why.replace("A page drives", "You drive") : now.banner.why);
   set("do", now.banner.now);
   const episode = now.episode;
   set("episode", episode
