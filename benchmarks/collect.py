@@ -32,6 +32,7 @@ BENCHMARKS = (
     "resume",
     "kills",
     "takeover",
+    "console",
 )
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
 CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
@@ -127,6 +128,12 @@ FIGURES = (
     _figure("take_over_ms.p50", "from the device to the first human command at the robot, p50, ms"),
     _figure("take_over_ms.p99", "p99; at most two periods of the safety node", 20),
     _figure("hand_back_step_share", "largest velocity step at hand-back / what the acceleration limits allow", 1.001),
+    _figure("console_update_ms.p95", "from a topic to the operator's screen, two cameras, five pages, p95, ms", 150),
+    _figure("console_cpu_share", "the console's process meanwhile, share of a core", 0.25),
+    _figure("console_take_over_ms.p50", "from a key in the page to the first motion of a simulated arm, p50, ms"),
+    _figure("console_take_over_ms.p95", "p95", 200),
+    _figure("console_jitter_ms.p99", "ticks of the safety filter meanwhile, jitter p99, ms"),
+    _figure("console_jitter_without_ms.p99", "the same with the console standing still"),
 )
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,7 +39,7 @@ from robot_stack.nodes.conversion import (
     twist_from_msg,
     twist_to_msg,
 )
-from robot_stack.nodes.process_table import cell_processes
+from robot_stack.nodes.process_table import ProcessSpec, cell_processes
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
 from robot_stack.nodes.run_folder import prepared
 from robot_stack.nodes.supervisor import Supervisor
@@ -66,7 +66,10 @@ class Arrived:
     twist: np.ndarray
 
 
-def fed_run(folder: Path, domain: int, *overrides: str) -> ResolvedRun:
+DEVICE = ("cell.teleop=joy", f"teleop.topic={JOY_TOPIC}")
+
+
+def fed_run(folder: Path, domain: int, *overrides: str, device: Sequence[str] = DEVICE) -> ResolvedRun:
     """The dry run with a Joy in the scripted person's place.
 
     The feeder is one process for robot and policy: on a busy machine it may be late, which is not what is looked at.
@@ -76,6 +79,7 @@ def fed_run(folder: Path, domain: int, *overrides: str) -> ResolvedRun:
         folder: For a safety file of its own.
         domain: DDS domain to begin the search for a free one at.
         overrides: Texts `dotted.key=value`.
+        device: The same, for another device in the Joy's place.
     """
     patient = folder / "safety" / "patient.yaml"
     patient.parent.mkdir(parents=True)
@@ -83,8 +87,7 @@ def fed_run(folder: Path, domain: int, *overrides: str) -> ResolvedRun:
     for name, limit in PATIENCE_S.items():
         text = re.sub(rf"^{name}: \S+", f"{name}: {limit}", text, flags=re.MULTILINE)
     patient.write_text(text)
-    device = ["cell.teleop=joy", f"teleop.topic={JOY_TOPIC}", "cell.safety=patient", f"cell.dds_domain={domain}"]
-    return load_run("peg_insert", [*device, *overrides], folder)
+    return load_run("peg_insert", [*device, "cell.safety=patient", f"cell.dds_domain={domain}", *overrides], folder)
 
 
 class FedCell(StackNode):
@@ -93,6 +96,8 @@ class FedCell(StackNode):
     def __init__(self, run: ResolvedRun) -> None:
         super().__init__("feeder", run.run.cell)
         self.run = run
+        self.folder = Path()
+        self.supervisor: Supervisor | None = None
         self.commands: list[Arrived] = []
         self.decisions: list[Decision] = []
         self.banner: tuple[Mode, str] = (Mode.DISARMED, "")
@@ -105,6 +110,8 @@ class FedCell(StackNode):
         self._joy = self.create_publisher(Joy, JOY_TOPIC, NEWEST)
         self._state = self.create_publisher(JointState, topics.state(arm), STATE)
         self._policy = self.create_publisher(TwistStamped, topics.policy(arm), NEWEST)
+        self._fault = self.create_publisher(String, topics.fault(arm), LATCHED)
+        self._fault.publish(String(data=""))
         self.create_subscription(TwistStamped, topics.command(arm), self._on_command, STATE)
         self.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
@@ -187,7 +194,7 @@ class FedCell(StackNode):
             T_base_tcp=Pose(position_m=centre, quaternion_xyzw=np.array([1.0, 0.0, 0.0, 0.0])),
             twist=np.zeros(6),
             wrench=np.zeros(6),
-            joints_rad=np.zeros(len(self.run.robot.joints)),
+            joints_rad=np.array(self.run.robot.home_rad),
             joint_speeds_rad_s=np.zeros(len(self.run.robot.joints)),
             gripper=1.0,
         )
@@ -212,8 +219,13 @@ class FedCell(StackNode):
 
 
 @contextmanager
-def fed_cell(run: ResolvedRun, folder: Path) -> Iterator[FedCell]:
+def fed_cell(run: ResolvedRun, folder: Path, more: Sequence[ProcessSpec] = ()) -> Iterator[FedCell]:
     """Both processes started and heard, the device let go, and the arm armed.
+
+    Args:
+        run: From `fed_run`.
+        folder: Of the run.
+        more: Processes beside them. With a page's device nobody is at it yet, so nothing is armed.
 
     Raises:
         TimeoutError: If one of them stays silent; its log is in the folder.
@@ -221,12 +233,17 @@ def fed_cell(run: ResolvedRun, folder: Path) -> Iterator[FedCell]:
     with prepared(run, folder) as ready:
         before = dict(os.environ)
         os.environ.update(ready.environment)
-        table = [row for row in cell_processes(run, folder) if row.name in ("safety", "teleop")]
+        table = [row for row in cell_processes(run, folder) if row.name in ("safety", "teleop")] + list(more)
         try:
-            with Supervisor(table, environment=ready.environment, log_folder=ready.log_folder), _joined(run) as cell:
+            with (
+                Supervisor(table, environment=ready.environment, log_folder=ready.log_folder) as supervisor,
+                _joined(run) as cell,
+            ):
+                cell.folder, cell.supervisor = folder, supervisor
                 cell.until(lambda: cell.decisions and cell.commands, "commands of the safety process", START_S)
-                cell.until(cell.believed, "a device that is believed", START_S)
-                cell.until(lambda: cell.request("arm") == "", "an armed cell", START_S)
+                if run.teleop.device != "browser":
+                    cell.until(cell.believed, "a device that is believed", START_S)
+                    cell.until(lambda: cell.request("arm") == "", "an armed cell", START_S)
                 yield cell
         finally:
             os.environ.clear()

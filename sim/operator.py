@@ -72,6 +72,12 @@ class ScriptedOperator:
         if self._role is Role.ASSIST and self._rng.random() < self._config.attention:
             self._audit_ns = now_ns + round(self._config.reaction_s * 1e9)
 
+    def let_go(self) -> None:
+        """Somebody else takes the arms: hands off, and patience anew. A demonstration goes on afterwards."""
+        if self._role is Role.ASSIST:
+            self._engaged = False
+        self._best, self._best_ns, self._begun_ns = np.inf, None, None
+
     def see(self, seen: Seen) -> None:
         """The scene changes; the person notices `reaction_s` later."""
         self._seen.append(seen)
@@ -132,8 +138,7 @@ class ScriptedOperator:
         if self._engaged:
             held_s = (now_ns - self._engaged_since_ns) / 1e9
             if seen.done or hands.all_but_done(seen) or held_s > 5.0:
-                self._engaged = False
-                self._best, self._best_ns, self._begun_ns = np.inf, None, None  # patience starts anew
+                self.let_go()
             return
         if mode is not Mode.POLICY or seen.done or not self._looks(now_ns):
             return

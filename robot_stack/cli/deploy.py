@@ -5,7 +5,7 @@ from __future__ import annotations
 from robot_stack.cli.run_folder import find_folder, policy_file
 from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolve import load_resolved
-from robot_stack.nodes.process_table import RESOLVED, cell_processes, managed, session_process
+from robot_stack.nodes.process_table import RESOLVED, cell_processes, console_process, managed, session_process
 from robot_stack.nodes.run_folder import prepared
 
 
@@ -25,7 +25,8 @@ def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
     resolved = load_resolved(folder / RESOLVED)
     with prepared(resolved, folder) as ready:
         words = ("--policy", str(path), "--episodes", str(episodes))
-        rows = (*cell_processes(resolved, folder), session_process("deployed", resolved, folder, *words))
+        session = session_process("deployed", resolved, folder, *words)
+        rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)
         code = supervise(resolved, ready, managed(rows, resolved, folder))
     print(f"Next: robot-stack report {name}" if code == 0 else f"Next: robot-stack doctor {resolved.run.cell}")
     return code

@@ -8,7 +8,7 @@ from pathlib import Path
 from robot_stack.cli.names import load_cell
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.cli.supervise import supervise
-from robot_stack.nodes.process_table import cell_processes, managed, session_process
+from robot_stack.nodes.process_table import cell_processes, console_process, managed, session_process
 from robot_stack.nodes.run_folder import prepared
 from robot_stack.teleop.bindings import Device, table
 
@@ -35,10 +35,12 @@ def run(
     resolved = load_cell(name, overrides, root)
     wanted = resolved.run.training.demos if episodes is None else episodes
     with prepared(resolved, own_folder(resolved, folder)) as ready:
-        if resolved.teleop.device != "scripted":
-            print(table([Device(resolved.teleop.device)]))
+        if resolved.teleop.device in tuple(Device):
+            column = Device(resolved.teleop.device)
+            print(table([Device.KEYBOARD if column is Device.BROWSER else column]))  # a page that drives has its keys
         recorder = session_process("recorder", resolved, ready.folder, "--episodes", str(wanted))
-        rows = (*cell_processes(resolved, ready.folder), recorder)
+        console = console_process(resolved, ready.folder)
+        rows = (*cell_processes(resolved, ready.folder), console, recorder)
         code = supervise(resolved, ready, managed(rows, resolved, ready.folder))
     print(f"Next: robot-stack train {resolved.name}" if code == 0 else f"Next: robot-stack doctor {name}")
     return code

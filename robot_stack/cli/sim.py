@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from robot_stack.cli.page_address import PageAddress
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
@@ -142,9 +143,10 @@ def practise(dry_run: DryRun, say: _Say) -> None:
 
 def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
     before_s = sampled_s = time.monotonic()
-    phase = "starting"
+    phase, page = "starting", PageAddress(dry_run.folder, say.text)
     while supervisor.ending is None:
         supervisor.step()
+        page.look()
         time.sleep(POLL_S)
         try:
             status = learner_status(dry_run.resolved.cell.learner_address, timeout_s=1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
+from robot_stack.cli.page_address import PageAddress
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.process_table import ProcessSpec
 from robot_stack.nodes.run_folder import PreparedRun
@@ -25,7 +26,7 @@ def supervise(
         signal.signal(number, lambda caught, _: supervisor.end(f"{signal.Signals(caught).name} received"))
     try:
         with supervisor:
-            return supervisor.run(timeout_s)
+            return supervisor.run(timeout_s, PageAddress(ready.folder, _say).look)
     finally:
         for number, old in before.items():
             signal.signal(number, old)

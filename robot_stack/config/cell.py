@@ -108,6 +108,13 @@ class CellArm(Section):
     """File in teleop/, of a device for this arm alone; then each arm has one."""
 
 
+class ConsoleConfig(Section):
+    """Where the operator's page is served."""
+
+    address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = "127.0.0.1:8642"
+    """host:port; 0.0.0.0 is every network of this machine. Beyond loopback the page asks for a token."""
+
+
 class CellConfig(Section):
     """A cell: either one arm (`robot`, `workspace`), or `arms`."""
 
@@ -138,6 +145,8 @@ class CellConfig(Section):
         "127.0.0.1:50051"
     )
     """Where the learner listens, host:port, an IPv6 address in brackets. Beyond loopback it needs certificates."""
+    console: ConsoleConfig = ConsoleConfig()
+    """The operator's page."""
     learner_certs: Annotated[str, Field(min_length=1)] | None = None
     """Folder of a set made by `robot-stack certs`, at the same path on the learner's and the robot's machine."""
 

@@ -12,6 +12,7 @@ from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2Camer
 from robot_stack.config.drivers import DriverRobot, ServoRobot, command_topics, keeps_last_speed
 from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.config.teleop import page_hand
 
 ROUNDED_M = 1e-4
 """Angles of a mount are written with few digits."""
@@ -30,6 +31,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
         yield from _driver(resolved, arm)
     yield from _apart(resolved)
     yield from _one_person(resolved)
+    yield from _pages(resolved)
     yield from _rates(resolved)
     yield from _poses(resolved)
     yield from _camera_sources(resolved)
@@ -90,6 +92,20 @@ def _one_person(resolved: ResolvedRun) -> Iterator[Mistake]:
         if name and teleop.device == "scripted":
             text = "a scripted person has a hand for each arm; give the cell one 'teleop' and the arms none"
             yield _mistake(resolved, f"cell.arms.{name}.teleop", text)
+
+
+def _pages(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """A page moves simulated arms only, and all of them through one device."""
+    moved = [name for name, teleop in resolved.teleops.items() if page_hand(teleop) is not None]
+    real = [name for name, robot in resolved.robots.items() if robot.backend != "sim"]
+    for name in moved:
+        key = f"teleops.{name}.device" if name else "teleop.device"
+        if real:
+            text = f"a page moves simulated arms only, and {real[0]} is a real one; take a device at the robot"
+            yield _mistake(resolved, key, text)
+        elif name != moved[0]:
+            text = f"a page moves the cell already, as the device of {moved[0]}; give the cell one 'teleop' instead"
+            yield _mistake(resolved, key, text)
 
 
 def _action_scale(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:

@@ -83,5 +83,7 @@ class RunConfig(Section):
     """Reward model."""
     training: TrainingConfig
     """Budget."""
+    operator_required: bool = False
+    """The arm holds while nobody has the operator's page open and in view."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the learner computes; `auto` is a GPU where torch finds one, else the CPU."""

@@ -13,8 +13,9 @@ from robot_stack.config.section import Section
 from robot_stack.config.teleop_parts import (
     Axis,
     Buttons,
+    Deadzone,
+    Feel,
     Find,
-    Gains,
     JoyButtons,
     LeaderGripper,
     LeaderJoint,
@@ -22,6 +23,7 @@ from robot_stack.config.teleop_parts import (
     MotionDeadman,
     OneMeaning,
     OperatorConfig,
+    PageHand,
     PedalConfig,
     SideKeyboard,
     Silence,
@@ -29,7 +31,6 @@ from robot_stack.config.teleop_parts import (
     Topic,
 )
 
-Deadzone = Annotated[float, Field(ge=0, lt=1)]
 AxisName = Annotated[str, Field(pattern=r"^ABS_[A-Z0-9]+$")]
 AxisIndex = Annotated[int, Field(ge=0, le=63)]
 
@@ -60,6 +61,8 @@ class ScriptedTeleop(TeleopConfig):
     """Deflection below this is none."""
     operator: OperatorConfig
     """What the person is like."""
+    page: PageHand | None = None
+    """A person at the console's page, who may take the arm from the scripted one; None lets no page move it."""
 
 
 class RealTeleop(TeleopConfig):
@@ -82,30 +85,17 @@ class RealTeleop(TeleopConfig):
         return deadman
 
 
-class HandTeleop(RealTeleop):
+class HandTeleop(Feel, RealTeleop):
     """A device whose deflection asks for a velocity."""
 
-    deadzone: Deadzone
-    """Deflection below this is none; beyond, it starts again from 0."""
-    gains: Gains = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
-    """x, y, z, rx, ry, rz: share of the deflection that counts; a negative one turns the axis round, 0 blocks it."""
-    ramp_s: Annotated[float, Field(gt=0, le=2)] = 0.1
-    """From rest to full deflection at the fastest."""
-    frame: Literal["tcp", "base", "viewer"] = "tcp"
-    """Frame in which a deflection is meant: the tool's, the robot base's, or the person's."""
-    viewer_yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] | None = None
-    """With frame: viewer, the direction that the person looks in, about z of the base; 0 looks along its x."""
 
-    @field_validator("viewer_yaw_rad")
-    @classmethod
-    def _only_for_a_viewer(cls, yaw: float | None, info: ValidationInfo) -> float | None:
-        frame = info.data.get("frame")
-        if frame is not None and (frame == "viewer") != (yaw is not None):
-            have = "absent" if yaw is None else "given"
-            raise ValueError(
-                f"viewer_yaw_rad is {have} with frame '{frame}', must be given with 'viewer' and only there"
-            )
-        return yaw
+class BrowserTeleop(PageHand, RealTeleop):
+    """The console's page; for simulated arms only."""
+
+    device: Literal["browser"]
+    """Kind of device."""
+    deadman: Literal["page"] = "page"
+    """What must be held: the space key, a gamepad's left shoulder button, or the pad on the screen."""
 
 
 class SpaceMouseTeleop(HandTeleop):
@@ -243,3 +233,10 @@ class LeaderTeleop(RealTeleop):
         if len(set(names)) != len(names):
             raise ValueError(f"joint names are {names}, must be unique; rename one")
         return joints
+
+
+def page_hand(config: TeleopConfig) -> PageHand | None:
+    """How a page moves the arm through a device; None where it does not."""
+    if isinstance(config, BrowserTeleop):
+        return config
+    return config.page if isinstance(config, ScriptedTeleop) else None

@@ -34,6 +34,7 @@ def _one_meaning_each(bound: dict[KeyT, ValueT]) -> dict[KeyT, ValueT]:
 
 
 OneMeaning = AfterValidator(_one_meaning_each)
+Deadzone = Annotated[float, Field(ge=0, lt=1)]
 Buttons = Annotated[dict[Action, Annotated[int, Field(ge=0, le=63)]], OneMeaning]
 """Action -> index of its button."""
 
@@ -45,6 +46,39 @@ class TeleopScale(Section):
     """Translation."""
     angular: Annotated[float, Field(gt=0, le=1)]
     """Rotation."""
+
+
+class Feel(Section):
+    """How a deflection becomes a wanted velocity."""
+
+    deadzone: Deadzone
+    """Deflection below this is none; beyond, it starts again from 0."""
+    gains: Gains = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    """x, y, z, rx, ry, rz: share of the deflection that counts; a negative one turns the axis round, 0 blocks it."""
+    ramp_s: Annotated[float, Field(gt=0, le=2)] = 0.1
+    """From rest to full deflection at the fastest."""
+    frame: Literal["tcp", "base", "viewer"] = "tcp"
+    """Frame in which a deflection is meant: the tool's, the robot base's, or the person's."""
+    viewer_yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] | None = None
+    """With frame: viewer, the direction that the person looks in, about z of the base; 0 looks along its x."""
+
+    @field_validator("viewer_yaw_rad")
+    @classmethod
+    def _only_for_a_viewer(cls, yaw: float | None, info: ValidationInfo) -> float | None:
+        frame = info.data.get("frame")
+        if frame is not None and (frame == "viewer") != (yaw is not None):
+            have = "absent" if yaw is None else "given"
+            raise ValueError(
+                f"viewer_yaw_rad is {have} with frame '{frame}', must be given with 'viewer' and only there"
+            )
+        return yaw
+
+
+class PageHand(Feel):
+    """A person at the console's page who moves a simulated arm with keys, a gamepad or the pad on the screen."""
+
+    timeout_s: Silence = 0.2
+    """Without a word of the page for this long, it is lost: it repeats itself 25 times a second."""
 
 
 class OperatorConfig(Section):

@@ -14,6 +14,7 @@ from robot_stack.control.arbiter import Arbiter, ArbiterTiming
 from robot_stack.control.arm_filter import ArmFilter, GuardedArm
 from robot_stack.control.checks import check_command, check_state, check_teleop
 from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.presence import Presence
 from robot_stack.control.stop_input import StopInput
 from robot_stack.control.takeover import Takeover
 from robot_stack.types.command import Command, Decision, Mode
@@ -35,6 +36,7 @@ class SafetyFilter:
         *,
         auto_resume_ticks: int = 0,
         stop_input_timeout_s: float | None = None,
+        operator_required: bool = False,
     ) -> None:
         """Nothing moves before `arm` and `start`.
 
@@ -42,6 +44,7 @@ class SafetyFilter:
             arms: By name; messages of another arm are refused. Of their timeouts the strictest holds for all.
             auto_resume_ticks: See `Arbiter`.
             stop_input_timeout_s: See `StopInput`.
+            operator_required: See `Presence`.
 
         Raises:
             SpecError: If there is none.
@@ -63,6 +66,7 @@ class SafetyFilter:
         self._arbiter = Arbiter(self._timing, hands)
         self._admission = Admission(self._arbiter, arms)
         self._stop_input = StopInput(stop_input_timeout_s)
+        self._operator = Presence(required=operator_required)
         self._decided_ns: int | None = None
         self.counters = self._arbiter.counters
         """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, cut_<limit>,
@@ -144,6 +148,10 @@ class SafetyFilter:
         if pressed:
             self.stop("emergency stop pressed", who="safety/stop_input")
 
+    def offer_operator(self, now_ns: int) -> None:
+        """Somebody has the operator's page in view."""
+        self._operator.hear(now_ns)
+
     def limit(self, limits: Mapping[str, SafetyLimits]) -> str:
         """Other limits of motion and force, by arm, from the next tick on; returns why not, or "". Timeouts stay."""
         if self.mode in (Mode.POLICY, Mode.HUMAN) or not all(arm.standing for arm in self._arms.values()):
@@ -154,7 +162,8 @@ class SafetyFilter:
 
     def warning(self, now_ns: int) -> str:
         """What would refuse arming although nothing moves wrongly now, or ""."""
-        return self._admission.doubtful(now_ns) or self._stop_input.silent(now_ns)
+        doubt = self._admission.doubtful(now_ns)
+        return doubt or self._stop_input.silent(now_ns) or self._operator.missing(now_ns)
 
     def refuse(self, stream: str, arm: str, refusal: str) -> None:
         """Count a message of an arm that is not taken, or that nobody could read."""
@@ -259,7 +268,7 @@ class SafetyFilter:
         return self._too_much_force() or self._joint_beyond() or self.warning(now_ns)
 
     def _watch(self, now_ns: int) -> None:
-        """Hold for what the arbiter does not know: force, joints, the wired stop.
+        """Hold for what the arbiter does not know: force, joints, the wired stop, the operator.
 
         A hard contact of one arm holds all; the arm that has it backs out, if configured.
         """
@@ -269,6 +278,6 @@ class SafetyFilter:
             state = self._arbiter.states[name]
             if arm.too_much_force(state):
                 self.hold(self._arbiter.called(name) + arm.hit(state, now_ns))
-        unfit = self._joint_beyond() or self._stop_input.silent(now_ns)
+        unfit = self._joint_beyond() or self._stop_input.silent(now_ns) or self._operator.missing(now_ns)
         if unfit:
             self.hold(unfit)

@@ -59,9 +59,9 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     client.connect()
     try:
         with RosCell(resolved, namespace=options.namespace, managed=options.managed, stopping=stop.is_set) as cell:
-            why = Actor(resolved, folder, cell, SteadyClock(), client, options.id).run(
-                stop, say=lambda text: print(text, flush=True)
-            )
+            actor = Actor(resolved, folder, cell, SteadyClock(), client, options.id)
+            cell.report(actor.figures)
+            why = actor.run(stop, say=lambda text: print(text, flush=True))
     finally:
         client.close()
     if why:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import rclpy
@@ -127,6 +127,10 @@ class RosCell:
         self._link, self._thread = None, None
         if self._owns_context:
             rclpy.try_shutdown()
+
+    def report(self, figures: Callable[[], Mapping[str, object]]) -> None:
+        """Say in /diagnostics how the one who acts is doing; called once a second in the thread of the messages."""
+        self._connected().figures = figures
 
     def observe(self) -> Observation | None:
         """The newest synchronised observation, or None while a part is missing, stale or skewed; see `problem`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -60,6 +60,8 @@ class CellLink(StackNode):
         self.reset_done: tuple[int, str] = (0, "")
         self.truth: bool | None = None
         self.states: dict[str, RobotState] = {}
+        self.figures: Callable[[], Mapping[str, object]] = dict
+        """How the one who acts is doing, for /diagnostics."""
         self._faults = dict.fromkeys(arms, "")
         self._changed = threading.Condition()
         self._refused: dict[str, str] = {}
@@ -98,8 +100,9 @@ class CellLink(StackNode):
         with self._changed:
             problem = self.sync.problem(time.monotonic_ns())
             values = {**self.sync.counters, **self._refused}
-        level = Level.WARN if problem else Level.OK
-        return [Diagnosis(task="observation", level=level, message=problem or "ok", values=values)]
+        level, figures = Level.WARN if problem else Level.OK, self.figures()
+        observation = Diagnosis(task="observation", level=level, message=problem or "ok", values=values)
+        return [observation, *([Diagnosis(task="policy", values=figures)] if figures else [])]
 
     @property
     def heard(self) -> bool:

@@ -7,6 +7,7 @@ for a VGA image instead of 0.1 ms.
 
 from __future__ import annotations
 
+import struct
 from array import array
 
 import numpy as np
@@ -16,6 +17,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
 from robot_stack.sensing.pixels import view_of
+from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
@@ -182,6 +184,18 @@ def image_from_msg(msg: Image) -> np.ndarray:
     return np.frombuffer(msg.data, np.uint8).reshape(msg.height, msg.width, 3).copy()
 
 
+def raw_stamp_ns(raw: bytes) -> int:
+    """Stamp of a message that begins with a header, before it is unpacked: behind the four bytes that tell its order.
+
+    Raises:
+        SpecError: If it is no such message.
+    """
+    if len(raw) < 12:
+        raise SpecError(f"message has {len(raw)} bytes, must have at least 12 to hold a header; update its sender")
+    sec, nanosec = struct.unpack_from("<iI" if raw[1] & 1 else ">iI", raw, 4)
+    return int(sec) * 1_000_000_000 + int(nanosec)
+
+
 def pixels_of(msg: Image) -> np.ndarray:
     """Pixels of any driver's image in their own layout: a view of the message, uint8, shape (H, W, channels).
 
@@ -219,6 +233,12 @@ def teleop_from_msg(msg: Joy) -> TeleopSample:
         lost=bool(msg.buttons[2]),
         session=msg.header.frame_id,
     )
+
+
+def page_to_msg(packet: JoyPacket, stamp_ns: int, session: str) -> Joy:
+    """What the hand at the console's page does."""
+    axes = array("f", packet.axes)
+    return Joy(header=header_of(stamp_ns, session), axes=axes, buttons=array("i", packet.buttons))
 
 
 def events_to_msg(events: tuple[str, ...], stamp_ns: int, device: str) -> Joy:

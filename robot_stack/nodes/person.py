@@ -11,6 +11,10 @@ from sim.operator import Role, ScriptedOperator
 
 PATIENCE_NS = {Mode.DISARMED: 300_000_000, Mode.HOLD: 1_000_000_000}
 """How long a person looks at a cell that waits for them before they press the key. A STOP they never clear."""
+OWNERLESS_NS = 10_000_000_000
+"""A HOLD of somebody at the console's page is theirs to end, until nobody has been at the page for so long."""
+OF_A_PAGE = ("pressed on browser", "teleop device is lost")
+"""What the reasons of such a HOLD say; the scripted person's own hands are never lost."""
 
 
 class ScriptedPerson:
@@ -21,6 +25,7 @@ class ScriptedPerson:
         self._episode_id = ""
         self._mode: Mode | None = None
         self._since_ns = 0
+        self._of_a_page = False
 
     def follow(self, status: EpisodeStatus) -> None:
         """The actor says where it is."""
@@ -35,10 +40,25 @@ class ScriptedPerson:
         """The reward model claims success."""
         self._operator.audit(now_ns)
 
-    def read_banner(self, mode: Mode, now_ns: int) -> None:
-        """The mode that the safety filter shows."""
+    def read_banner(self, mode: Mode, now_ns: int, reason: str = "") -> None:
+        """The mode that the safety filter shows, and why."""
         if mode is not self._mode:
             self._mode, self._since_ns = mode, now_ns
+        self._of_a_page = mode is Mode.HOLD and any(sign in reason for sign in OF_A_PAGE)
+
+    def share(self, now_ns: int) -> None:
+        """Somebody sits at the console's page now."""
+        if self._of_a_page:
+            self._since_ns = now_ns
+
+    def step_back(self) -> None:
+        """Somebody at the page has taken the arm."""
+        self._operator.let_go()
+
+    def rest(self, now_ns: int) -> dict[str, TeleopSample]:
+        """Eyes open, hands off: what is said, without any motion."""
+        told = self.sample(now_ns)
+        return self._operator.hold_still(now_ns, events=next(iter(told.values())).events)
 
     def see(self, seen: Seen) -> None:
         """What the eyes see."""
@@ -48,7 +68,7 @@ class ScriptedPerson:
         """What is done with each arm. While the cell waits for a key, hands off, and once per patience the key."""
         if self._mode is None:
             return self._operator.hold_still(now_ns)
-        patience_ns = PATIENCE_NS.get(self._mode)
+        patience_ns = OWNERLESS_NS if self._of_a_page else PATIENCE_NS.get(self._mode)
         if patience_ns is None:
             return self._operator.sample(now_ns, self._mode)
         pressed = now_ns - self._since_ns >= patience_ns

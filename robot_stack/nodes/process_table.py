@@ -36,6 +36,7 @@ class ProcessSpec:
         grace_s: From SIGTERM to SIGKILL.
         stop_last: Stopped after the others, so that the arm is held while they save their work.
         speaks: What it writes to stderr is for the person at the terminal.
+        window: It only looks on: nobody waits until it is up, and the run goes on without it however often it fails.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ProcessSpec:
     grace_s: float = 2.0
     stop_last: bool = False
     speaks: bool = False
+    window: bool = False
 
 
 class After(StrEnum):
@@ -69,7 +71,9 @@ class Restarts:
         """What follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
         if self._spec.respawn and exit_code != 0:
             self._rapid_failures = self._rapid_failures + 1 if ran_s < RAPID_S else 0
-            return After.RESPAWN if self._rapid_failures < MAX_RAPID_FAILURES else After.END_RUN
+            if self._rapid_failures < MAX_RAPID_FAILURES:
+                return After.RESPAWN
+            return After.NOTHING if self._spec.window else After.END_RUN
         return After.END_RUN if self._spec.required else After.NOTHING
 
 
@@ -137,8 +141,25 @@ def learner_process(folder: Path, address: str, *, python: str = sys.executable)
     )
 
 
+def console_process(
+    run: ResolvedRun, folder: Path, *, learner_address: str = "", python: str = sys.executable
+) -> ProcessSpec:
+    """The operator's page of the run saved in `folder`; with the address of the learner, if there is one."""
+    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run), *_stop_folder(run))
+    learner = ("--learner", learner_address) if learner_address else ()
+    return ProcessSpec(
+        name="console",
+        argv=(python, "-m", "robot_stack.nodes.console", *where, *learner),
+        respawn=True,
+        window=True,
+        env=ONE_THREAD,
+        nice=5,
+        grace_s=5.0,
+    )
+
+
 def _stop_folder(run: ResolvedRun) -> tuple[str, ...]:
-    """A real cell's STOP outlives the run: the next one of the cell, in a folder of its own, comes up with it."""
+    """What outlives a run: a real cell's STOP, with which its next one comes up, and the token of its page."""
     if all(robot.backend == "sim" for robot in run.robots.values()):
         return ()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -174,7 +195,8 @@ def process_table(
         env=ONE_THREAD,
         grace_s=5.0,
     )
-    return (*cell_processes(run, folder, python=python), *((learner,) if local_learner else ()), actor)
+    console = console_process(run, folder, learner_address=address, python=python)
+    return (*cell_processes(run, folder, python=python), console, *((learner,) if local_learner else ()), actor)
 
 
 def session_process(
@@ -204,7 +226,7 @@ def managed(
         folder: Of the run.
         python: Interpreter.
     """
-    nodes = [row for row in table if row.argv[2].startswith("robot_stack.nodes.")]
+    nodes = [row for row in table if row.argv[2].startswith("robot_stack.nodes.") and not row.window]
     words = [f"--node={row.name}" for row in nodes]
     words += [f"--required={row.name}" for row in nodes if row.required and not row.respawn]
     where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes, managed, process_table
+from robot_stack.nodes.process_table import (
+    RESOLVED,
+    ProcessSpec,
+    cell_processes,
+    console_process,
+    managed,
+    process_table,
+)
 from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
 from robot_stack.nodes.shared_memory import remove_stale
 from robot_stack.types.errors import ConfigError
@@ -116,7 +123,10 @@ def choose_table(
         python: Interpreter.
     """
     if cell_only:
-        table = cell_processes(resolved, folder, python=python)
+        table = (
+            *cell_processes(resolved, folder, python=python),
+            console_process(resolved, folder, python=python),
+        )
     else:
         address = resolved.cell.learner_address
         if not remote_learner:

@@ -19,7 +19,7 @@ from geometry_msgs.msg import TwistStamped
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, Joy
-from std_msgs.msg import Bool, String
+from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
 from robot_stack.control.limits import SafetyLimits
@@ -116,6 +116,7 @@ class SafetyNode(StackNode):
         for arm in self._policy.grippers:
             self._listen(JointState, topics.policy_gripper(arm), partial(self._policy.take_gripper, arm), NEWEST)
         self._listen(Joy, topics.EVENTS, self._on_events, EVERY, single=False)
+        self._listen(Header, topics.OPERATOR, self._on_operator, NEWEST)
         self._listen(Bool, topics.STOP_INPUT, self._on_stop_input, EVERY, single=False)
         quiet = SubscriptionEventCallbacks(use_default_callbacks=False)  # for a button that latched before this start
         self.create_subscription(Bool, topics.STOP_INPUT, self._on_stop_input, LATCHED, event_callbacks=quiet)
@@ -227,6 +228,9 @@ class SafetyNode(StackNode):
 
     def _on_stop_input(self, msg: Bool) -> None:
         self._filter.offer_stop_input(msg.data, time.monotonic_ns())
+
+    def _on_operator(self, _: Header) -> None:
+        self._filter.offer_operator(time.monotonic_ns())
 
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()

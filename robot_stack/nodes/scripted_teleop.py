@@ -26,7 +26,8 @@ def connect_person(node: StackNode, run: ResolvedRun) -> ScriptedPerson:
         person.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
 
     def on_mode(msg: String) -> None:
-        person.read_banner(mode_from_text(msg.data)[0], time.monotonic_ns())
+        mode, reason = mode_from_text(msg.data)
+        person.read_banner(mode, time.monotonic_ns(), reason)
 
     def on_status(msg: String) -> None:
         person.follow(EpisodeStatus.from_text(msg.data))

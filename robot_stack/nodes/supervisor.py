@@ -126,11 +126,17 @@ class Supervisor:
             elif child.process is not None and child.process.poll() is not None:
                 self._after_end(child, now_s)
 
-    def run(self, timeout_s: float | None = None) -> int:
-        """Until the run ends: by a required process, by `end`, or by the timeout. Returns the exit code."""
+    def run(self, timeout_s: float | None = None, each: Callable[[], None] = lambda: None) -> int:
+        """Until the run ends: by a required process, by `end`, or by the timeout. Returns the exit code.
+
+        Args:
+            timeout_s: Of the run.
+            each: Called at each look at the processes.
+        """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while self._ending is None:
             self.step()
+            each()
             if deadline_s is not None and time.monotonic() >= deadline_s:
                 self.end(f"time limit of {timeout_s:g} s reached")
             time.sleep(POLL_S)

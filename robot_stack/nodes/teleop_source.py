@@ -10,15 +10,16 @@ from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState, Joy
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.teleop import LeaderTeleop, RealTeleop, TeleopConfig
+from robot_stack.config.teleop import LeaderTeleop, RealTeleop, ScriptedTeleop, TeleopConfig
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import pose_from_msg, state_from_msg
+from robot_stack.nodes.page_first import PageFirst
 from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
 from robot_stack.run.build_safety import teleop_scale
 from robot_stack.teleop.bindings import table
-from robot_stack.teleop.build import BuiltTeleop, build_teleop
+from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
 from robot_stack.teleop.messages import JointPacket, JoyPacket
 from robot_stack.teleop.readers import MessageReader
 from robot_stack.teleop.robot_view import RobotView
@@ -62,7 +63,12 @@ def connect(
     if not isinstance(config, RealTeleop):
         from robot_stack.nodes.scripted_teleop import connect_person  # a real cell loads no simulator
 
-        return TeleopSource(sample=connect_person(node, run).sample, problem=lambda: "", real=False)
+        person = connect_person(node, run)
+        if not isinstance(config, ScriptedTeleop) or config.page is None:
+            return TeleopSource(sample=person.sample, problem=lambda: "", real=False)
+        selector, page = ArmSelector(arms), build_page(config.page)
+        _subscribe(node, config, selector, arms, page, wake)
+        return TeleopSource(sample=PageFirst(page.device, selector, person).sample, problem=lambda: "", real=False)
     selector = ArmSelector(arms)
     built = build_teleop(config, teleop_scale(run.arms[arms[0]], ActionSpace(run.spec())))
     if built.keys:
@@ -77,7 +83,7 @@ def connect(
 
 def _subscribe(
     node: StackNode,
-    config: RealTeleop,
+    config: TeleopConfig,
     selector: ArmSelector,
     arms: Sequence[str],
     built: BuiltTeleop,

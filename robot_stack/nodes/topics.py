@@ -8,7 +8,8 @@
 | <arm>/fault | String | latched | change | sentence, "" when there is none |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
 | <arm>/teleop/cmd | Joy | R 1 | 50 Hz, change | twist in [-1, 1], deadman, gripper press, device lost |
-| teleop/events | Joy | R 10 | event | indices of `EVENTS`; a console may publish here too |
+| teleop/events | Joy | R 10 | event | indices of `EVENTS`; from devices and from the console |
+| teleop/page | Joy | R 1 | 25 Hz, change | hand at the console's page, while one has the desk; simulated arms only |
 | <arm>/policy/cmd | TwistStamped | R 1 | control | m/s and rad/s in the frame of the header; one stamp for all arms |
 | <arm>/policy/gripper | JointState | R 1 | control | wanted opening, same stamp; if the arm's gripper is the policy's |
 | <arm>/safety/cmd | TwistStamped | R 1 | 100 Hz | the only motion command that the robot process obeys |
@@ -18,6 +19,7 @@
 | safety/estop | Bool | latched | change | true while STOP is latched, also over a restart |
 | safety/limits | String | latched | change | limits in force, JSON by arm |
 | safety/stop_input | Bool | R | button | from a wired emergency stop: true latches STOP |
+| safety/operator | Header | R 1 | 5 Hz | somebody has the console's page in view; from the console |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
 | episode/prompt | String | latched | change | what a person is to do now, "" for nothing |
@@ -38,6 +40,7 @@ MODE = "safety/mode"
 ESTOP = "safety/estop"
 LIMITS = "safety/limits"
 STOP_INPUT = "safety/stop_input"
+OPERATOR = "safety/operator"
 STATUS = "episode/status"
 CLAIM = "episode/claim"
 PROMPT = "episode/prompt"

@@ -29,6 +29,7 @@ from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 
 RETRY_S = 1.0
+RECENT_TICKS = 200
 OLD_PARAMS_SHARE = 0.5
 """Of the age at which the policy stops acting: from here on somebody should look at the learner."""
 _DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
@@ -109,6 +110,19 @@ class Actor:
             if kind is EpisodeKind.DEMO:
                 self._client.wait_acked(1.0)  # so that the count of demonstrations is current
         return "stopped"
+
+    def figures(self) -> dict[str, object]:
+        """How it is doing now, for whoever watches; from any thread."""
+        jitter_s, act_s = (list(each[-RECENT_TICKS:]) for each in (self._loop.ticks.jitter_s, self._loop.ticks.act_s))
+        counters, version = self._client.counters, self._policy.version
+        return {
+            "jitter_p99_ms": round(1e3 * float(np.percentile(jitter_s, 99)), 2) if jitter_s else "",
+            "act_ms": round(1e3 * float(np.median(act_s)), 2) if act_s else "",
+            "params_version": version,
+            "params_age_s": round(self._policy.age_s, 1) if version else "",
+            "link": "up" if self._client.link else "down",
+            "spooled": counters.spooled - counters.acked,
+        }
 
     def _warn_of_old_params(self, outcome: EpisodeOutcome, say: Callable[[str], None]) -> None:
         limit_s = self._resolved.run.training.max_params_age_s

@@ -23,7 +23,11 @@ def build_safety(resolved: ResolvedRun) -> SafetyFilter:
         )
         for name, arm in resolved.arms.items()
     }
-    return SafetyFilter(arms, stop_input_timeout_s=resolved.cell.stop_input_timeout_s)
+    return SafetyFilter(
+        arms,
+        stop_input_timeout_s=resolved.cell.stop_input_timeout_s,
+        operator_required=resolved.run.operator_required,
+    )
 
 
 def limits_of(resolved: ResolvedRun) -> dict[str, SafetyLimits]:

@@ -101,6 +101,8 @@ class ControlLoop:
         self._space = ActionSpace(spec)
         self._openings = spec.openings
         self._period_ns = round(spec.period_s * 1e9)
+        self.ticks = TickRecord()
+        """Of the running episode, or else of the last one."""
 
     def run_episode(
         self,
@@ -130,6 +132,7 @@ class ControlLoop:
             policy.begin_episode()
         sink.begin(header)
         episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
+        self.ticks = episode.ticks
         try:
             self._cell.start(header.episode_id, header.kind)  # may fail after it has handed over
             end = self._tick_until_end(episode, stopping)

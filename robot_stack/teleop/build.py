@@ -8,20 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.config.teleop import (
+    BrowserTeleop,
     GamepadTeleop,
-    HandTeleop,
     JoyTeleop,
     KeyboardTeleop,
     LeaderTeleop,
     RealTeleop,
     SpaceMouseTeleop,
 )
-from robot_stack.config.teleop_parts import MotionDeadman
+from robot_stack.config.teleop_parts import Feel, MotionDeadman, PageHand
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.clutch import Clutch
 from robot_stack.teleop.device import Drive, FollowDrive, HandDevice, RateDrive
 from robot_stack.teleop.engage import Engagement, EngageSettings
 from robot_stack.teleop.messages import JointPacket, JoyPacket
+from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
+from robot_stack.teleop.page import page_reader
 from robot_stack.teleop.readers import MessageReader
 from robot_stack.teleop.reading import Reader
 from robot_stack.teleop.robot_view import DeflectionFrame, RobotView
@@ -43,6 +45,7 @@ COLUMNS = {
     SpaceMouseTeleop: Device.SPACEMOUSE,
     GamepadTeleop: Device.GAMEPAD,
     KeyboardTeleop: Device.KEYBOARD,
+    BrowserTeleop: Device.KEYBOARD,
 }
 
 
@@ -83,6 +86,8 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
     readers: dict[str, Reader] = {}
     if isinstance(config, JoyTeleop):
         readers[ITSELF] = joy[config.topic] = joy_reader(config)
+    elif isinstance(config, BrowserTeleop):
+        readers[ITSELF] = joy[PAGE_TOPIC] = page_reader(config)
     elif isinstance(config, LeaderTeleop):
         readers[ITSELF] = leader = leader_reader(config)
         if config.joy is not None:
@@ -105,6 +110,19 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
     )
 
 
+def build_page(hand: PageHand) -> BuiltTeleop:
+    """A page beside the scripted person, who owns the rest of the device."""
+    reader, robot = page_reader(hand), RobotView()
+    drive, looks = _rate_drive(hand, MotionDeadman(), robot, by_motion=False)
+    return BuiltTeleop(
+        device=HandDevice([reader], drive, 0),
+        joy={PAGE_TOPIC: reader},
+        leader=None,
+        robot=robot if looks else None,
+        keys=(Device.KEYBOARD,),
+    )
+
+
 def _port_reader(config: RealTeleop, machine: Machine) -> Reader:
     if isinstance(config, SpaceMouseTeleop):
         return spacemouse_reader(config, machine)
@@ -124,20 +142,24 @@ def _drive(config: RealTeleop, full_scale: np.ndarray, robot: RobotView) -> tupl
             full_scale, gain_per_s=config.gain_per_s, motion_scale=config.motion_scale, yaw_rad=config.yaw_rad
         )
         return FollowDrive(clutch, robot), True
-    if not isinstance(config, HandTeleop):
+    if not isinstance(config, Feel):
         raise ConfigError(f"device is {config.device!r}, must be a hand's or a leader; add how it drives")
     motion = config.motion if isinstance(config, SpaceMouseTeleop | JoyTeleop) else MotionDeadman()
+    return _rate_drive(config, motion, robot, by_motion=config.deadman == "motion")
+
+
+def _rate_drive(feel: Feel, motion: MotionDeadman, robot: RobotView, *, by_motion: bool) -> tuple[Drive, bool]:
     settings = EngageSettings(
-        deadzone=config.deadzone,
-        scale=config.gains,
-        ramp_s=config.ramp_s,
-        by_motion=config.deadman == "motion",
+        deadzone=feel.deadzone,
+        scale=feel.gains,
+        ramp_s=feel.ramp_s,
+        by_motion=by_motion,
         enter=motion.enter,
         leave=motion.leave,
     )
-    yaw_rad = 0.0 if config.viewer_yaw_rad is None else config.viewer_yaw_rad
-    frame = DeflectionFrame(config.frame, yaw_rad, robot)
-    return RateDrive(Engagement(settings), frame), config.frame != "tcp"
+    yaw_rad = 0.0 if feel.viewer_yaw_rad is None else feel.viewer_yaw_rad
+    frame = DeflectionFrame(feel.frame, yaw_rad, robot)
+    return RateDrive(Engagement(settings), frame), feel.frame != "tcp"
 
 
 def _columns(config: RealTeleop) -> tuple[Device, ...]:

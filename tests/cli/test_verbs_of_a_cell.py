@@ -13,7 +13,7 @@ from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.nodes.process_table import RESOLVED
 from robot_stack.types.errors import ConfigError
 
-CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder")
+CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console")
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from robot_stack.teleop.build import BuiltTeleop, build_teleop
 from robot_stack.teleop.input_codes import KEYS, axis_code
 from robot_stack.teleop.input_events import keyboard_actions
 from robot_stack.teleop.messages import JointPacket, JoyPacket
+from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
+from robot_stack.teleop.page import page_packet
 from robot_stack.teleop.readers import MessageReader
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import EVENTS, TeleopSample
@@ -350,6 +352,47 @@ class JoyRig(MessageRig):
         self.reader.feed(JoyPacket(axes=(np.nan,) * 6, buttons=tuple(self.pressed)), self.now_ns)
 
 
+class PageRig(MessageRig):
+    """The console's page, with full gains and pushes in the tool's frame."""
+
+    events = ("next_arm",)
+
+    def __init__(self) -> None:
+        config = shipped("browser", "frame=tcp", "viewer_yaw_rad=null", "gains=[1, 1, 1, 1, 1, 1]", "timeout_s=0.15")
+        self.values = [0.0] * 6
+        self.pressed: set[str] = set()
+        super().__init__(build_teleop(config, FULL_SCALE, machine()), deadzone=0.1, ramp_s=0.2)
+
+    def send(self) -> None:
+        self.sent_ns = self.now_ns
+        self.built.joy[PAGE_TOPIC].feed(page_packet(self.values, self.pressed), self.now_ns)
+
+    def button(self, action: str, down: bool) -> None:
+        (self.pressed.add if down else self.pressed.discard)(action)
+        self.send()
+
+    def press(self) -> None:
+        self.button("deadman", True)
+
+    def release(self) -> None:
+        self.button("deadman", False)
+
+    def push(self, axis: str, amount: float) -> None:
+        self.values[AXES.index(axis)] = amount
+        self.send()
+
+    def grip(self, press: int) -> None:
+        self.button("gripper_close", press == -1)
+        self.button("gripper_open", press == 1)
+
+    def tap(self, event: str) -> None:
+        self.button(event, True)
+        self.button(event, False)
+
+    def garbage(self) -> None:
+        self.built.joy[PAGE_TOPIC].feed(page_packet(self.values, self.pressed, gone=True), self.now_ns)
+
+
 class LeaderRig(MessageRig):
     """A leader arm: pushing along an axis is moving its handle, faster than the follower may."""
 
@@ -457,4 +500,5 @@ RIGS = {
     "joy": JoyRig,
     "joy of spacenav": lambda: JoyRig(spacenav=True),
     "leader": LeaderRig,
+    "page": PageRig,
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up")
+NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up", "console")
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,8 @@ def test_pip_puts_every_file_where_ros_looks_for_it(source, tmp_path):
     check_prefix(tmp_path / "prefix")
     packages = next((tmp_path / "prefix").glob("lib/python*/site-packages"))
     assert list((packages / "sim/models").glob("*.xml"))
+    assert (packages / "robot_stack/console/static/index.html").is_file()
+    assert (packages / "robot_stack/console/static/uPlot.LICENSE.txt").is_file()
     assert not (packages / "launch").exists()
 
 

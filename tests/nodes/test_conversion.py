@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from geometry_msgs.msg import PoseStamped
+from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
 from robot_stack.nodes import conversion as c
+from robot_stack.teleop.page import page_packet
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
@@ -156,3 +158,22 @@ def test_labels_carry_the_whole_decision(requested, executed, source, mode, grip
 @pytest.mark.parametrize("reason", ["", "policy silent for 153 ms: check it"])
 def test_the_banner_is_mode_and_reason(mode, reason):
     assert c.mode_from_text(c.mode_to_text(mode, reason)) == (mode, reason)
+
+
+def test_a_pages_hand_survives_the_wire():
+    packet = page_packet([0.5, -0.25, 0.0, 0.0, 0.0, 1.0], ("deadman", "gripper_open"))
+    msg = c.page_to_msg(packet, 7, "console-1")
+    assert list(msg.axes) == list(packet.axes)
+    assert list(msg.buttons) == list(packet.buttons)
+    assert c.stamp_ns_of(msg.header) == 7
+
+
+@given(st.integers(0, 2**62), st.text(max_size=20))
+def test_the_stamp_of_an_image_is_read_without_unpacking_it(stamp_ns, frame):
+    msg = c.image_to_msg(np.zeros((2, 3, 3), np.uint8), stamp_ns % (2**31 * 1_000_000_000), frame.replace("\0", ""))
+    assert c.raw_stamp_ns(serialize_message(msg)) == c.stamp_ns_of(msg.header)
+
+
+def test_what_is_too_short_for_a_stamp_is_refused():
+    with pytest.raises(SpecError, match="must have at least 12"):
+        c.raw_stamp_ns(b"\x00\x01\x00\x00")

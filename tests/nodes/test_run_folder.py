@@ -15,7 +15,7 @@ from robot_stack.cli import env
 from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.library import run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.nodes.process_table import RESOLVED, cell_processes, process_table
+from robot_stack.nodes.process_table import RESOLVED, cell_processes, console_process, process_table
 from robot_stack.nodes.profile import claim_domain, write_profile
 from robot_stack.nodes.run_folder import choose_table, free_address, prepared
 from robot_stack.types.errors import ConfigError
@@ -103,7 +103,7 @@ def test_env_of_another_folder_says_what_is_missing(tmp_path, capsys):
 def test_the_table_starts_robot_and_safety_first_and_requires_them(run, tmp_path):
     table = process_table(run, tmp_path)
     assert [row.name for row in table] == [
-        "robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "learner", "actor",
+        "robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console", "learner", "actor",
     ]  # fmt: skip
     assert [row.name for row in table if row.required and not row.respawn] == ["robot", "safety"]
     assert [row.name for row in table if row.stop_last] == ["robot", "safety"]
@@ -120,6 +120,13 @@ def test_each_arm_with_a_device_of_its_own_has_a_teleop_process(tmp_path):
     ]  # fmt: skip
 
 
+def test_the_console_is_a_window_that_nobody_waits_for(run, tmp_path):
+    (console,) = [row for row in process_table(run, tmp_path) if row.window]
+    assert (console.name, console.required, console.respawn) == ("console", False, True)
+    assert console.argv[-2:] == ("--learner", run.cell.learner_address)
+    assert "--learner" not in console_process(run, tmp_path).argv
+
+
 def test_a_remote_learner_is_not_started_here(run, tmp_path):
     table = process_table(run, tmp_path, local_learner=False, learner_address="gpu:50051")
     assert "learner" not in [row.name for row in table]
@@ -128,12 +135,12 @@ def test_a_remote_learner_is_not_started_here(run, tmp_path):
 
 def test_the_cell_alone_has_neither_actor_nor_learner(run, tmp_path):
     chosen = choose_table(run, tmp_path, cell_only=True, remote_learner=False, self_active=True)
-    assert chosen == cell_processes(run, tmp_path)
+    assert chosen == (*cell_processes(run, tmp_path), console_process(run, tmp_path))
 
 
 def test_managed_nodes_wait_for_a_bring_up_that_knows_their_order(run, tmp_path):
     *rows, bring_up = choose_table(run, tmp_path, cell_only=False, remote_learner=False)
-    nodes = [row.name for row in rows if row.name != "learner"]
+    nodes = [row.name for row in rows if row.name not in ("learner", "console")]
     assert [word.removeprefix("--node=") for word in bring_up.argv if word.startswith("--node=")] == nodes
     assert [word for word in bring_up.argv if word.startswith("--required=")] == [
         "--required=robot",

@@ -62,6 +62,16 @@ def test_a_process_that_always_fails_is_given_up(supervise, monkeypatch):
     assert supervisor.restarts("camera") == MAX_RAPID_FAILURES - 1
 
 
+def test_a_window_that_fails_again_and_again_is_given_up_and_the_run_goes_on(supervise, monkeypatch):
+    monkeypatch.setattr("robot_stack.nodes.supervisor.RESPAWN_DELAY_S", 0.0)
+    said: list[str] = []
+    supervisor = supervise(row("console", "exit 1", respawn=True, window=True), said=said)
+    wait_until(lambda: supervisor.step() or len(said) == MAX_RAPID_FAILURES, 20, "the last try")
+    assert said[-1] == "console ended with exit code 1"
+    assert supervisor.ending is None
+    assert supervisor.restarts("console") == MAX_RAPID_FAILURES - 1
+
+
 def test_the_end_of_an_optional_process_goes_unpunished(supervise):
     said: list[str] = []
     supervisor = supervise(row("viewer", "exit 0"), said=said)

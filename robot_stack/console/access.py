@@ -1,0 +1,119 @@
+"""Who may open the page: anybody on this machine, and beyond it whoever has the token. Pure, files aside."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+from pathlib import Path
+
+from robot_stack.types.errors import ConfigError
+
+ADDRESS_FILE = "console.url"
+"""In the folder of a run: the page's address, as a person types it."""
+TOKEN_FILE = "console.token"
+MIN_TOKEN_CHARS = 16
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host, without the brackets of IPv6, and port.
+
+    Raises:
+        ConfigError: If it is no address.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ConfigError(f"console address is {address!r}, must be host:port, e.g. 127.0.0.1:8642; correct the cell")
+    return host.strip("[]"), int(port)
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches a server that listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def keep_token(path: Path) -> str:
+    """The token in a file that only its owner reads; made if there is none.
+
+    Raises:
+        ConfigError: If others can read it, or it is none.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        mode = path.stat().st_mode & 0o777
+        if mode & 0o077:
+            raise ConfigError(f"mode of {path} is {mode:04o}, must be 0600; chmod 600 {path}") from None
+        token = path.read_text().strip()
+        if len(token) < MIN_TOKEN_CHARS or not (token.isascii() and token.isprintable()):
+            raise ConfigError(
+                f"token in {path} has {len(token)} characters, must have {MIN_TOKEN_CHARS} or more printable ones; "
+                "remove the file, and a new one is made"
+            ) from None
+        return token
+    token = secrets.token_urlsafe(24)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token + "\n")
+    return token
+
+
+def read_port(path: Path) -> int:
+    """The port in an address that was written down; 0 if there is none."""
+    try:
+        text = path.read_text().strip().partition("#")[0].rstrip("/")
+    except OSError:
+        return 0
+    port = text.rpartition(":")[2]
+    return int(port) if port.isdecimal() else 0
+
+
+def write_address(path: Path, address: str) -> None:
+    """For the next start, and for whoever tells a person; a token in it is its owner's."""
+    draft = path.with_suffix(".tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(address + "\n")
+    draft.replace(path)
+
+
+class Gate:
+    """Judges who connects.
+
+    Args:
+        token: Asked for; "" on a machine of one's own.
+        port: Of the server.
+    """
+
+    def __init__(self, token: str, port: int) -> None:
+        self._token = token
+        self._port = port
+
+    def refuse_host(self, host: str) -> str:
+        """Why a request with this Host header is not answered, or "".
+
+        Without a token a page of the web could make its own name point here and read what it likes.
+        """
+        if self._token or host in {f"{name}:{self._port}" for name in LOCAL_NAMES}:
+            return ""
+        return f"host is {host[:80]!r}, must be {LOCAL_NAMES[0]}:{self._port}; open that"
+
+    def refuse_origin(self, origin: str | None, host: str) -> str:
+        """Why a page with this Origin may not connect, or "": another page of the same browser could."""
+        if origin is None or origin in (f"http://{host}", f"https://{host}"):
+            return ""
+        return f"origin is {origin[:80]!r}, must be http://{host}; open the console's own page"
+
+    def refuse_token(self, offered: str) -> str:
+        """Why a token does not open, or ""."""
+        if hmac.compare_digest(offered.encode(), self._token.encode()):
+            return ""
+        have = "wrong" if offered else "missing"
+        return f"token is {have}, must be the one printed with the page's address; open that address again"

@@ -1,0 +1,266 @@
+"""The page's server: static files, one WebSocket a page, pictures of episodes. Checks who comes, decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from robot_stack.console.access import Gate
+from robot_stack.console.desk import Desk
+from robot_stack.console.hub import MAX_PAGES, Hub, Page
+from robot_stack.console.messages import Hello, Move, PageError, Seen, parse
+from robot_stack.types.errors import StackError
+
+STATIC = Path(__file__).with_name("static")
+HELLO_S = 5.0
+MAX_PER_S = 200
+"""Messages of one page; a hand sends 25 a second."""
+MAX_BAD = 20
+"""Messages that are none, before a page is closed."""
+CLOSE_REFUSED, CLOSE_REPLACED = 4400, 4409
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
+    "connect-src 'self' ws: wss:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def build_digest(folder: Path = STATIC) -> str:
+    """Of the page's files: a page that was loaded from others must be loaded anew."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Pages:
+    """Serves one desk.
+
+    Args:
+        desk: Decides.
+        gate: Who may come in.
+        picture: Episode -> JPEG of its first and last frames, or None.
+    """
+
+    def __init__(self, desk: Desk, gate: Gate, picture: Callable[[str], bytes | None] = lambda _: None) -> None:
+        self.hub = Hub(desk)
+        self._desk = desk
+        self._gate = gate
+        self._picture = picture
+        self._build = build_digest()
+
+    def app(self) -> Starlette:
+        """To be run by a server."""
+        routes = [
+            Route("/", self._index),
+            Route("/static/{name}", self._static),
+            Route("/picture/{episode}", self._episode_picture),
+            WebSocketRoute("/ws", self._socket),
+        ]
+        return Starlette(routes=routes, lifespan=self._lifespan)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        spreading = asyncio.create_task(self.hub.run())
+        try:
+            yield
+        finally:
+            spreading.cancel()
+
+    # files -----------------------------------------------------------------------------------------------------
+    async def _index(self, request: Request) -> Response:
+        return self._refused(request) or self._file("index.html")
+
+    async def _static(self, request: Request) -> Response:
+        return self._refused(request) or self._file(request.path_params["name"])
+
+    async def _episode_picture(self, request: Request) -> Response:
+        refusal = self._refused(request)
+        if refusal is not None:
+            return refusal
+        token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
+        why = self._gate.refuse_token(token)
+        if why:
+            return PlainTextResponse(why, 401, HEADERS)
+        jpeg = await asyncio.to_thread(self._picture, request.path_params["episode"])
+        if jpeg is None:
+            return PlainTextResponse("there is no picture of this episode", 404, HEADERS)
+        return Response(jpeg, 200, HEADERS, "image/jpeg")
+
+    def _refused(self, request: Request) -> Response | None:
+        why = self._gate.refuse_host(request.headers.get("host", ""))
+        return PlainTextResponse(why, 403, HEADERS) if why else None
+
+    def _file(self, name: str) -> Response:
+        path = STATIC / name
+        if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():
+            return PlainTextResponse("there is no such file", 404, HEADERS)
+        headers = {**HEADERS, "X-Build": self._build}
+        if name != "index.html":
+            return FileResponse(path, headers=headers, media_type=TYPES[path.suffix])
+        text = path.read_text().replace("{{build}}", self._build)
+        return Response(text, 200, headers, TYPES[".html"])
+
+    # one page --------------------------------------------------------------------------------------------------
+    async def _socket(self, socket: WebSocket) -> None:
+        await socket.accept()
+        try:
+            page = await self._greet(socket)
+        except PageError as error:
+            await _bye(socket, str(error))
+        except TimeoutError:
+            await _bye(socket, f"nothing was said within {HELLO_S:g} s, must be a hello; reload the page")
+        except WebSocketDisconnect:
+            pass
+        else:
+            await self._serve(socket, page)
+
+    async def _serve(self, socket: WebSocket, page: Page) -> None:
+        self._join(page)
+        tasks = [asyncio.create_task(self._send(socket, page)), asyncio.create_task(self._read(socket, page))]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._leave(page)
+            await _close(socket, CLOSE_REFUSED)
+
+    async def _greet(self, socket: WebSocket) -> Page:
+        """The page that says hello.
+
+        Raises:
+            PageError: Why it may not come in.
+        """
+        host = socket.headers.get("host", "")
+        why = self._gate.refuse_host(host) or self._gate.refuse_origin(socket.headers.get("origin"), host)
+        if why:
+            raise PageError(why)
+        message = parse(await asyncio.wait_for(_receive(socket), HELLO_S))
+        if not isinstance(message, Hello):
+            raise PageError("first message is not a hello, must be one; reload the page")
+        why = self._gate.refuse_token(message.token)
+        if why:
+            await asyncio.sleep(0.3)  # nobody tries many of them
+            raise PageError(why)
+        if message.build != self._build:
+            raise PageError("this page is of another version than the server, must be the same; reload it")
+        if len(self.hub.pages) >= MAX_PAGES and message.page not in self.hub.pages:
+            raise PageError(f"{MAX_PAGES} pages are open, must be fewer; close one")
+        return Page(name=message.page)
+
+    def _join(self, page: Page) -> None:
+        before = self.hub.pages.get(page.name)
+        if before is not None:  # the same tab, whose old connection has not been noticed to be dead; or its copy
+            self._leave(before)
+            before.outbox.put_notice("bye", "This page has been opened again; the newer one counts.")
+            before.wake.set()
+        with self._desk.locked():
+            self._desk.join(page.name, time.monotonic_ns())
+            welcome = {"k": "welcome", "page": page.name, **self._desk.welcome()}
+        page.outbox.put_text(json.dumps(welcome, allow_nan=False))
+        page.wake.set()
+        self.hub.add(page)
+
+    def _leave(self, page: Page) -> None:
+        if self.hub.pages.get(page.name) is not page:
+            return
+        self.hub.remove(page)
+        with self._desk.locked():
+            self._desk.leave(page.name, time.monotonic_ns())
+        self.hub.change()
+
+    async def _send(self, socket: WebSocket, page: Page) -> None:
+        while True:
+            await page.wake.wait()
+            page.wake.clear()
+            message = page.outbox.take()
+            while message is not None:
+                if isinstance(message, bytes):
+                    await socket.send_bytes(message)
+                else:
+                    await socket.send_text(message)
+                message = page.outbox.take()
+            if self.hub.pages.get(page.name) is not page:
+                await _close(socket, CLOSE_REPLACED)
+                return
+
+    async def _read(self, socket: WebSocket, page: Page) -> None:
+        bad, second, count = 0, 0, 0
+        while bad < MAX_BAD:
+            raw = await _receive(socket)
+            now_s = int(time.monotonic())
+            second, count = (second, count + 1) if now_s == second else (now_s, 1)
+            if count > MAX_PER_S:
+                continue
+            try:
+                message = parse(raw)
+            except PageError as error:
+                bad += 1
+                page.notice("refused", str(error))
+                continue
+            await self._obey(page, message)
+        page.outbox.put_notice("bye", f"This page sent {MAX_BAD} messages that are none. Reload it.")
+        page.wake.set()
+        await asyncio.sleep(0.2)
+
+    async def _obey(self, page: Page, message: Any) -> None:
+        if self.hub.pages.get(page.name) is not page:
+            return
+        if isinstance(message, Seen):
+            page.outbox.seen(message.state, message.image)
+            page.wake.set()
+        quick = isinstance(message, Seen | Move)
+        try:
+            if quick:
+                self._do(page, message)
+            else:
+                await asyncio.to_thread(self._do, page, message)  # it may write to the disk
+        except StackError as error:
+            page.notice("refused", str(error))
+        if not quick:
+            self.hub.change()
+
+    def _do(self, page: Page, message: Any) -> None:
+        with self._desk.locked():
+            self._desk.obey(page.name, message, time.monotonic_ns(), time.time())
+
+
+async def _receive(socket: WebSocket) -> str | bytes:
+    """The next message.
+
+    Raises:
+        WebSocketDisconnect: If there is none any more.
+    """
+    received = await socket.receive()
+    if received["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(received.get("code", 1000))
+    text = received.get("text")
+    return text if text is not None else received.get("bytes") or b""
+
+
+async def _bye(socket: WebSocket, text: str) -> None:
+    with suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
+        await socket.send_text(json.dumps({"k": "bye", "text": text}))
+    await _close(socket, CLOSE_REFUSED)
+
+
+async def _close(socket: WebSocket, code: int) -> None:
+    with suppress(RuntimeError, WebSocketDisconnect):
+        await socket.close(code)

@@ -1,0 +1,136 @@
+"""Who is in control and why, and what to do now: one look must be enough. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from robot_stack.console.rights import Rights
+from robot_stack.teleop.bindings import Device, key_of
+from robot_stack.types.command import Mode
+
+WORDS = {
+    Mode.POLICY: "POLICY IN CONTROL",
+    Mode.HUMAN: "HUMAN IN CONTROL",
+    Mode.HOLD: "HOLD",
+    Mode.STOP: "STOP",
+    Mode.READY: "READY",
+    Mode.DISARMED: "DISARMED",
+}
+SILENT = "NO WORD FROM THE CELL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What the banner is made from.
+
+    Attributes:
+        mode: Of the safety filter; None before it has said anything.
+        reason: Its own words for HOLD and STOP.
+        silent_s: Since the safety process was last heard.
+        kind: Of the running episode, or "".
+        resetting: Whether the scene is being put back.
+        prompt: What the cell asks a person to do, or "".
+        here: Whether a page's hand is on the arm.
+        claim: Success probability of the episode that the model calls a success; None unless it can be refused now.
+        learner: What the learner does between episodes, in words, or "".
+        rights: Of a page.
+    """
+
+    mode: Mode | None
+    reason: str
+    silent_s: float
+    kind: str
+    resetting: bool
+    prompt: str
+    here: bool
+    claim: float | None
+    learner: str
+    rights: Rights
+
+
+SILENT_S = 3.0
+"""The safety process says something each second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Banner:
+    """As shown.
+
+    Attributes:
+        mode: Colour and shape go by it: a mode in lower case, or "silent".
+        word: In large letters.
+        why: One sentence.
+        now: What a person is to do, one sentence.
+    """
+
+    mode: str
+    word: str
+    why: str
+    now: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As sent."""
+        return asdict(self)
+
+
+def banner(scene: Scene) -> Banner:
+    """The banner of a scene."""
+    if scene.mode is None or scene.silent_s > SILENT_S:
+        heard = "has not been heard yet" if scene.mode is None else f"has been silent for {scene.silent_s:.0f} s"
+        return Banner(
+            mode="silent",
+            word=SILENT,
+            why=f"The safety process {heard}. What is shown below may be old.",
+            now="Look at the robot, not at the page. Is the run still going?",
+        )
+    why = {
+        Mode.POLICY: _policy_why(scene),
+        Mode.HUMAN: _human_why(scene),
+        Mode.READY: "Nothing moves until an episode begins.",
+        Mode.DISARMED: "Nothing can move.",
+    }.get(scene.mode) or _sentence(scene.reason)
+    return Banner(mode=str(scene.mode).lower(), word=WORDS[scene.mode], why=why, now=_now(scene))
+
+
+def _policy_why(scene: Scene) -> str:
+    return "It is being evaluated." if scene.kind == "eval" else "It practises."
+
+
+def _human_why(scene: Scene) -> str:
+    hand = f"{'A page' if scene.here else scene.rights.device} drives"
+    return f"{hand}: a demonstration." if scene.kind == "demo" else f"{hand}: a correction."
+
+
+def _now(scene: Scene) -> str:
+    keys = {event: key_of(Device.BROWSER, event).upper() for event in ("success", "failure", "reset_done")}
+    if scene.mode is Mode.STOP:
+        done = "press 'clear the stop', then" if scene.rights.enable else "clear the stop at the robot, then"
+        return f"Make the cell safe and release the emergency stop, {done} {_arm(scene)}."
+    if scene.mode is Mode.HOLD:
+        return f"The arm holds its pose. Once the cause is gone, {_arm(scene)}."
+    if scene.claim is not None:
+        sure = f" ({scene.claim:.2f})" if scene.claim == scene.claim else ""
+        return f"The model says success{sure}. If that is wrong press {keys['failure']}."
+    if scene.prompt:
+        return f"{_sentence(scene.prompt)} Then press {keys['reset_done']}."
+    if scene.mode is Mode.DISARMED:
+        return f"If the cell is safe, {_arm(scene)}."
+    if scene.mode is Mode.HUMAN:
+        end = f"Press {keys['success']} when it is done, {keys['failure']} when it has failed."
+        return end if scene.kind == "demo" else f"Guide it back on course, then let go. {end}"
+    if scene.mode is Mode.POLICY:
+        take = "hold SPACE or a pad, and steer" if scene.rights.drive else "take the device"
+        return f"Watch. When it goes wrong, {take}."
+    return "The scene is being put back." if scene.resetting else _sentence(scene.learner) or "Wait for an episode."
+
+
+def _arm(scene: Scene) -> str:
+    key = key_of(Device.KEYBOARD, "arm").upper()
+    return f"press {key}" if scene.rights.enable else "press arm on the device at the robot"
+
+
+def _sentence(text: str) -> str:
+    """With a capital at the start and a full stop at the end."""
+    text = text.strip()
+    return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

@@ -1,0 +1,90 @@
+"""Between the desk and the learner: asks what it does, hears scores, and brings it the verdicts said at the page."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from robot_stack.console.desk import Desk
+from robot_stack.transport.calls import learner_status, send_label
+from robot_stack.transport.score_watch import ScoreWatch
+from robot_stack.transport.security import Security
+from robot_stack.types.errors import StoreError, TransportError
+from robot_stack.types.reward import LiveScore
+
+ASK_S = 1.0
+AWAY = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+"""What a refusal says that is none: nobody was there to take it."""
+
+log = logging.getLogger(__name__)
+
+
+class Courier:
+    """Works in a thread of its own; a learner that is away is asked again.
+
+    Args:
+        desk: Told and asked under its lock.
+        address: Of the learner, host:port.
+        changed: Called after something that pages should show.
+        security: Needed beyond loopback.
+    """
+
+    def __init__(self, desk: Desk, address: str, changed: Callable[[], None], security: Security | None = None) -> None:
+        self._desk = desk
+        self._address = address
+        self._changed = changed
+        self._security = security
+        self._over = threading.Event()
+        self._scores = ScoreWatch(address, self._hear, "console", security)
+        self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
+
+    def start(self) -> None:
+        """From now on."""
+        self._scores.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What was not sent is in the journal, for the next start."""
+        self._over.set()
+        self._scores.stop()
+        self._thread.join(2.0)
+
+    def _work(self) -> None:
+        while not self._over.is_set():
+            self._ask()
+            self._bring()
+            self._changed()
+            self._over.wait(ASK_S)
+
+    def _ask(self) -> None:
+        try:
+            status, error = learner_status(self._address, security=self._security, timeout_s=1.0), ""
+        except TransportError as away:
+            status, error = None, str(away)
+        with self._desk.locked():
+            self._desk.heard.facts.learner, self._desk.heard.facts.learner_error = status, error
+
+    def _bring(self) -> None:
+        """Verdicts, in their order. One that the learner refuses is not sent again."""
+        with self._desk.locked():
+            labels = self._desk.to_send(time.monotonic_ns())
+        for label in labels:
+            refused = ""
+            try:
+                send_label(self._address, label, security=self._security)
+            except TransportError as error:
+                if any(word in str(error) for word in AWAY):
+                    return
+                refused = str(error)
+            try:
+                with self._desk.locked():
+                    self._desk.sent(label, refused)
+            except StoreError as error:
+                log.error("%s", error)  # it is sent once more after a restart, which is harmless
+
+    def _hear(self, score: LiveScore) -> None:
+        with self._desk.locked():
+            self._desk.heard.score(score, time.monotonic_ns())
+        self._changed()

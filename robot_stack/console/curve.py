@@ -1,0 +1,82 @@
+"""Progress and success of the running episode over time, with the spans in which a person drove. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from robot_stack.types.command import Mode
+from robot_stack.types.reward import LiveScore
+
+MOST_POINTS = 400
+"""Of a longer curve every n-th point is shown."""
+
+
+class Curve:
+    """Of one episode at a time.
+
+    Args:
+        rate_hz: Frames of an episode per second.
+        threshold: Success probability that counts as a hit.
+    """
+
+    def __init__(self, rate_hz: float, threshold: float) -> None:
+        self._rate_hz = rate_hz
+        self._threshold = threshold
+        self._episode_id = ""
+        self._begun_ns = 0
+        self._scores: dict[int, LiveScore] = {}
+        self._spans: list[list[float | None]] = []
+        self.version = 0
+        """Counts up at each change."""
+
+    @property
+    def newest(self) -> LiveScore | None:
+        """Score of the latest frame that has one."""
+        return self._scores[max(self._scores)] if self._scores else None
+
+    def begin(self, episode_id: str, mode: Mode | None, now_ns: int) -> None:
+        """A new episode."""
+        self._episode_id, self._begun_ns = episode_id, now_ns
+        self._scores, self._spans = {}, []
+        self.version += 1
+        self.drives(mode, now_ns)
+
+    def score(self, score: LiveScore) -> None:
+        """A frame of the running episode has a score; those of others are left out."""
+        if score.episode_id == self._episode_id:
+            self._scores[score.index] = score
+            self.version += 1
+
+    def drives(self, mode: Mode | None, now_ns: int) -> None:
+        """Who is in control now."""
+        if not self._episode_id:
+            return
+        at_s = round((now_ns - self._begun_ns) / 1e9, 2)
+        running = bool(self._spans) and self._spans[-1][1] is None
+        if mode is Mode.HUMAN and not running:
+            self._spans.append([at_s, None])
+        elif mode is not Mode.HUMAN and running:
+            self._spans[-1][1] = at_s
+        else:
+            return
+        self.version += 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Seconds since the episode began; NaN as null; an open span ends with null."""
+        every = -(-len(self._scores) // MOST_POINTS) if self._scores else 1
+        chosen = [self._scores[index] for index in sorted(self._scores)]
+        last = chosen[-1:] if (len(chosen) - 1) % every else []
+        shown = [*chosen[::every], *last]
+        return {
+            "episode": self._episode_id,
+            "t": [round(score.index / self._rate_hz, 3) for score in shown],
+            "progress": [_plain(score.progress) for score in shown],
+            "success": [_plain(score.success) for score in shown],
+            "spans": self._spans,
+            "threshold": self._threshold,
+        }
+
+
+def _plain(value: float) -> float | None:
+    return round(value, 4) if math.isfinite(value) else None

@@ -1,0 +1,211 @@
+"""The operator's desk: who sits there, and what a page may have done. What happens then is called on `Deeds`.
+
+Callers in several threads hold `locked` around everything.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console import shown
+from robot_stack.console.hand import Hand
+from robot_stack.console.heard import Heard
+from robot_stack.console.journal import Journal
+from robot_stack.console.messages import Message, Move, PageError, Press, Say, Seen, Sit, Undo, Write
+from robot_stack.console.rights import ENABLING, Rights
+from robot_stack.console.seats import Seats
+from robot_stack.console.verdicts import operator_label
+from robot_stack.teleop.messages import JoyPacket
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Label, Verdict
+
+FOR_EVERYBODY = ("hold", "stop")
+"""What a page that only watches may press too."""
+HERE_NS = 300_000_000
+"""A hand that says nothing for so long is not on the arm, whatever it held."""
+
+
+class Deeds(Protocol):
+    """What the desk has done by others. Called in the thread of the caller; never waits."""
+
+    def press(self, events: tuple[str, ...]) -> None:
+        """Tell everybody that a person pressed these, out of `EVENTS`."""
+        ...
+
+    def request(self, name: str) -> None:
+        """Ask the safety filter, as its services are called; a refusal is told to the pages."""
+        ...
+
+    def move(self, packet: JoyPacket) -> None:
+        """Repeat what the hand at the page does."""
+        ...
+
+
+class Desk:
+    """Of one run.
+
+    Args:
+        run: The run.
+        deeds: What is done.
+        journal: Open.
+        pictures: Whether there are pictures of an episode.
+    """
+
+    def __init__(
+        self, run: ResolvedRun, deeds: Deeds, journal: Journal, pictures: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        self.heard = Heard(run)
+        self.rights = Rights.of(run)
+        self.seats = Seats()
+        self._run = run
+        self._deeds = deeds
+        self._journal = journal
+        self._pictures = pictures
+        self._lock = threading.RLock()
+        self._hands: dict[str, Hand] = {}
+        self._moved_ns = 0
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else meanwhile; keep it short."""
+        with self._lock:
+            yield
+
+    def join(self, page: str, now_ns: int) -> None:
+        """A page has opened."""
+        self.seats.join(page, now_ns)
+        self._hands[page] = Hand()
+
+    def leave(self, page: str, now_ns: int) -> None:
+        """A page has closed, or is lost. If it drove, the arm holds."""
+        gone = self._hands.pop(page, Hand()).close()
+        if gone is not None:
+            self._deeds.move(gone)
+        self.seats.leave(page, now_ns)
+
+    def obey(self, page: str, message: Message, now_ns: int, now_unix_s: float) -> None:
+        """Do what a page wishes.
+
+        Raises:
+            PageError: Why not, for the person at the page.
+            StoreError: If it cannot be kept on disk.
+        """
+        if isinstance(message, Seen):
+            self.seats.heard(page, now_ns)
+        elif isinstance(message, Move):
+            self._move(page, message, now_ns)
+        elif isinstance(message, Sit):
+            self.seats.sit(page, now_ns, driving=self.here(now_ns))
+        elif isinstance(message, Press):
+            self._press(page, message.what, now_ns, now_unix_s)
+        else:
+            self.seats.check_writer(page, now_ns)
+            if isinstance(message, Say):
+                self._say(message, now_ns, now_unix_s)
+            elif isinstance(message, Undo):
+                self._undo(now_ns, now_unix_s)
+            elif isinstance(message, Write):
+                self.heard.episodes.check(message.episode)
+                self._journal.note(message.episode, message.text, now_unix_s)
+                self.heard.episodes.note(message.episode, message.text)
+
+    def here(self, now_ns: int) -> bool:
+        """Whether a page's hand is on the arm."""
+        hand = self._hands.get(self.seats.writer)
+        return hand is not None and hand.holds and now_ns - self._moved_ns <= HERE_NS
+
+    def to_send(self, now_ns: int) -> list[Label]:
+        """Verdicts for the learner that can no longer be taken back."""
+        kept_back = self.heard.verdicts.kept_back(now_ns)
+        return [label for label in self._journal.waiting if label != kept_back]
+
+    def sent(self, label: Label, refused: str = "") -> None:
+        """The learner has a verdict, or says why it never will.
+
+        Raises:
+            StoreError: If the disk refuses.
+        """
+        self._journal.sent(label, refused)
+        self.heard.version += 1
+
+    def welcome(self) -> dict[str, Any]:
+        """What does not change while the process lives."""
+        return shown.welcome(self._run, self.rights, self.heard)
+
+    def now(self, now_ns: int) -> dict[str, Any]:
+        """What changes all the time."""
+        here, seats = self.here(now_ns), self.seats
+        return shown.now(self.heard, self.rights, now_ns, here=here, writer=seats.writer, pages=seats.pages)
+
+    def part(self, name: str) -> Any:
+        """One of the parts in `shown.versions`."""
+        return shown.part(self.heard, name, self._state_of, self._pictures)
+
+    def _press(self, page: str, what: str, now_ns: int, now_unix_s: float) -> None:
+        refusal = self.rights.refuse_press(what)
+        if refusal:
+            raise PageError(refusal)
+        if what not in FOR_EVERYBODY:
+            self.seats.check_writer(page, now_ns)
+        if what in ENABLING:  # by the filter's services, which say why not
+            resumes = what == "arm" and self.heard.mode is Mode.HOLD
+            self._deeds.request("resume" if resumes else what)
+        elif what in tuple(Verdict):
+            self._judge(Verdict(what), now_ns, now_unix_s)
+        else:
+            self._deeds.press((what,))
+
+    def _judge(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
+        """A verdict on the success that the model claims, or on the running episode.
+
+        A claim is answered by name: the next episode may have begun by the time a person has made up their mind.
+        """
+        heard, claim = self.heard, self.heard.claim(now_ns)
+        if claim is not None:
+            label = operator_label(claim.episode_id, verdict, now_unix_s)
+            self._journal.add(label)
+            heard.verdicts.ended(label, now_ns)
+            heard.answered()
+            if heard.finished:  # the actor still listens for a word about it
+                self._deeds.press((verdict.value,))
+        elif heard.episodes.running:
+            self._deeds.press((verdict.value,))
+        else:
+            raise PageError(f"no episode runs, must run to be called a {verdict}; choose an earlier one in the list")
+
+    def _say(self, message: Say, now_ns: int, now_unix_s: float) -> None:
+        row = self.heard.episodes.check(message.episode)
+        if row.open:
+            raise PageError(f"episode {row.number} still runs, must have ended; press the key of the verdict instead")
+        label = operator_label(message.episode, message.verdict, now_unix_s)
+        self._journal.add(label)
+        self.heard.verdicts.say(label, now_ns)
+        self.heard.version += 1
+
+    def _undo(self, now_ns: int, now_unix_s: float) -> None:
+        said, answer = self.heard.verdicts.undo(now_ns, now_unix_s)
+        if answer is None:
+            self._journal.sent(said)
+        else:
+            self._journal.add(answer)
+        self.heard.version += 1
+
+    def _move(self, page: str, message: Move, now_ns: int) -> None:
+        refusal = self.rights.refuse_move()
+        if refusal:
+            raise PageError(refusal)
+        self.seats.check_writer(page, now_ns)
+        packet = self._hands[page].take(message, now_ns)
+        self._moved_ns = now_ns
+        self._deeds.move(packet)
+
+    def _state_of(self, episode_id: str) -> str:
+        """What is still to happen with an episode's verdict."""
+        if any(label.episode_id == episode_id for label in self._journal.waiting):
+            return "on its way to the learner"
+        refused = self._journal.refused.get(episode_id)
+        return f"not taken: {refused}" if refused else ""

@@ -1,0 +1,180 @@
+"""What has been heard of a run: the state behind the page. Decides nothing and sends nothing. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console.curve import Curve
+from robot_stack.console.episodes import EpisodeList
+from robot_stack.console.figures import Diagnosed, Facts
+from robot_stack.console.verdicts import Verdicts, operator_label
+from robot_stack.console.views import CameraView
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.reward import LiveScore
+
+CLAIM_NS = 3_000_000_000
+"""So long a success that the model claims can be refused with one key."""
+LOG_LINES = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A success that the reward model claims: of which episode, how sure it is, NaN if unknown, and since when."""
+
+    episode_id: str
+    success: float
+    since_ns: int
+
+
+class Heard:
+    """Of one run.
+
+    Args:
+        run: The run.
+
+    Attributes:
+        facts: Rates, ages and counts.
+        cameras: By name.
+        episodes: The newest ones.
+        verdicts: What counts for them.
+        curve: Of the running episode.
+        log: Changes of state and what processes complain of, the newest last.
+        mode, reason: Of the safety filter; None before it is heard.
+        prompt: What the cell asks a person to do, or "".
+        kind: Of the running episode, or "".
+        finished: Whether one has just ended and the scene is not yet put back.
+        resetting: Whether the scene is being put back.
+        version: Counts up at what changes the list of episodes.
+    """
+
+    def __init__(self, run: ResolvedRun) -> None:
+        self.facts = Facts(
+            rate_hz=run.run.rate_hz, max_params_age_s=run.run.training.max_params_age_s, safety_hz=run.safety.rate_hz
+        )
+        self.cameras = {name: CameraView(name, config) for name, config in run.cameras.items()}
+        self.episodes = EpisodeList(run.run.rate_hz)
+        self.verdicts = Verdicts()
+        self.curve = Curve(run.run.rate_hz, run.task.success.threshold)
+        self.log: deque[dict[str, Any]] = deque(maxlen=LOG_LINES)
+        self.logged = 0
+        self.version = 0
+        self.mode: Mode | None = None
+        self.reason = ""
+        self.prompt = ""
+        self.kind = ""
+        self.finished = False
+        self.resetting = False
+        self._last_episode = ""
+        self._claim: Claim | None = None
+
+    def rows(self, rows: Collection[Mapping[str, Any]]) -> None:
+        """What actor and learner wrote about episodes that have ended."""
+        for row in rows:
+            if row.get("kind") in ("control", "episode") and "episode_id" in row:
+                self.episodes.told(row)
+
+    def notes(self, notes: Mapping[str, str]) -> None:
+        """What people wrote about episodes before this process began."""
+        for episode_id, text in notes.items():
+            if self.episodes.holds(episode_id):
+                self.episodes.note(episode_id, text)
+
+    def banner(self, mode: Mode, reason: str, now_ns: int, now_unix_s: float) -> None:
+        """The safety filter's mode, and why."""
+        if (mode, reason) != (self.mode, self.reason):
+            self.tell(f"{mode}: {reason}" if reason else str(mode), now_unix_s)
+        self.mode, self.reason = mode, reason
+        self.episodes.drives(mode, now_ns)
+        self.curve.drives(mode, now_ns)
+
+    def episode(self, episode_id: str, kind: str, now_ns: int, now_unix_s: float) -> None:
+        """An episode runs."""
+        if episode_id == self.episodes.running:
+            return
+        self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
+        self.curve.begin(episode_id, self.mode, now_ns)
+        self.facts.clips = self.facts.cuts()
+        self.kind, self._last_episode = kind, episode_id
+        self.finished = self.resetting = False
+
+    def no_episode(self, *, resetting: bool, now_ns: int) -> None:
+        """None runs: one has just ended, or the scene is put back."""
+        self.episodes.end(now_ns)
+        self.curve.drives(None, now_ns)
+        self.kind, self.finished, self.resetting = "", not resetting, resetting
+
+    def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> None:
+        """Keys of a person, on any device. A verdict is on the running episode, or on the one that the model claims."""
+        if events:
+            self.tell(f"{', '.join(events)} on {device}", now_unix_s)
+        said = next((Verdict(event) for event in events if event in tuple(Verdict)), None)
+        claim = self.claim(now_ns)
+        episode_id = self.episodes.running or ("" if claim is None else claim.episode_id)
+        if said is None or not episode_id:
+            return
+        self._claim = None
+        if not self._said_already(episode_id, said):
+            self.verdicts.ended(operator_label(episode_id, said, now_unix_s), now_ns)
+            self.version += 1
+
+    def claimed(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
+        """The reward model declares an outcome of the episode that has just ended."""
+        episode_id, score = self._last_episode, self.curve.newest
+        if not episode_id:
+            return
+        label = Label(episode_id=episode_id, verdict=verdict, source=LabelSource.MODEL, stamp_unix_s=now_unix_s)
+        self.verdicts.claim(label)
+        self.version += 1
+        if verdict is Verdict.SUCCESS and self.verdicts.counts(episode_id) is label:
+            success = float("nan") if score is None else score.success
+            self._claim = Claim(episode_id=episode_id, success=success, since_ns=now_ns)
+
+    def claim(self, now_ns: int) -> Claim | None:
+        """What can be refused now."""
+        claim = self._claim
+        return claim if claim is not None and now_ns - claim.since_ns <= CLAIM_NS else None
+
+    def answered(self) -> None:
+        """A person has said what they think of the claim."""
+        self._claim = None
+        self.version += 1
+
+    def score(self, score: LiveScore, now_ns: int) -> None:
+        """The reward model has scored a frame."""
+        self.curve.score(score)
+        frames = self.episodes.elapsed_s(now_ns) * self.facts.rate_hz
+        self.facts.score_ns, self.facts.score_behind = now_ns, max(0, round(frames) - score.index)
+
+    def diagnosis(self, name: str, said: Diagnosed, now_unix_s: float) -> None:
+        """What a process says of one of its tasks, by a name such as "camera_wrist: frames"."""
+        process, _, task = name.partition(": ")
+        before = self.facts.diagnoses.get((process, task))
+        news = before is None or (before.level, before.message) != (said.level, said.message)
+        if said.level and news and name != "safety: filter":  # the banner says that already
+            self.tell(f"{process}: {said.message}", now_unix_s)
+        self.facts.diagnoses[process, task] = said
+
+    def safety_silent_s(self, now_ns: int) -> float:
+        """Since the safety process said anything; 0 before it ever has."""
+        heard = [said.heard_ns for (process, _), said in self.facts.diagnoses.items() if process == "safety"]
+        return (now_ns - max(heard)) / 1e9 if heard else 0.0
+
+    def labels(self, labels: Collection[Label]) -> None:
+        """What others have said about episodes."""
+        if labels:
+            self.verdicts.load(labels)
+            self.version += 1
+
+    def _said_already(self, episode_id: str, verdict: Verdict) -> bool:
+        label = self.verdicts.counts(episode_id)
+        return label is not None and (label.verdict, label.source) == (verdict, LabelSource.OPERATOR)
+
+    def tell(self, text: str, now_unix_s: float) -> None:
+        """A line of the log."""
+        self.log.append({"at": now_unix_s, "text": text})
+        self.logged += 1

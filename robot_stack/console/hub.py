@@ -1,0 +1,108 @@
+"""The open pages: each gets what has changed, none waits for another. Lives in the server's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from robot_stack.console.desk import Desk
+from robot_stack.console.outbox import Outbox
+from robot_stack.console.shown import versions
+
+TICK_S = 0.1
+LEAST_GAP_S = 0.03
+"""Between two states, however much happens."""
+MAX_PAGES = 20
+NOTICE_AGAIN_S = 2.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Page:
+    """One open page.
+
+    Attributes:
+        name: Its own, over reloads.
+        outbox: What it has still to be sent.
+        wake: Set when there may be something in it.
+        told: Sentence -> when it was last told: a hand that moves in vain is told so once, not 25 times a second.
+    """
+
+    name: str
+    outbox: Outbox = field(default_factory=Outbox)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    told: dict[str, float] = field(default_factory=dict)
+
+    def notice(self, kind: str, text: str) -> None:
+        """Tell this page alone."""
+        now_s = time.monotonic()
+        if now_s - self.told.get(text, -NOTICE_AGAIN_S) >= NOTICE_AGAIN_S:
+            self.told = {text: now_s}
+            self.outbox.put_notice(kind, text)
+            self.wake.set()
+
+
+class Hub:
+    """All open pages."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.pages: dict[str, Page] = {}
+        self._desk = desk
+        self._sent: dict[str, object] = {}
+        self._texts: dict[str, str] = {}
+        self._changed = asyncio.Event()
+
+    def add(self, page: Page) -> None:
+        """A page has opened; it gets everything."""
+        self.pages[page.name] = page
+        for name, text in self._texts.items():
+            page.outbox.put_part(name, text)
+        self.change()
+
+    def remove(self, page: Page) -> None:
+        """A page has closed, unless one of its name has taken its place."""
+        if self.pages.get(page.name) is page:
+            del self.pages[page.name]
+
+    def change(self) -> None:
+        """Something happened that should be on the screens at once."""
+        self._changed.set()
+
+    def notice(self, text: str) -> None:
+        """A sentence for everybody."""
+        for page in self.pages.values():
+            page.notice("refused", text)
+
+    def show(self, camera: int, jpeg: bytes) -> None:
+        """A camera's newest image."""
+        for page in self.pages.values():
+            page.outbox.put_image(camera, jpeg)
+            page.wake.set()
+
+    async def run(self) -> None:
+        """Send what changes, for as long as the server lives."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), TICK_S)
+            self._changed.clear()
+            if self.pages:
+                self._spread()
+            await asyncio.sleep(LEAST_GAP_S)
+
+    def _spread(self) -> None:
+        """The parts that have changed, made into text once for all pages."""
+        with self._desk.locked():
+            there = versions(self._desk.heard)
+            changed = [name for name, version in there.items() if self._sent.get(name) != version]
+            parts: dict[str, Any] = {name: self._desk.part(name) for name in changed}
+            parts["now"] = self._desk.now(time.monotonic_ns())
+        self._sent = there
+        texts = {name: json.dumps(part, allow_nan=False, separators=(",", ":")) for name, part in parts.items()}
+        self._texts |= texts
+        for page in self.pages.values():
+            for name, text in texts.items():
+                page.outbox.put_part(name, text)
+            page.wake.set()

@@ -1,0 +1,162 @@
+"""What people said at the page, on disk before anybody is told: verdicts until the learner has them, and notes.
+
+`console/labels.jsonl` in the folder of the run: one label a line, and {"sent": [episode, stamp]} once the learner has
+taken it, or {"sent": ..., "refused": why}. Notes go where the episodes are, `store/notes.jsonl`, if the store is on
+this machine, else beside the labels.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label, LabelSource, Verdict
+
+FOLDER = "console"
+LABELS, NOTES = "labels.jsonl", "notes.jsonl"
+
+
+class Journal:
+    """Of one run. A disk that refuses is told, and what was said before is safe.
+
+    Args:
+        folder: Of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._run = folder
+        self._labels = folder / FOLDER / LABELS
+        self._waiting: dict[tuple[str, float], Label] = {}
+        self.refused: dict[str, str] = {}
+        """Episode -> why the learner will never take its verdict."""
+
+    def open(self) -> None:
+        """Read what was not sent when the last process ended.
+
+        Raises:
+            StoreError: If the folder cannot be written.
+        """
+        try:
+            self._labels.parent.mkdir(parents=True, exist_ok=True)
+            rows = read_rows(self._labels)
+        except OSError as error:
+            raise _refusal(self._labels, error) from error
+        for row in rows:
+            try:
+                self._read(row)
+            except (ValueError, KeyError, TypeError):
+                continue  # of another version of this program, or edited by hand
+
+    def _read(self, row: dict[str, Any]) -> None:
+        if "sent" not in row:
+            label = label_of(row)
+            self._waiting[_key(label)] = label
+            return
+        episode_id, stamp_unix_s = row["sent"]
+        self._waiting.pop((episode_id, stamp_unix_s), None)
+        if "refused" in row:
+            self.refused[episode_id] = row["refused"]
+
+    @property
+    def waiting(self) -> list[Label]:
+        """Labels that nobody has taken yet, in their order."""
+        return list(self._waiting.values())
+
+    def add(self, label: Label) -> None:
+        """Keep a label until it is sent.
+
+        Raises:
+            StoreError: If the disk refuses.
+        """
+        self._append(self._labels, asdict(label))
+        self._waiting[_key(label)] = label
+
+    def sent(self, label: Label, refused: str = "") -> None:
+        """The learner has it, or says why it never will.
+
+        Raises:
+            StoreError: If the disk refuses: it may be sent once more after a restart, which is harmless.
+        """
+        self._waiting.pop(_key(label), None)
+        row: dict[str, Any] = {"sent": list(_key(label))}
+        if refused:
+            self.refused[label.episode_id] = row["refused"] = refused
+        self._append(self._labels, row)
+
+    def note(self, episode_id: str, text: str, stamp_unix_s: float) -> None:
+        """Keep a note.
+
+        Raises:
+            StoreError: If the disk refuses.
+        """
+        self._append(self.notes_path, {"episode_id": episode_id, "text": text, "stamp_unix_s": stamp_unix_s})
+
+    def notes(self) -> dict[str, str]:
+        """The newest note of each episode."""
+        return {str(row["episode_id"]): str(row["text"]) for row in read_rows(self.notes_path) if "episode_id" in row}
+
+    @property
+    def notes_path(self) -> Path:
+        """Where notes are."""
+        store = self._run / "store"
+        return (store if store.is_dir() else self._run / FOLDER) / NOTES
+
+    def _append(self, path: Path, row: dict[str, Any]) -> None:
+        try:
+            append_row(path, row)
+        except OSError as error:
+            raise _refusal(path, error) from error
+
+
+def append_row(path: Path, row: dict[str, Any]) -> None:
+    """One line, whole or not at all, on disk when this returns. Half a line of a killed process is closed first."""
+    with path.open("a+b") as file:
+        start = file.seek(0, os.SEEK_END)
+        torn = False
+        if start:
+            file.seek(start - 1)
+            torn = file.read(1) != b"\n"
+        try:
+            file.write((b"\n" if torn else b"") + json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), start)
+            raise
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """All whole rows; one that was torn is left out."""
+    rows = []
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            rows.append(row)
+    return rows
+
+
+def _key(label: Label) -> tuple[str, float]:
+    return label.episode_id, label.stamp_unix_s
+
+
+def label_of(row: dict[str, Any]) -> Label:
+    """A label from its JSON form.
+
+    Raises:
+        ValueError, KeyError, TypeError: If it is none.
+    """
+    return Label(**{**row, "verdict": Verdict(row["verdict"]), "source": LabelSource(row["source"])})
+
+
+def _refusal(path: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{path} is not written ({error.strerror or error}), must be; free some space or correct its permissions, "
+        "then say it again"
+    )

@@ -1,0 +1,60 @@
+"""What a page may do in a run. On a real cell it can hold, label and reset, never move, arm or clear. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.teleop import page_hand
+from robot_stack.console.messages import CLEAR_STOP
+
+ENABLING = ("arm", CLEAR_STOP)
+"""Presses that let the arm move again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """Of every page of a run.
+
+    Attributes:
+        enable: Whether it may arm, resume and clear a stop.
+        drive: Whether it may move the arms.
+        arms: Their names.
+        grips: Whether one of them has a gripper that is used.
+        device: Who drives where no page does, in words.
+    """
+
+    enable: bool
+    drive: bool
+    arms: Sequence[str]
+    grips: bool
+    device: str
+
+    @classmethod
+    def of(cls, run: ResolvedRun) -> Rights:
+        """By what the run's files say."""
+        simulated = all(robot.backend == "sim" for robot in run.robots.values())
+        moved = any(page_hand(teleop) is not None for teleop in run.teleops.values())
+        scripted = any(teleop.device == "scripted" for teleop in run.teleops.values())
+        return cls(
+            enable=simulated,
+            drive=simulated and moved,
+            arms=tuple(run.robots),
+            grips=any(arm.action.gripper != "none" for arm in run.arms.values()),
+            device="The scripted person" if scripted else "The device at the robot",
+        )
+
+    def refuse_press(self, what: str) -> str:
+        """Why a key or button of the page does nothing here, or ""."""
+        if what in ENABLING and not self.enable:
+            return f"{what} is pressed on a page, must be pressed at the robot on a real cell; use the device there"
+        return ""
+
+    def refuse_move(self) -> str:
+        """Why the page moves no arm here, or ""."""
+        if self.drive:
+            return ""
+        if not self.enable:
+            return "the arm is real, must be moved by the device at the robot; a page can hold, label and reset"
+        return "the run's device takes no page, must be 'browser' or 'scripted' with 'page'; set cell.teleop=browser"

@@ -1,0 +1,77 @@
+"""One page writes, all others watch. Who sits at the desk, and whether somebody is there at all. Pure."""
+
+from __future__ import annotations
+
+from robot_stack.console.messages import PageError
+
+PRESENT_NS = 800_000_000
+"""A page that shows what it is sent says so many times a second; silent for longer, nobody looks at it."""
+KEPT_NS = 5_000_000_000
+"""So long the desk is kept for a page that has gone, so that a reload does not lose it."""
+
+
+class Seats:
+    """The desk, and the pages around it."""
+
+    def __init__(self) -> None:
+        self._heard_ns: dict[str, int] = {}
+        self.writer = ""
+        """Page that sits at the desk, or ""."""
+        self._left_ns: int | None = None
+
+    @property
+    def pages(self) -> int:
+        """How many are open."""
+        return len(self._heard_ns)
+
+    def join(self, page: str, now_ns: int) -> None:
+        """A page has opened; it sits down if the desk is free, or was its own a moment ago."""
+        self._heard_ns[page] = now_ns
+        if self._free(now_ns) or page == self.writer:
+            self.writer, self._left_ns = page, None
+
+    def leave(self, page: str, now_ns: int) -> None:
+        """A page has closed."""
+        self._heard_ns.pop(page, None)
+        if page == self.writer:
+            self._left_ns = now_ns
+
+    def heard(self, page: str, now_ns: int) -> None:
+        """A page has shown what it was sent."""
+        if page in self._heard_ns:
+            self._heard_ns[page] = now_ns
+
+    def sit(self, page: str, now_ns: int, *, driving: bool) -> None:
+        """A person asks for the desk, which nobody keeps for ever.
+
+        Raises:
+            PageError: If the one who has it drives the arm, or the page is closed.
+        """
+        self._check_open(page)
+        if driving and page != self.writer and not self._free(now_ns):
+            raise PageError("the desk is another page's, which drives the arm; wait until it lets go, or hold with Esc")
+        self.writer, self._left_ns = page, None
+
+    def check_writer(self, page: str, now_ns: int) -> None:
+        """Sits the page down if the desk is free.
+
+        Raises:
+            PageError: If another page has it, or this one is closed.
+        """
+        self._check_open(page)
+        if page != self.writer and self._free(now_ns):
+            self.writer, self._left_ns = page, None
+        if page != self.writer:
+            raise PageError("this page watches, must be at the desk to do that; press 'take the desk'")
+
+    def attended(self, now_ns: int) -> bool:
+        """Whether the page at the desk is open and in view."""
+        heard_ns = self._heard_ns.get(self.writer)
+        return heard_ns is not None and now_ns - heard_ns <= PRESENT_NS
+
+    def _check_open(self, page: str) -> None:
+        if page not in self._heard_ns:
+            raise PageError("this page is closed, must be open to do that; open it again")
+
+    def _free(self, now_ns: int) -> bool:
+        return not self.writer or (self._left_ns is not None and now_ns - self._left_ns > KEPT_NS)

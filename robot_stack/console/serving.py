@@ -1,0 +1,140 @@
+"""Runs the page's server in a thread of its own, on a port that the next start finds again."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import uvicorn
+
+from robot_stack.console.access import is_local, split_address
+from robot_stack.console.app import Pages
+from robot_stack.types.errors import RobotError
+
+MAX_MESSAGE_BYTES = 65_536
+PING_S = 5.0
+START_S = 10.0
+STOP_S = 3.0
+
+
+def listen(address: str, before: int = 0) -> socket.socket:
+    """A socket that listens at `address`; on this machine alone at another port if that one is taken.
+
+    Args:
+        address: host:port.
+        before: Port that an earlier life of this process had; tried first.
+
+    Raises:
+        ConfigError: If the address is none.
+        RobotError: If it cannot be had.
+    """
+    host, port = split_address(address)
+    ports = [*([before] if before else []), port, 0] if is_local(host) else [port]
+    error: OSError | None = None
+    for candidate in ports:
+        try:
+            return socket.create_server(
+                (host, candidate), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=64
+            )
+        except OSError as refused:
+            error = refused
+    raise RobotError(
+        f"console address is {address}, must be free and this machine's ({error}); change console.address of the cell"
+    ) from error
+
+
+def page_address(listening: socket.socket, host: str, token: str) -> str:
+    """What a person types. The token is behind a mark that browsers keep to themselves."""
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    secret = f"#{token}" if token else ""
+    return f"http://{shown}:{listening.getsockname()[1]}/{secret}"
+
+
+class PageServer:
+    """Serves pages until stopped.
+
+    Usage: `with PageServer(pages, listen(address)): ...`
+    """
+
+    def __init__(self, pages: Pages, listening: socket.socket) -> None:
+        self._pages = pages
+        self._listening = listening
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                pages.app(),
+                lifespan="on",
+                log_level="warning",
+                access_log=False,
+                proxy_headers=False,
+                ws="websockets-sansio",
+                ws_max_size=MAX_MESSAGE_BYTES,
+                ws_ping_interval=PING_S,
+                ws_ping_timeout=PING_S,
+                ws_per_message_deflate=False,
+                timeout_graceful_shutdown=1,
+                server_header=False,
+            )
+        )
+        self._thread = threading.Thread(target=self._run, name="console-pages", daemon=True)
+        self.failure: BaseException | None = None
+
+    def __enter__(self) -> PageServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def watched(self) -> bool:
+        """Whether a page is open."""
+        return bool(self._pages.hub.pages)
+
+    def start(self) -> None:
+        """Serve from now on.
+
+        Raises:
+            RobotError: If it does not come up.
+        """
+        self._thread.start()
+        deadline_s = time.monotonic() + START_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline_s:
+                raise RobotError(f"console's server did not start ({self.failure}), must; read its log")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Close all pages."""
+        self._server.should_exit = True
+        self._thread.join(STOP_S)
+        self._listening.close()
+
+    def change(self) -> None:
+        """From any thread: something happened that should be on the screens at once."""
+        self._soon(self._pages.hub.change)
+
+    def notice(self, text: str) -> None:
+        """From any thread: a sentence for everybody."""
+        self._soon(self._pages.hub.notice, text)
+
+    def show(self, camera: int, jpeg: bytes) -> None:
+        """From any thread: a camera's newest image."""
+        self._soon(self._pages.hub.show, camera, jpeg)
+
+    def _soon(self, call: Callable[..., None], *words: object) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *words)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # the top of a thread: whoever started it says what went wrong
+            self.failure = error
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self._server.serve(sockets=[self._listening])

@@ -1,0 +1,139 @@
+"""What a page shows, as JSON, from what has been heard. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console.banner import Scene, banner
+from robot_stack.console.figures import estop_words, figures
+from robot_stack.console.heard import CLAIM_NS, Heard
+from robot_stack.console.messages import MAX_NOTE_CHARS
+from robot_stack.console.rights import Rights
+from robot_stack.console.verdicts import UNDO_NS
+from robot_stack.teleop.bindings import BINDINGS, MEANING, Device
+
+
+def keys(rights: Rights) -> dict[str, str]:
+    """Action -> key on the page, from the one key table."""
+    if rights.drive:
+        return {**BINDINGS[Device.KEYBOARD], "next_arm": ""}  # a browser's own: from button to button
+    enabling = ("arm", "stop") if rights.enable else ("stop",)
+    return {**BINDINGS[Device.BROWSER], **{action: BINDINGS[Device.KEYBOARD][action] for action in enabling}}
+
+
+def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
+    """What does not change while the process lives."""
+    return {
+        "run": run.name,
+        "task": run.task.text,
+        "rights": {
+            "enable": rights.enable,
+            "drive": rights.drive,
+            "arms": list(rights.arms),
+            "grips": rights.grips,
+        },
+        "keys": keys(rights),
+        "gamepad": dict(BINDINGS[Device.GAMEPAD]) if rights.drive else {},
+        "meaning": MEANING,
+        "cameras": [view.layout() for view in heard.cameras.values()],
+        "limit_s": run.task.episode_steps / run.run.rate_hz,
+        "undo_s": UNDO_NS / 1e9,
+        "claim_s": CLAIM_NS / 1e9,
+        "note_chars": MAX_NOTE_CHARS,
+    }
+
+
+def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, pages: int) -> dict[str, Any]:
+    """The part that changes all the time.
+
+    Args:
+        heard: Of the run.
+        rights: Of a page.
+        now_ns: On the monotonic clock.
+        here: Whether a page's hand is on the arm.
+        writer: Page at the desk, or "".
+        pages: How many are open.
+    """
+    words, on = estop_words(heard.facts)
+    score = heard.curve.newest
+    return {
+        "banner": banner(_scene(heard, rights, now_ns, here=here)).to_json(),
+        "episode": _episode(heard, now_ns),
+        "estop": {"text": words, "on": on},
+        "cameras": [view.to_json(now_ns) for view in heard.cameras.values()],
+        "score": None if score is None else {"progress": _plain(score.progress), "success": _plain(score.success)},
+        "claim": _claim(heard, now_ns),
+        "undo": _undo(heard, now_ns),
+        "figures": [figure.to_json() for figure in figures(heard.facts, now_ns)],
+        "writer": writer,
+        "pages": pages,
+    }
+
+
+def versions(heard: Heard) -> dict[str, object]:
+    """Of the parts that rarely change: one that is equal to the last one need not be sent again."""
+    return {"episodes": (heard.episodes.version, heard.version), "curve": heard.curve.version, "log": heard.logged}
+
+
+def part(heard: Heard, name: str, state_of: Callable[[str], str], pictures: Callable[[str], bool]) -> Any:
+    """One of the parts in `versions`.
+
+    Args:
+        heard: Of the run.
+        name: "episodes", "curve" or "log".
+        state_of: What is still to happen with an episode's verdict, in words, or "".
+        pictures: Whether there are pictures of an episode.
+    """
+    if name == "episodes":
+        return heard.episodes.to_json(heard.verdicts, state_of, pictures)
+    return heard.curve.to_json() if name == "curve" else list(heard.log)
+
+
+def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:
+    claim, learner = heard.claim(now_ns), heard.facts.learner
+    busy = "" if learner is None else learner.message or f"the learner is {learner.phase.replace('_', ' ')}"
+    return Scene(
+        mode=heard.mode,
+        reason=heard.reason,
+        silent_s=heard.safety_silent_s(now_ns),
+        kind=heard.kind,
+        resetting=heard.resetting,
+        prompt=heard.prompt,
+        here=here,
+        claim=None if claim is None else claim.success,
+        learner=busy,
+        rights=rights,
+    )
+
+
+def _episode(heard: Heard, now_ns: int) -> dict[str, Any] | None:
+    if not heard.episodes.running:
+        return None
+    row = heard.episodes.check(heard.episodes.running)
+    elapsed_s = round(heard.episodes.elapsed_s(now_ns), 1)
+    return {"id": row.episode_id, "number": row.number, "kind": row.kind, "s": elapsed_s}
+
+
+def _claim(heard: Heard, now_ns: int) -> dict[str, Any] | None:
+    claim = heard.claim(now_ns)
+    if claim is None:
+        return None
+    left_s = round((CLAIM_NS - (now_ns - claim.since_ns)) / 1e9, 1)
+    number = heard.episodes.check(claim.episode_id).number
+    return {"id": claim.episode_id, "number": number, "success": _plain(claim.success), "left_s": left_s}
+
+
+def _undo(heard: Heard, now_ns: int) -> dict[str, Any] | None:
+    word = heard.verdicts.open_word(now_ns)
+    if word is None:
+        return None
+    name, left_s = word.label.episode_id, round((UNDO_NS - (now_ns - word.said_ns)) / 1e9, 1)
+    number = heard.episodes.check(name).number
+    return {"id": name, "number": number, "verdict": word.label.verdict.value, "left_s": left_s}
+
+
+def _plain(value: float) -> float | None:
+    """JSON knows no NaN."""
+    return round(value, 3) if value == value else None

@@ -1,0 +1,84 @@
+// Progress and success of the running episode, the threshold, and the spans in which a person drove.
+/* global uPlot */
+const HEIGHT = 260;
+let plot = null;
+let spans = [];
+let threshold = null;
+let limit = 1;
+let elapsed = 0;
+let watcher = null;
+
+function hatched(context) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = "#ffefcc";
+  pen.fillRect(0, 0, 8, 8);
+  pen.strokeStyle = "#e69f00";
+  pen.lineWidth = 2;
+  pen.beginPath();
+  for (const shift of [-8, 0, 8]) { pen.moveTo(shift, 8); pen.lineTo(shift + 8, 0); }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+function drawSpans(chart) {
+  const { ctx, bbox } = chart;
+  ctx.save();
+  ctx.fillStyle = hatched(ctx);
+  for (const [from, to] of spans) {
+    const left = Math.max(bbox.left, chart.valToPos(from, "x", true));
+    const right = Math.min(bbox.left + bbox.width, chart.valToPos(to === null ? elapsed : to, "x", true));
+    if (right > left) ctx.fillRect(left, bbox.top, right - left, bbox.height);
+  }
+  ctx.restore();
+}
+
+function drawThreshold(chart) {
+  if (threshold === null) return;
+  const { ctx, bbox } = chart;
+  const y = chart.valToPos(threshold, "y", true);
+  ctx.save();
+  ctx.strokeStyle = ctx.fillStyle = "#7d0012";
+  ctx.lineWidth = 2;
+  ctx.setLineDash([3, 4]);
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, y);
+  ctx.lineTo(bbox.left + bbox.width, y);
+  ctx.stroke();
+  ctx.textAlign = "left";
+  ctx.fillText(`threshold ${threshold}`, bbox.left + 6, y - 5);
+  ctx.restore();
+}
+
+export function layCurve(limitS) {
+  limit = limitS;
+  const room = document.getElementById("plot");
+  room.replaceChildren();
+  const options = {
+    width: Math.max(200, room.clientWidth), height: HEIGHT, legend: { show: false }, cursor: { show: false },
+    scales: { x: { time: false, range: () => [0, limit] }, y: { range: () => [0, 1.02] } },
+    series: [
+      {},
+      { label: "progress", stroke: "#0059a8", width: 3, spanGaps: true },
+      { label: "success", stroke: "#000", width: 2, dash: [8, 5], spanGaps: true },
+    ],
+    axes: [{ label: "s", size: 34, labelSize: 14 }, { size: 34 }],
+    hooks: { drawClear: [drawSpans], draw: [drawThreshold] },
+  };
+  plot = new uPlot(options, [[], [], []], room);
+  if (watcher) watcher.disconnect();
+  watcher = new ResizeObserver(() => plot.setSize({ width: Math.max(200, room.clientWidth), height: HEIGHT }));
+  watcher.observe(room);
+}
+
+export function showCurve(curve) {
+  spans = curve.spans;
+  threshold = curve.threshold;
+  if (plot) plot.setData([curve.t, curve.progress, curve.success]);
+}
+
+export function showTime(seconds) {
+  elapsed = seconds;
+  if (plot && spans.some((span) => span[1] === null)) plot.redraw(false);
+}

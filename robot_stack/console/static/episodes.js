@@ -1,0 +1,137 @@
+// The newest episodes: how they went, at a glance and one by one, with verdicts and notes.
+import { KINDS } from "./banner.js";
+import { OUTCOMES, svg } from "./shapes.js";
+
+const VERDICTS = [["success", "S"], ["failure", "F"], ["discard", "D"]];
+const SHOWN = 50;
+const rows = new Map();
+const pictures = new Map();
+
+const clock = (seconds) => (seconds ? new Date(1000 * seconds).toTimeString().slice(0, 5) : "");
+
+function outcomeOf(episode) {
+  if (episode.open) return ["open", "running"];
+  if (episode.verdict) return [episode.verdict, episode.verdict];
+  if (episode.end === "success" || episode.end === "failure") return [episode.end, episode.end];
+  return ["none", episode.end || "ended"];
+}
+
+async function picture(image, id, token) {
+  if (!pictures.has(id)) {
+    const answer = await fetch(`/picture/${encodeURIComponent(id)}`, { headers: { Authorization: `Bearer ${token}` } });
+    if (!answer.ok) return;
+    pictures.set(id, URL.createObjectURL(await answer.blob()));
+  }
+  image.src = pictures.get(id);
+}
+
+function makeRow(episode, link, chars) {
+  const item = document.createElement("li");
+  item.dataset.id = episode.id;
+  const number = document.createElement("span");
+  number.className = "no";
+  number.textContent = episode.number;
+  const frame = document.createElement("span");
+  frame.className = "picture none";
+  const words = document.createElement("span");
+  const say = document.createElement("span");
+  say.className = "say";
+  for (const [verdict, letter] of VERDICTS) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = letter;
+    button.title = `episode ${episode.number} was: ${verdict}`;
+    button.setAttribute("aria-label", button.title);
+    button.addEventListener("click", () => link.send({ k: "say", episode: episode.id, verdict }));
+    say.append(button);
+  }
+  const note = document.createElement("input");
+  note.placeholder = "note";
+  note.maxLength = chars;
+  note.setAttribute("aria-label", `note on episode ${episode.number}`);
+  note.addEventListener("change", () => link.send({ k: "write", episode: episode.id, text: note.value }));
+  item.append(number, frame, words, say, note);
+  const row = { item, frame, words, say, note, told: "" };
+  rows.set(episode.id, row);
+  return row;
+}
+
+function showRow(row, episode, token) {
+  const told = JSON.stringify(episode);
+  if (told === row.told) return;
+  row.told = told;
+  const [shape, word] = outcomeOf(episode);
+  const said = document.createElement("span");
+  said.className = "said";
+  said.append(svg(OUTCOMES[shape]), word);
+  const details = document.createElement("small");
+  const by = { operator: "by a person", model: "by the model" }[episode.by];
+  const human = episode.human > 0 && episode.kind !== "demo"
+    ? `human ${Math.round(100 * episode.human)} %, ${episode.interventions}×` : "";
+  const parts = [KINDS[episode.kind] || episode.kind, clock(episode.at), episode.open ? "" : `${episode.s.toFixed(1)} s`, by, human, episode.state];
+  details.textContent = parts.filter(Boolean).join(" · ");
+  row.words.replaceChildren(said, details);
+  for (const button of row.say.children) button.disabled = episode.open;
+  if (document.activeElement !== row.note) row.note.value = episode.note;
+  if (episode.pictures && !row.frame.firstChild) {
+    const image = document.createElement("img");
+    image.alt = `first and last look at episode ${episode.number}`;
+    row.frame.replaceChildren(image);
+    row.frame.classList.remove("none");
+    picture(image, episode.id, token);
+  }
+}
+
+function bar(x, y, width, height, fill, hollow) {
+  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  const look = hollow ? { fill: "none", stroke: fill, "stroke-width": 1.5 } : { fill };
+  for (const [name, value] of Object.entries({ x, y, width, height, ...look })) rect.setAttribute(name, value);
+  return rect;
+}
+
+// three strips, oldest left: success filled and failure hollow; interventions; time
+function showTrend(episodes) {
+  const trend = document.getElementById("trend");
+  const ended = episodes.filter((each) => !each.open && each.kind !== "demo").slice(0, SHOWN).reverse();
+  const step = 1000 / SHOWN;
+  const most = Math.max(1, ...ended.map((each) => each.interventions));
+  const longest = Math.max(1, ...ended.map((each) => each.s));
+  trend.setAttribute("viewBox", "0 0 1000 96");
+  const marks = [];
+  ended.forEach((each, index) => {
+    const x = index * step + 2, width = step - 4;
+    marks.push(bar(x, 2, width, 24, each.success ? "#00735c" : "#7d0012", !each.success));
+    if (each.interventions) marks.push(bar(x, 60 - 28 * each.interventions / most, width, 28 * each.interventions / most, "#e69f00"));
+    marks.push(bar(x, 94 - 28 * each.s / longest, width, 28 * each.s / longest, "#5a636b"));
+  });
+  trend.replaceChildren(...marks);
+  const good = ended.filter((each) => each.success).length;
+  const helped = ended.reduce((sum, each) => sum + each.interventions, 0);
+  const time = ended.reduce((sum, each) => sum + each.s, 0);
+  const words = ended.length
+    ? `last ${ended.length}: ${good} succeeded (filled), ${(helped / ended.length).toFixed(1)} interventions and ${(time / ended.length).toFixed(1)} s each`
+    : "none of practice yet";
+  trend.setAttribute("aria-label", words);
+  document.getElementById("sums").textContent = words;
+}
+
+export function showEpisodes(episodes, link, chars) {
+  const list = document.getElementById("list");
+  const items = episodes.map((episode) => {
+    const row = rows.get(episode.id) || makeRow(episode, link, chars);
+    showRow(row, episode, link.token);
+    return row.item;
+  });
+  const known = new Set(episodes.map((episode) => episode.id));
+  for (const id of rows.keys()) {
+    if (known.has(id)) continue;
+    URL.revokeObjectURL(pictures.get(id));
+    pictures.delete(id);
+    rows.delete(id);
+  }
+  items.forEach((item, index) => {
+    if (list.children[index] !== item) list.insertBefore(item, list.children[index] || null);
+  });
+  while (list.children.length > items.length) list.lastChild.remove();
+  showTrend(episodes);
+}

@@ -1,0 +1,118 @@
+"""What is said about episodes, by whom, and the ten seconds in which the newest word can be taken back. Pure.
+
+Labels are only ever appended, so nothing that was sent can be unsaid, only answered. A verdict from the list is
+therefore kept back until its ten seconds are over. One that ended an episode is at the learner at once: taken back,
+the word before it counts again, and where there was none the episode is set aside until somebody says what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from robot_stack.console.messages import PageError
+from robot_stack.types.event import Label, LabelSource, Verdict
+
+UNDO_NS = 10_000_000_000
+_RANK = {LabelSource.MODEL: 1, LabelSource.OPERATOR: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """The newest verdict of a person.
+
+    Attributes:
+        label: What was said.
+        before: What counted until then, or None.
+        said_ns: When, on the monotonic clock.
+        kept_back: Whether it may be sent only once it can no longer be taken back.
+    """
+
+    label: Label
+    before: Label | None
+    said_ns: int
+    kept_back: bool
+
+
+class Verdicts:
+    """What counts for each episode, and what of it can still be taken back."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Label] = {}
+        self._newest: Word | None = None
+
+    def counts(self, episode_id: str) -> Label | None:
+        """What counts for an episode; None if nobody has said anything."""
+        return self._counts.get(episode_id)
+
+    def load(self, labels: Iterable[Label]) -> None:
+        """What others have said. The person's word goes before the model's, and a later one before an earlier."""
+        for label in labels:
+            if label.source in _RANK:
+                self._take(label)
+
+    def claim(self, label: Label) -> None:
+        """The reward model says so."""
+        self._take(label)
+
+    def ended(self, label: Label, now_ns: int) -> None:
+        """A person's word that others have been told: it ended the episode, or answered what the model claims."""
+        self._hear(label, now_ns, kept_back=False)
+
+    def say(self, label: Label, now_ns: int) -> None:
+        """A person's word on an episode of the list; to be sent once it can no longer be taken back."""
+        self._hear(label, now_ns, kept_back=True)
+
+    def undo(self, now_ns: int, now_unix_s: float) -> tuple[Label, Label | None]:
+        """Take the newest word back.
+
+        Returns:
+            What was said; and what must be said now to take it back, or None if nobody has been told of it.
+
+        Raises:
+            PageError: If there is no such word, or it is too late.
+        """
+        word = self.open_word(now_ns)
+        if word is None:
+            limit_s = UNDO_NS / 1e9
+            raise PageError(f"nothing was said within {limit_s:g} s, must be to be taken back; label the episode anew")
+        self._newest = None
+        episode_id = word.label.episode_id
+        self._counts.pop(episode_id)
+        if word.before is not None:
+            self._counts[episode_id] = word.before
+        if word.kept_back:
+            return word.label, None
+        verdict = word.before.verdict if word.before is not None else Verdict.DISCARD
+        answer = operator_label(episode_id, verdict, now_unix_s)
+        self._take(answer)
+        return word.label, answer
+
+    def open_word(self, now_ns: int) -> Word | None:
+        """The newest word, while it can be taken back."""
+        word = self._newest
+        return word if word is not None and now_ns - word.said_ns < UNDO_NS else None
+
+    def kept_back(self, now_ns: int) -> Label | None:
+        """The label that may not be sent yet, if there is one."""
+        word = self.open_word(now_ns)
+        return word.label if word is not None and word.kept_back else None
+
+    def _hear(self, label: Label, now_ns: int, *, kept_back: bool) -> None:
+        before = self._counts.get(label.episode_id)
+        self._newest = Word(label=label, before=before, said_ns=now_ns, kept_back=kept_back)
+        self._take(label)
+
+    def _take(self, label: Label) -> None:
+        held = self._counts.get(label.episode_id)
+        if held is None or _order(label) >= _order(held):
+            self._counts[label.episode_id] = label
+
+
+def operator_label(episode_id: str, verdict: Verdict, stamp_unix_s: float) -> Label:
+    """A person's word."""
+    return Label(episode_id=episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=stamp_unix_s)
+
+
+def _order(label: Label) -> tuple[int, float]:
+    return _RANK[label.source], label.stamp_unix_s

@@ -1,0 +1,36 @@
+"""The person at the operator's page, where a run asks for one: nobody there is a HOLD."""
+
+from __future__ import annotations
+
+ABSENT_S = 1.0
+"""The page says several times a second that somebody has it in view."""
+
+
+class Presence:
+    """Remembers when somebody was last there.
+
+    Args:
+        required: Whether the run asks for it.
+    """
+
+    def __init__(self, *, required: bool) -> None:
+        self._required = required
+        self._heard_ns: int | None = None
+
+    def hear(self, now_ns: int) -> None:
+        """Somebody is there."""
+        self._heard_ns = now_ns
+
+    def missing(self, now_ns: int) -> str:
+        """Why nothing may move without a person at the page, or ""."""
+        if not self._required:
+            return ""
+        if self._heard_ns is None:
+            return "nobody has the operator's page open, must be open and in view (operator_required); open it, resume"
+        absent_s = (now_ns - self._heard_ns) / 1e9
+        if absent_s <= ABSENT_S:
+            return ""
+        return (
+            f"operator's page is lost or out of view for {absent_s:.1f} s (limit {ABSENT_S:g}), must be in view "
+            "(operator_required); open it, resume"
+        )

@@ -1,0 +1,91 @@
+"""First and last look of every camera at each episode, as one small JPEG a run keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from robot_stack.console.journal import FOLDER
+from robot_stack.types.errors import SpecError
+from robot_stack.types.names import check_name
+
+SIDE_PX = 96
+GAP_PX = 2
+
+
+def jpeg_of(image: np.ndarray) -> bytes:
+    """RGB uint8, shape (H, W, 3), with its colours at full resolution: small images lose them otherwise."""
+    words = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
+    _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), words)
+    return encoded.tobytes()
+
+
+class EpisodePictures:
+    """`console/pictures/<episode>.jpg` in the folder of the run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / FOLDER / "pictures"
+        self._newest: dict[str, np.ndarray] = {}
+        self._first: dict[str, np.ndarray] = {}
+        self._episode_id = ""
+        self._kept: set[str] = set()
+
+    def open(self) -> None:
+        """What earlier lives of the process have kept."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._kept = {path.stem for path in self._folder.glob("*.jpg")}
+
+    def look(self, camera: str, image: np.ndarray) -> None:
+        """The newest image of a camera, RGB uint8."""
+        self._newest[camera] = image
+        if self._episode_id:
+            self._first.setdefault(camera, image)
+
+    def begin(self, episode_id: str) -> None:
+        """An episode starts."""
+        self._episode_id, self._first = episode_id, {}
+
+    def end(self) -> None:
+        """It is over: keep its pictures. A disk that refuses loses them, and nothing else."""
+        episode_id, self._episode_id = self._episode_id, ""
+        if not episode_id or not self._first:
+            return
+        shown = [*self._first.values(), *(self._newest[camera] for camera in self._first)]
+        strip = np.hstack([_small(image) for image in shown])
+        try:
+            path = self._path(episode_id)
+            draft = path.with_suffix(".tmp")
+            draft.write_bytes(jpeg_of(strip))
+            draft.replace(path)
+        except (OSError, SpecError):
+            return
+        self._kept.add(episode_id)
+
+    def has(self, episode_id: str) -> bool:
+        """Whether there is one."""
+        return episode_id in self._kept
+
+    def get(self, episode_id: str) -> bytes | None:
+        """The JPEG of an episode, or None."""
+        if episode_id not in self._kept:
+            return None
+        try:
+            return self._path(episode_id).read_bytes()
+        except OSError:
+            return None
+
+    def _path(self, episode_id: str) -> Path:
+        return self._folder / f"{check_name(episode_id, 'episode id')}.jpg"
+
+
+def _small(image: np.ndarray) -> np.ndarray:
+    """In a square of `SIDE_PX`, with a gap to the next one."""
+    height, width = image.shape[:2]
+    scale = SIDE_PX / max(height, width)
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_NEAREST)
+    return cv2.copyMakeBorder(
+        small, 0, SIDE_PX - size[1], 0, GAP_PX + SIDE_PX - size[0], cv2.BORDER_CONSTANT, value=(255, 255, 255)
+    )

@@ -1,0 +1,64 @@
+"""Live scores for whoever only looks: a stream in a thread of its own, opened again as often as it breaks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import grpc
+
+from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.codec import decode_score
+from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.security import Security, open_channel
+from robot_stack.types.errors import SpecError
+from robot_stack.types.reward import LiveScore
+
+AGAIN_S = 1.0
+
+
+class ScoreWatch:
+    """Hands every score to `take`, in its own thread.
+
+    Args:
+        address: Of the learner, host:port.
+        take: Called with each score.
+        name: Of the watcher, for the learner's log.
+        security: Needed beyond loopback.
+    """
+
+    def __init__(
+        self, address: str, take: Callable[[LiveScore], None], name: str, security: Security | None = None
+    ) -> None:
+        self._address = address
+        self._take = take
+        self._name = name
+        self._security = security
+        self._over = threading.Event()
+        self._channel: grpc.Channel | None = None
+        self._thread = threading.Thread(target=self._watch, name="scores", daemon=True)
+
+    def start(self) -> None:
+        """Watch from now on, also while there is no learner yet."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """No score is handed over any more."""
+        self._over.set()
+        if self._channel is not None:
+            self._channel.close()
+        self._thread.join(2.0)
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            self._channel = open_channel(self._address, self._security)
+            try:
+                for message in LearnerStub(self._channel).WatchScores(pb.WatchScoresRequest(actor_id=self._name)):
+                    if self._over.is_set():
+                        return
+                    self._take(decode_score(message))
+            except (grpc.RpcError, SpecError, ValueError):  # it is away, or closed from here
+                pass
+            finally:
+                self._channel.close()
+            self._over.wait(AGAIN_S)

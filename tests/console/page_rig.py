@@ -1,0 +1,160 @@
+"""A real server in front of a real desk, fed by the test: what a page would see of a cell, without the cell."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console.access import Gate
+from robot_stack.console.app import Pages, build_digest
+from robot_stack.console.desk import Desk
+from robot_stack.console.figures import Diagnosed
+from robot_stack.console.journal import Journal
+from robot_stack.console.serving import PageServer, listen, page_address
+from robot_stack.teleop.messages import JoyPacket
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Verdict
+from robot_stack.types.reward import LiveScore
+
+LOCAL = "127.0.0.1:0"
+
+
+class Done:
+    """What a desk has had done: `Deeds`."""
+
+    def __init__(self) -> None:
+        self.pressed: list[str] = []
+        self.requested: list[str] = []
+        self.moves: list[JoyPacket] = []
+
+    def press(self, events: tuple[str, ...]) -> None:
+        """See `Deeds`."""
+        self.pressed += events
+
+    def request(self, name: str) -> None:
+        """See `Deeds`."""
+        self.requested.append(name)
+
+    def move(self, packet: JoyPacket) -> None:
+        """See `Deeds`."""
+        self.moves.append(packet)
+
+    @property
+    def driving(self) -> bool:
+        """Whether the newest packet has the deadman held."""
+        return bool(self.moves) and bool(self.moves[-1].buttons[0])
+
+    @property
+    def gone(self) -> bool:
+        """Whether the newest packet says that the hand is gone."""
+        return bool(self.moves) and bool(self.moves[-1].buttons[-1])
+
+
+def sim_run(*overrides: str) -> ResolvedRun:
+    """The dry run, which a page may drive."""
+    return load_run("peg_insert", overrides)
+
+
+class FakeCell:
+    """Tells a desk what a cell would, in the test's own words and time."""
+
+    def __init__(self, run: ResolvedRun, folder: Path, pictures: set[str] | None = None) -> None:
+        self.run = run
+        self.done = Done()
+        self.journal = Journal(folder)
+        self.journal.open()
+        kept = pictures if pictures is not None else set()
+        self.desk = Desk(run, self.done, self.journal, kept.__contains__)
+        self.server: PageServer | None = None
+
+    def mode(self, mode: Mode, reason: str = "") -> None:
+        """The safety filter changes its mind."""
+        with self.desk.locked():
+            self.desk.heard.banner(mode, reason, time.monotonic_ns(), time.time())
+        self.tell()
+
+    def episode(self, number: int, kind: str = "online") -> str:
+        """An episode begins."""
+        name = f"{number:06d}-{kind}-actor"
+        with self.desk.locked():
+            self.desk.heard.episode(name, kind, time.monotonic_ns(), time.time())
+        self.tell()
+        return name
+
+    def ended(self, *, resetting: bool = False) -> None:
+        """None runs any more."""
+        with self.desk.locked():
+            self.desk.heard.no_episode(resetting=resetting, now_ns=time.monotonic_ns())
+        self.tell()
+
+    def events(self, *events: str, device: str = "browser") -> None:
+        """Keys of a person."""
+        with self.desk.locked():
+            self.desk.heard.events(events, device, time.monotonic_ns(), time.time())
+        self.tell()
+
+    def claim(self) -> None:
+        """The model says success."""
+        with self.desk.locked():
+            self.desk.heard.claimed(Verdict.SUCCESS, time.monotonic_ns(), time.time())
+        self.tell()
+
+    def score(self, episode_id: str, index: int, progress: float, success: float = 0.1) -> None:
+        """The reward model has seen a frame."""
+        score = LiveScore(
+            episode_id=episode_id, index=index, progress=progress, success=success, declared=False, version="v1"
+        )
+        with self.desk.locked():
+            self.desk.heard.score(score, time.monotonic_ns())
+        self.tell()
+
+    def diagnosis(self, name: str, message: str = "ok", level: int = 0, **values: object) -> None:
+        """A process says how it is."""
+        said = Diagnosed(
+            level=level,
+            message=message,
+            values={key: str(value) for key, value in values.items()},
+            heard_ns=time.monotonic_ns(),
+        )
+        with self.desk.locked():
+            self.desk.heard.diagnosis(name, said, time.time())
+        self.tell()
+
+    def frame(self, camera: str, image: np.ndarray, jpeg: bytes) -> None:
+        """A camera has seen something."""
+        names = list(self.run.cameras)
+        with self.desk.locked():
+            self.desk.heard.cameras[camera].frame(time.monotonic_ns())
+        if self.server is not None:
+            self.server.show(names.index(camera), jpeg)
+
+    def tell(self) -> None:
+        """To the open pages, at once."""
+        if self.server is not None:
+            self.server.change()
+
+
+@contextmanager
+def served(cell: FakeCell, *, token: str = "", picture: Any = lambda _: None, port: int = 0) -> Iterator[str]:
+    """The address of the page, for as long as it is served."""
+    listening = listen(f"127.0.0.1:{port}")
+    number = listening.getsockname()[1]
+    with PageServer(Pages(cell.desk, Gate(token, number), picture), listening) as server:
+        cell.server = server
+        try:
+            yield page_address(listening, "127.0.0.1", token)
+        finally:
+            cell.server = None
+
+
+def hello(page: str = "a", token: str = "", build: str | None = None) -> str:
+    """The first message of a page."""
+    return json.dumps({"k": "hello", "token": token, "page": page, "build": build_digest() if build is None else build})

@@ -1,0 +1,61 @@
+"""Who is in control and why, and what to do now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from robot_stack.console.banner import SILENT, WORDS, Scene, banner
+from robot_stack.console.rights import Rights
+from robot_stack.types.command import Mode
+
+SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted person")
+REAL = Rights(enable=False, drive=False, arms=("fr3",), grips=False, device="The device at the robot")
+SCENE = Scene(
+    mode=Mode.POLICY, reason="", silent_s=0.5, kind="online", resetting=False, prompt="", here=False, claim=None,
+    learner="the learner is training", rights=SIM,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_every_mode_has_its_word_a_reason_and_something_to_do(mode):
+    shown = banner(replace(SCENE, mode=mode, reason="camera wrist silent for 412 ms"))
+    assert shown.mode == mode.value.lower()
+    assert shown.word == WORDS[mode]
+    assert shown.why.endswith(".")
+    assert shown.now.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("changes", "why", "now"),
+    [
+        ({}, "It practises.", "hold SPACE or a pad, and steer"),
+        ({"kind": "eval"}, "evaluated", "hold SPACE"),
+        ({"rights": REAL}, "practises", "take the device"),
+        ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted person drives: a demonstration.", "Press S when it is"),
+        ({"mode": Mode.HUMAN, "here": True}, "A page drives: a correction.", "then let go. Press S"),
+        ({"mode": Mode.HOLD, "reason": "camera wrist silent for 412 ms (limit 200)"},
+         "Camera wrist silent for 412 ms (limit 200).", "holds its pose. Once the cause is gone, press ENTER."),
+        ({"mode": Mode.HOLD, "reason": "x", "rights": REAL}, "X.", "press arm on the device at the robot"),
+        ({"mode": Mode.STOP, "reason": "stop pressed (joy)"}, "Stop pressed (joy).", "press 'clear the stop'"),
+        ({"mode": Mode.STOP, "reason": "x", "rights": REAL}, "X.", "clear the stop at the robot"),
+        ({"mode": Mode.DISARMED}, "Nothing can move.", "press ENTER"),
+        ({"mode": Mode.READY, "prompt": "place the peg"}, "Nothing moves", "Place the peg. Then press R."),
+        ({"mode": Mode.READY, "resetting": True}, "Nothing moves", "put back"),
+        ({"mode": Mode.READY}, "Nothing moves", "The learner is training."),
+        ({"mode": Mode.READY, "claim": 0.93}, "Nothing moves", "success (0.93). If that is wrong press F."),
+        ({"mode": Mode.READY, "claim": float("nan")}, "Nothing moves", "The model says success. If that is wrong"),
+    ],
+)  # fmt: skip
+def test_the_words_fit_the_scene(changes, why, now):
+    shown = banner(replace(SCENE, **changes))
+    assert why in shown.why
+    assert now in shown.now
+
+
+@pytest.mark.parametrize("changes", [{"mode": None}, {"silent_s": 3.5}])
+def test_a_cell_that_is_not_heard_is_never_shown_as_if_it_were(changes):
+    shown = banner(replace(SCENE, **changes))
+    assert (shown.mode, shown.word) == ("silent", SILENT)
+    assert "Look at the robot" in shown.now

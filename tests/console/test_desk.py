@@ -1,0 +1,364 @@
+"""What a page may have done, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from page_rig import Done, FakeCell, sim_run
+from test_rights import real_run
+
+from robot_stack.console.desk import HERE_NS, Desk
+from robot_stack.console.heard import CLAIM_NS
+from robot_stack.console.messages import Move, PageError, Press, Say, Seen, Sit, Undo, Write
+from robot_stack.console.verdicts import UNDO_NS
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.reward import LiveScore
+
+S = 1_000_000_000
+EPISODE = "000041-online-actor"
+
+
+class Sitting:
+    """A desk with one page at it, in time that the test turns."""
+
+    def __init__(self, cell: FakeCell) -> None:
+        self.desk, self.done, self.journal = cell.desk, cell.done, cell.journal
+        self.heard = cell.desk.heard
+        self.now_ns = 100 * S
+        self.desk.join("a", self.now_ns)
+
+    @property
+    def unix_s(self) -> float:
+        return 1e9 + self.now_ns / S
+
+    def wait(self, seconds: float) -> None:
+        self.now_ns += round(seconds * S)
+
+    def does(self, message, page: str = "a") -> None:
+        self.desk.obey(page, message, self.now_ns, self.unix_s)
+
+    def episode(self, name: str = EPISODE) -> None:
+        self.heard.episode(name, "online", self.now_ns, self.unix_s)
+
+    def ends(self, resetting: bool = False) -> None:
+        self.heard.no_episode(resetting=resetting, now_ns=self.now_ns)
+
+    def events(self, *events: str, device: str = "browser") -> None:
+        self.heard.events(events, device, self.now_ns, self.unix_s)
+
+    def claim(self) -> None:
+        self.heard.claimed(Verdict.SUCCESS, self.now_ns, self.unix_s)
+
+    def counts(self, name: str = EPISODE) -> tuple[Verdict, LabelSource] | None:
+        label = self.heard.verdicts.counts(name)
+        return None if label is None else (label.verdict, label.source)
+
+    def now(self) -> dict:
+        return self.desk.now(self.now_ns)
+
+    def move(self, *pressed: str, live: bool = True) -> None:
+        self.does(Move(t_ms=self.now_ns / 1e6, axes=(0.0,) * 6, pressed=frozenset(pressed), live=live))
+
+
+@pytest.fixture
+def at(cell) -> Sitting:
+    return Sitting(cell)
+
+
+@pytest.mark.parametrize("what", ["hold", "stop", "reset_done"])
+def test_a_key_becomes_an_event(at, what):
+    at.does(Press(what=what))
+    assert at.done.pressed == [what]
+
+
+def test_a_verdict_on_the_running_episode_goes_to_the_actor_and_counts_when_it_is_heard(at):
+    at.episode()
+    at.does(Press(what="success"))
+    assert at.done.pressed == ["success"]
+    assert at.counts() is None, "nobody has heard it yet"
+    at.events("success")
+    at.ends()
+    assert at.counts() == (Verdict.SUCCESS, LabelSource.OPERATOR)
+    assert at.journal.waiting == [], "the actor tells the learner"
+    assert at.now()["undo"] == {"id": EPISODE, "number": "41", "verdict": "success", "left_s": 10.0}
+
+
+def test_a_verdict_without_an_episode_is_refused(at):
+    with pytest.raises(PageError, match="no episode runs"):
+        at.does(Press(what="failure"))
+    assert at.done.pressed == []
+
+
+def test_a_claimed_success_is_refused_by_name_also_when_the_next_episode_runs(at):
+    at.episode()
+    at.heard.score(
+        LiveScore(episode_id=EPISODE, index=9, progress=0.9, success=0.93, declared=True, version="v"), at.now_ns
+    )
+    at.ends()
+    at.claim()
+    assert at.now()["claim"] == {"id": EPISODE, "number": "41", "success": 0.93, "left_s": 3.0}
+    at.ends(resetting=True)
+    at.episode("000042-online-actor")
+    at.wait(2.9)
+    at.does(Press(what="failure"))
+    assert at.done.pressed == [], "the running episode is not meant"
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    assert at.counts("000042-online-actor") is None
+    assert [(label.episode_id, label.verdict) for label in at.desk.to_send(at.now_ns)] == [(EPISODE, Verdict.FAILURE)]
+    assert at.now()["claim"] is None
+
+
+def test_while_the_actor_still_listens_it_is_told_of_the_refusal_too(at):
+    at.episode()
+    at.ends()
+    at.claim()
+    at.does(Press(what="failure"))
+    at.events("failure")
+    assert at.done.pressed == ["failure"]
+    assert len(at.journal.waiting) == 1
+    at.does(Undo())
+    assert at.counts() == (Verdict.SUCCESS, LabelSource.OPERATOR)
+
+
+def test_after_three_seconds_the_claim_stands_and_the_key_is_for_the_running_episode(at):
+    at.episode()
+    at.ends()
+    at.claim()
+    at.episode("000042-online-actor")
+    at.now_ns += CLAIM_NS + 1
+    at.does(Press(what="failure"))
+    assert at.done.pressed == ["failure"]
+    assert at.counts() == (Verdict.SUCCESS, LabelSource.MODEL)
+
+
+def test_a_claim_about_what_a_person_has_judged_is_no_proposal(at):
+    at.episode()
+    at.events("failure", device="gamepad")
+    at.ends()
+    at.claim()
+    assert at.now()["claim"] is None
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+
+
+def test_a_refusal_on_another_device_closes_the_claim(at):
+    at.episode()
+    at.ends()
+    at.claim()
+    at.events("failure", device="scripted")
+    assert at.now()["claim"] is None
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+
+
+def test_a_word_from_the_list_waits_ten_seconds_before_it_is_sent(at):
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.DISCARD))
+    assert at.desk.to_send(at.now_ns) == []
+    at.now_ns += UNDO_NS
+    (label,) = at.desk.to_send(at.now_ns)
+    assert (label.episode_id, label.verdict) == (EPISODE, Verdict.DISCARD)
+    at.desk.sent(label)
+    assert at.desk.to_send(at.now_ns) == []
+
+
+def test_taken_back_it_is_never_sent(at):
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.SUCCESS))
+    at.wait(9)
+    at.does(Undo())
+    at.wait(60)
+    assert at.desk.to_send(at.now_ns) == []
+    assert at.counts() is None
+
+
+def test_a_key_that_is_taken_back_sets_the_episode_aside(at):
+    at.episode()
+    at.events("success")
+    at.ends()
+    at.does(Undo())
+    assert at.counts() == (Verdict.DISCARD, LabelSource.OPERATOR)
+    assert [label.verdict for label in at.desk.to_send(at.now_ns)] == [Verdict.DISCARD]
+
+
+def test_a_verdict_on_a_running_episode_of_the_list_is_refused(at):
+    at.episode()
+    with pytest.raises(PageError, match="still runs"):
+        at.does(Say(episode=EPISODE, verdict=Verdict.SUCCESS))
+
+
+@pytest.mark.parametrize("message", [Say(episode="none", verdict=Verdict.SUCCESS), Write(episode="none", text="")])
+def test_an_episode_that_is_gone_is_a_sentence(at, message):
+    with pytest.raises(PageError, match="it is gone, or of another run"):
+        at.does(message)
+    assert at.journal.waiting == []
+
+
+def test_a_note_is_kept_and_shown(at):
+    at.episode()
+    at.does(Write(episode=EPISODE, text="slipped"))
+    assert at.journal.notes() == {EPISODE: "slipped"}
+    assert at.desk.part("episodes")[0]["note"] == "slipped"
+
+
+def test_what_is_on_its_way_and_what_was_refused_is_said(at):
+    at.episode()
+    at.ends()
+    at.does(Say(episode=EPISODE, verdict=Verdict.SUCCESS))
+    assert at.desk.part("episodes")[0]["state"] == "on its way to the learner"
+    at.now_ns += UNDO_NS
+    (label,) = at.desk.to_send(at.now_ns)
+    at.desk.sent(label, "the episode was set aside")
+    assert at.desk.part("episodes")[0]["state"] == "not taken: the episode was set aside"
+
+
+def test_a_page_that_watches_may_hold_and_stop_and_nothing_else(at):
+    at.desk.join("b", at.now_ns)
+    at.episode()
+    for what in ("hold", "stop"):
+        at.does(Press(what=what), page="b")
+    assert at.done.pressed == ["hold", "stop"]
+    refused = [
+        Press(what="success"), Press(what="arm"), Press(what="reset_done"), Press(what="clear_stop"), Undo(),
+        Say(episode=EPISODE, verdict=Verdict.SUCCESS), Write(episode=EPISODE, text="x"),
+        Move(t_ms=1.0, axes=(0.0,) * 6, pressed=frozenset(), live=True),
+    ]  # fmt: skip
+    for message in refused:
+        with pytest.raises(PageError, match="this page watches"):
+            at.does(message, page="b")
+    assert at.done.moves == []
+    at.does(Sit(), page="b")
+    at.does(Press(what="success"), page="b")
+    assert at.done.pressed == ["hold", "stop", "success"]
+
+
+def test_what_enables_motion_is_asked_of_the_filter_which_says_why_not(at):
+    at.does(Press(what="arm"))
+    at.heard.banner(Mode.HOLD, "x", at.now_ns, at.unix_s)
+    at.does(Press(what="arm"))
+    at.does(Press(what="clear_stop"))
+    assert at.done.requested == ["arm", "resume", "clear_stop"]
+    assert at.done.pressed == []
+
+
+def test_a_hand_drives_and_is_gone_when_its_page_closes(at):
+    at.move("deadman")
+    assert at.done.driving
+    assert at.desk.here(at.now_ns)
+    at.heard.banner(Mode.HUMAN, "", at.now_ns, at.unix_s)
+    assert "A page drives" in at.now()["banner"]["why"]
+    at.desk.leave("a", at.now_ns)
+    assert at.done.gone
+    assert not at.desk.here(at.now_ns)
+
+
+def test_a_hand_that_falls_silent_is_not_on_the_arm(at):
+    at.move("deadman")
+    at.now_ns += HERE_NS + 1
+    assert not at.desk.here(at.now_ns)
+
+
+def test_the_desk_is_not_taken_from_a_hand_that_drives(at):
+    at.desk.join("b", at.now_ns)
+    at.move("deadman")
+    with pytest.raises(PageError, match="drives the arm"):
+        at.does(Sit(), page="b")
+    at.wait(0.1)
+    at.move()
+    at.does(Sit(), page="b")
+    with pytest.raises(PageError, match="this page watches"):
+        at.move("deadman")
+
+
+def test_on_a_real_cell_nothing_a_page_says_moves_or_enables(tmp_path):
+    at = Sitting(FakeCell(real_run(), tmp_path))
+    with pytest.raises(PageError, match="must be moved by the device at the robot"):
+        at.move("deadman")
+    for what in ("arm", "clear_stop"):
+        with pytest.raises(PageError, match="must be pressed at the robot on a real cell"):
+            at.does(Press(what=what))
+    for what in ("hold", "reset_done", "stop"):
+        at.does(Press(what=what))
+    assert at.done.moves == []
+    assert at.done.requested == []
+    assert at.done.pressed == ["hold", "reset_done", "stop"]
+
+
+def test_a_page_is_heard_by_what_it_shows(at):
+    at.wait(5)
+    assert not at.desk.seats.attended(at.now_ns)
+    at.does(Seen(state=1, image=1))
+    assert at.desk.seats.attended(at.now_ns)
+
+
+def test_everything_that_is_shown_is_json(at, cell):
+    at.episode()
+    cell.diagnosis("safety: filter", cut_speed=3)
+    cell.diagnosis("actor: policy", link="up", params_version=1, params_age_s=1.0, jitter_p99_ms=1, act_ms="")
+    at.heard.score(
+        LiveScore(
+            episode_id=EPISODE, index=1, progress=float("nan"), success=float("nan"), declared=False, version="v"
+        ),
+        at.now_ns,
+    )
+    at.ends()
+    at.claim()
+    for part in (at.desk.welcome(), at.now(), *(at.desk.part(name) for name in ("episodes", "curve", "log"))):
+        assert json.loads(json.dumps(part, allow_nan=False)) == part
+
+
+def test_a_full_disk_refuses_the_word_and_nothing_counts(at, monkeypatch):
+    from robot_stack.types.errors import StoreError
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    at.episode()
+    at.ends()
+    monkeypatch.setattr("robot_stack.console.journal.append_row", full)
+    for message in (Say(episode=EPISODE, verdict=Verdict.SUCCESS), Write(episode=EPISODE, text="x")):
+        with pytest.raises(StoreError, match="No space left on device"):
+            at.does(message)
+    assert at.counts() is None
+    assert at.now()["undo"] is None
+
+
+def test_threads_do_not_tear_what_is_shown(cell):
+    at, failures = Sitting(cell), []
+
+    def hear() -> None:
+        rng = np.random.default_rng(0)
+        for number in range(300):
+            with at.desk.locked():
+                at.heard.episode(f"{number:06d}-online-a", "online", at.now_ns, at.unix_s)
+                at.heard.labels(
+                    [Label(episode_id=f"{number:06d}-online-a", verdict=Verdict(rng.choice(list(Verdict))),
+                           source=LabelSource.OPERATOR, stamp_unix_s=float(number))]
+                )  # fmt: skip
+
+    def show() -> None:
+        try:
+            for _ in range(60):
+                with at.desk.locked():
+                    json.dumps(at.now())
+                    json.dumps(at.desk.part("episodes"))
+        except Exception as error:  # the top of a thread: what went wrong is asserted below
+            failures.append(error)
+
+    threads = [threading.Thread(target=job) for job in (hear, show, show)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not failures
+
+
+def test_a_run_without_a_page_for_the_hand_says_which_device_takes_one(tmp_path):
+    desk = Desk(sim_run("teleop.page=null"), Done(), FakeCell(sim_run(), tmp_path).journal)
+    desk.join("a", 0)
+    with pytest.raises(PageError, match=r"set cell\.teleop=browser"):
+        desk.obey("a", Move(t_ms=1.0, axes=(0.0,) * 6, pressed=frozenset(), live=True), 0, 0.0)

@@ -1,0 +1,118 @@
+"""The newest episodes, and the curve of the one that runs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from robot_stack.console.curve import MOST_POINTS, Curve
+from robot_stack.console.episodes import KEPT, SHOWN, EpisodeList
+from robot_stack.console.messages import PageError
+from robot_stack.console.verdicts import Verdicts, operator_label
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Verdict
+from robot_stack.types.reward import LiveScore
+
+S = 1_000_000_000
+
+
+def shown(episodes: EpisodeList, verdicts: Verdicts | None = None) -> list:
+    return episodes.to_json(verdicts or Verdicts(), lambda _: "", lambda _: False)
+
+
+def test_an_episode_counts_who_drove_and_for_how_long():
+    episodes = EpisodeList(10.0)
+    episodes.begin("000041-online-a", "online", Mode.POLICY, 0, 100.0)
+    episodes.drives(Mode.HUMAN, 2 * S)
+    episodes.drives(Mode.HUMAN, 3 * S)
+    episodes.drives(Mode.POLICY, 4 * S)
+    episodes.drives(Mode.HUMAN, 6 * S)
+    assert episodes.elapsed_s(7 * S) == 7.0
+    episodes.end(8 * S)
+    (row,) = shown(episodes)
+    assert (row["number"], row["s"], row["human"], row["interventions"], row["open"]) == ("41", 8.0, 0.5, 2, False)
+    assert episodes.running == ""
+
+
+def test_a_demonstration_has_no_interventions():
+    episodes = EpisodeList(10.0)
+    episodes.begin("000000-demo-a", "demo", Mode.HUMAN, 0, 100.0)
+    episodes.end(2 * S)
+    (row,) = shown(episodes)
+    assert (row["number"], row["interventions"], row["human"]) == ("0", 0, 1.0)
+
+
+def test_what_the_actor_writes_goes_before_what_was_seen():
+    episodes = EpisodeList(10.0)
+    episodes.begin("000041-online-a", "online", Mode.POLICY, 0, 100.0)
+    episodes.end(9 * S)
+    episodes.told({"episode_id": "000041-online-a", "end": "timeout", "steps": 80, "holds": 2})
+    (row,) = shown(episodes)
+    assert (row["end"], row["s"], row["holds"], row["at"]) == ("timeout", 8.0, 2, 100.0)
+
+
+def test_a_word_counts_and_without_one_the_end_does():
+    episodes, verdicts = EpisodeList(10.0), Verdicts()
+    for name, end in (("000001-online-a", "success"), ("000002-online-a", "success"), ("000003-online-a", "timeout")):
+        episodes.told({"episode_id": name, "end": end})
+    verdicts.say(operator_label("000002-online-a", Verdict.FAILURE, 1.0), 0)
+    assert [(row["number"], row["success"], row["by"]) for row in shown(episodes, verdicts)] == [
+        ("3", False, ""), ("2", False, "operator"), ("1", True, ""),
+    ]  # fmt: skip
+
+
+def test_the_list_is_bounded_and_an_episode_that_left_it_is_gone_in_words():
+    episodes = EpisodeList(10.0)
+    for number in range(KEPT + 5):
+        episodes.told({"episode_id": f"{number:06d}-online-a", "end": "timeout"})
+    assert len(shown(episodes)) == SHOWN
+    assert shown(episodes)[0]["number"] == str(KEPT + 4)
+    with pytest.raises(PageError, match="it is gone, or of another run"):
+        episodes.check("000001-online-a")
+
+
+def test_an_episode_that_begins_closes_the_one_before():
+    episodes = EpisodeList(10.0)
+    episodes.begin("000001-online-a", "online", Mode.POLICY, 0, 100.0)
+    episodes.begin("000001-online-a", "online", Mode.POLICY, S, 101.0)
+    episodes.begin("000002-online-a", "online", Mode.POLICY, 3 * S, 103.0)
+    assert [(row["number"], row["open"], row["s"]) for row in shown(episodes)] == [("2", True, 0.0), ("1", False, 3.0)]
+
+
+def score(index: int, progress: float = 0.5, episode: str = "e") -> LiveScore:
+    return LiveScore(
+        episode_id=episode, index=index, progress=progress, success=float("nan"), declared=False, version="v"
+    )
+
+
+def test_the_curve_shows_its_episode_with_the_spans_of_a_person():
+    curve = Curve(10.0, 0.8)
+    curve.begin("e", Mode.POLICY, 0)
+    curve.score(score(3, 0.25))
+    curve.score(score(1, 0.125))
+    curve.score(score(4, episode="another"))
+    curve.drives(Mode.HUMAN, S)
+    curve.drives(Mode.POLICY, 2 * S)
+    curve.drives(Mode.HUMAN, 3 * S)
+    drawn = curve.to_json()
+    assert (drawn["t"], drawn["progress"], drawn["success"]) == ([0.1, 0.3], [0.125, 0.25], [None, None])
+    assert drawn["spans"] == [[1.0, 2.0], [3.0, None]]
+    assert drawn["threshold"] == 0.8
+    assert curve.newest is not None
+    assert curve.newest.index == 3
+    before = curve.version
+    curve.begin("f", Mode.POLICY, 4 * S)
+    assert curve.to_json()["t"] == []
+    assert curve.newest is None
+    assert curve.version > before
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends():
+    curve = Curve(10.0, 0.8)
+    curve.begin("e", Mode.POLICY, 0)
+    for index in range(3001):
+        curve.score(score(index, math.sin(index) ** 2))
+    drawn = curve.to_json()["t"]
+    assert len(drawn) <= MOST_POINTS + 1
+    assert (drawn[0], drawn[-1]) == (0.0, 300.0)

@@ -1,0 +1,527 @@
+"""The page in a real browser, in front of a real server and a made-up cell.
+
+Bounds are generous: a busy machine makes a page late, never wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
+pytest.importorskip("playwright", reason="no Playwright on this machine: pip install playwright")
+
+from page_rig import FakeCell, served
+from playwright import sync_api
+from tcp_proxy import SLOW, TcpProxy
+from test_rights import real_run
+
+from robot_stack.config.resolve import load_run
+from robot_stack.console.journal import read_rows
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Verdict
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
+
+WAIT_MS = 15_000
+PHONE = {"width": 390, "height": 844}
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync")  # fmt: skip
+PIXEL = "document.querySelector('.camera canvas').getContext('2d').getImageData(60, 4, 1, 1).data[0]"
+PICTURES = os.environ.get("CONSOLE_PICTURES", "")
+"""Folder that screenshots are kept in, for a person to look at."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def tab(browser) -> Iterator[Callable[..., object]]:
+    """tab(url, **options) -> an open page; what it complains of fails the test."""
+    contexts, complaints = [], []
+
+    def open_tab(url: str, *, context: object = None, **options: object) -> object:
+        if context is None:
+            context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+            contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
+        page.goto(url)
+        return page
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.fixture
+def url(cell: FakeCell) -> Iterator[str]:
+    with served(cell) as address:
+        yield address
+
+
+def picture(page, name: str) -> None:
+    if PICTURES:
+        Path(PICTURES).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=name.startswith("phone"))
+
+
+def word(page, text: str) -> None:
+    sync_api.expect(page.locator("#word")).to_have_text(text, timeout=WAIT_MS)
+
+
+def says(page, selector: str, text: str) -> None:
+    sync_api.expect(page.locator(selector)).to_contain_text(text, timeout=WAIT_MS)
+
+
+def until(fits: Callable[[], object], what: str, page=None) -> None:
+    """Without blocking the browser, which is driven from this thread."""
+    deadline_s = time.monotonic() + WAIT_MS / 1e3
+    while not fits():
+        assert time.monotonic() < deadline_s, f"{what} not within {WAIT_MS / 1e3:g} s"
+        page.wait_for_timeout(10) if page is not None else time.sleep(0.01)
+
+
+def look(cell: FakeCell, shade: int) -> None:
+    for camera in cell.run.cameras:
+        x, y = np.meshgrid(np.arange(64), np.arange(64))
+        image = np.stack([4 * x, 4 * y, np.full_like(x, shade)], -1).astype(np.uint8)
+        cell.frame(camera, image, cv2.imencode(".jpg", image)[1].tobytes())
+
+
+def lively(cell: FakeCell) -> None:
+    """What the other processes say of themselves."""
+    cell.diagnosis("camera_wrist: frames", frequency_hz=30)
+    actor = {
+        "jitter_p99_ms": 1.2,
+        "act_ms": 8.1,
+        "params_version": 212,
+        "params_age_s": 3.1,
+        "link": "up",
+        "spooled": 0,
+    }
+    cell.diagnosis("actor: policy", **actor)
+
+
+def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
+    lively(cell)
+    page = tab(url)
+    word(page, "NO WORD FROM THE CELL")
+    cell.mode(Mode.DISARMED)
+    word(page, "DISARMED")
+    says(page, "#do", "press ENTER")
+    page.keyboard.press("Enter")
+    until(lambda: cell.done.requested == ["arm"], "the arm key", page)
+
+    cell.mode(Mode.READY)
+    first = cell.episode(41)
+    cell.mode(Mode.POLICY)
+    word(page, "POLICY IN CONTROL")
+    says(page, "#episode", "peg_insert · practice 41")
+    for index in range(12):
+        cell.score(first, index, index / 12, index / 20)
+        look(cell, 20 * index)
+    says(page, "#phi", "0.92")
+    until(lambda: page.evaluate(PIXEL) > 180, "the policy's image", page)
+    says(page, ".camera >> nth=0", "policy sees 64×64: all of it of 192×192")
+
+    page.keyboard.down(" ")
+    until(lambda: cell.done.driving, "the hand", page)
+    cell.mode(Mode.HUMAN)
+    word(page, "HUMAN IN CONTROL")
+    page.keyboard.down("i")
+    until(lambda: cell.done.moves[-1].axes[0] == 1.0, "the steering", page)
+    says(page, "#why", "You drive: a correction.")
+    picture(page, "driving")
+    page.keyboard.up("i")
+    page.keyboard.up(" ")
+    until(lambda: not cell.done.driving and not cell.done.gone, "letting go", page)
+    cell.mode(Mode.POLICY)
+
+    cell.ended()
+    cell.claim()
+    says(page, "#do", "The model says success")
+    says(page, "[data-what=failure]", "REFUSE 41")
+    page.keyboard.press("f")
+    says(page, f"li[data-id='{first}'] .said", "failure")
+    says(page, "#undo", "Episode 41: failure.")
+    assert cell.desk.heard.verdicts.counts(first).verdict is Verdict.FAILURE
+    page.get_by_role("button", name=re.compile("^undo")).click()
+    says(page, f"li[data-id='{first}'] .said", "success")
+
+    cell.episode(42)
+    cell.mode(Mode.POLICY)
+    page.keyboard.press("Escape")
+    until(lambda: cell.done.pressed[-1] == "hold", "the hold", page)
+    cell.mode(Mode.HOLD, "hold pressed on browser (since 12:00:00)")
+    word(page, "HOLD")
+    picture(page, "hold")
+    cell.mode(Mode.POLICY)
+    page.keyboard.press("s")
+    until(lambda: cell.done.pressed[-1] == "success", "the label", page)
+    cell.events("success")
+    cell.ended(resetting=True)
+    with cell.desk.locked():
+        cell.desk.heard.prompt = "place the peg"
+    cell.mode(Mode.READY)
+    says(page, "#do", "Place the peg. Then press R.")
+    page.keyboard.press("r")
+    until(lambda: cell.done.pressed[-1] == "reset_done", "the reset", page)
+
+    note = page.get_by_label("note on episode 41")
+    note.fill("s f d r: only words here")
+    note.press("Tab")
+    until(lambda: cell.journal.notes().get(first) == "s f d r: only words here", "the note", page)
+    page.get_by_label("episode 41 was: discard").click()
+    says(page, f"li[data-id='{first}'] .said", "discard")
+    says(page, f"li[data-id='{first}']", "on its way to the learner")
+    assert [row["verdict"] for row in read_rows(tmp_path / "console" / "labels.jsonl") if "verdict" in row][
+        -1
+    ] == "discard"
+    cell.mode(Mode.STOP, "stop pressed (gamepad)")
+    word(page, "STOP")
+    page.get_by_role("button", name="clear the stop").click()
+    until(lambda: cell.done.requested == ["arm", "clear_stop"], "the request", page)
+    assert cell.done.pressed == ["failure", "hold", "success", "reset_done"]
+    picture(page, "stop")
+
+
+def test_an_episode_is_shown_with_its_pictures(run, tmp_path, tab):
+    cell = FakeCell(run, tmp_path, {"000007-online-actor"})
+    jpeg = cv2.imencode(".jpg", np.full((96, 196, 3), 90, np.uint8))[1].tobytes()
+    asked: list[str] = []
+
+    def get(episode_id: str) -> bytes:
+        asked.append(episode_id)
+        return jpeg
+
+    for token in ("", "a-token-of-enough-characters"):
+        with served(cell, token=token, picture=get) as url:
+            name = cell.episode(7)
+            cell.ended()
+            page = tab(url)
+            image = page.get_by_alt_text("first and last look at episode 7")
+            until(lambda image=image: image.count() and image.evaluate("each => each.naturalWidth") == 196, "it", page)
+    assert asked == [name, name]
+
+
+def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    first, second = tab(url), tab(url)
+    says(first, "#seat", "you are at the desk, 2 pages open")
+    says(second, "#seat", "you watch")
+    sync_api.expect(second.locator("[data-what=arm]")).to_be_disabled()
+    sync_api.expect(second.locator("[data-what=hold]")).to_be_enabled()
+    second.keyboard.press("s")
+    says(second, "#notice", "this page watches, must be at the desk")
+    second.keyboard.press("Escape")
+    until(lambda: cell.done.pressed == ["hold"], "anybody's hold", first)
+    second.keyboard.down(" ")
+    second.wait_for_timeout(200)
+    assert not cell.done.driving
+    second.keyboard.up(" ")
+    picture(second, "watcher")
+    second.get_by_role("button", name="take the desk").click()
+    says(second, "#seat", "you are at the desk")
+    says(first, "#seat", "you watch")
+
+
+def test_a_tab_that_is_copied_takes_its_place_and_the_old_one_says_so(url, tab):
+    old = tab(url)
+    says(old, "#seat", "you are at the desk")
+    name = old.evaluate("sessionStorage.getItem('page')")
+    copy = tab(url, context=old.context)
+    copy.evaluate(f"sessionStorage.setItem('page', {name!r})")
+    copy.reload()
+    says(copy, "#seat", "you are at the desk")
+    word(old, "THIS PAGE IS CLOSED")
+    says(old, "#why", "has been opened again")
+
+
+def test_a_lost_server_is_seen_and_found_again(cell, tab):
+    cell.mode(Mode.POLICY)
+    with served(cell) as url:
+        port = int(url.rstrip("/").rpartition(":")[2])
+        page = tab(url)
+        word(page, "POLICY IN CONTROL")
+        page.keyboard.down(" ")
+        until(lambda: cell.done.driving, "the hand", page)
+    assert cell.done.gone, "the arm holds"
+    word(page, "CONNECTION LOST")
+    says(page, "#why", "What is shown below is old")
+    picture(page, "lost")
+    page.keyboard.up(" ")
+    cell.mode(Mode.HOLD, "teleop device is lost while in control")
+    with served(cell, port=port):
+        word(page, "HOLD")
+        says(page, "#seat", "you are at the desk")
+
+
+def test_over_a_slow_network_the_page_shows_less_and_never_old(cell, tab, monkeypatch):
+    """600 kB a second are seen, 40 kB pass: sent as they come they would be 45 s behind after these three."""
+    monkeypatch.setattr("tcp_proxy.SLOW_BYTES_S", 40_000)
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    jpeg = cv2.imencode(".jpg", noise)[1].tobytes()
+    assert len(jpeg) > 5000
+    with served(cell, token="a-token-of-enough-characters") as url:
+        proxy = TcpProxy(url.removeprefix("http://").partition("/")[0])
+        try:
+            page = tab(f"http://{proxy.address}/#a-token-of-enough-characters")
+            says(page, "#seat", "you are at the desk")
+            proxy.mode = SLOW
+            begun_s = time.monotonic()
+            while time.monotonic() - begun_s < 3.0:
+                for camera in cell.run.cameras:
+                    cell.frame(camera, noise, jpeg)
+                cell.mode(Mode.HOLD, f"reason {time.monotonic()}")
+                page.wait_for_timeout(20)
+            cell.mode(Mode.HOLD, "the newest reason")
+            begun_s = time.monotonic()
+            says(page, "#why", "The newest reason.")
+            assert time.monotonic() - begun_s < 6.0
+        finally:
+            proxy.close()
+
+
+def test_keyboard_only(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(7)
+    page = tab(url)
+    says(page, "#seat", "you are at the desk")
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.dataset.what") == "discard":
+            break
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
+    assert float(outline.removesuffix("px")) >= 3, "the focus is seen"
+    page.keyboard.press("Enter")
+    until(lambda: cell.done.pressed == ["discard"], "Enter on a button", page)
+    page.keyboard.down(" ")
+    until(lambda: cell.done.driving, "space drives, also with a button in focus", page)
+    page.keyboard.up(" ")
+    until(lambda: not cell.done.driving, "letting go", page)
+    page.wait_for_timeout(150)
+    assert cell.done.pressed == ["discard"], "and clicks nothing"
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.textContent.trim() + document.activeElement.tagName"))
+    assert any("copy all" in text for text in reached), "the last button is reached"
+
+
+def test_esc_holds_also_in_the_middle_of_a_word(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(7)
+    cell.ended()
+    page = tab(url)
+    note = page.get_by_label("note on episode 7")
+    note.type("sfdr ")
+    note.press("Escape")
+    until(lambda: cell.done.pressed == ["hold"], "the hold and nothing else", page)
+
+
+def test_esc_while_driving_holds_and_lets_go(cell, url, tab):
+    cell.mode(Mode.HUMAN)
+    page = tab(url)
+    says(page, "#seat", "you are at the desk")
+    page.keyboard.down(" ")
+    until(lambda: cell.done.driving, "the hand", page)
+    page.keyboard.press("Escape")
+    until(lambda: cell.done.pressed == ["hold"] and not cell.done.driving, "the hold", page)
+    page.wait_for_timeout(200)
+    assert not any(packet.buttons[-1] for packet in cell.done.moves), "a hold, not a loss"
+    assert not cell.done.driving, "space is still down, and must be pressed anew"
+
+
+def test_a_window_that_loses_the_keys_while_it_drives_is_a_lost_hand(cell, url, tab):
+    cell.mode(Mode.HUMAN)
+    page = tab(url)
+    says(page, "#seat", "you are at the desk")
+    page.keyboard.down(" ")
+    until(lambda: cell.done.driving, "the hand", page)
+    page.evaluate("window.dispatchEvent(new Event('blur'))")
+    until(lambda: any(packet.buttons[-1] for packet in cell.done.moves), "the loss", page)
+    page.wait_for_timeout(150)
+    assert not cell.done.driving, "until it is pressed anew"
+    page.keyboard.up(" ")
+    page.keyboard.down(" ")
+    until(lambda: cell.done.driving, "a new press", page)
+    page.keyboard.up(" ")
+
+
+def test_a_phone_shows_all_of_it_without_scrolling_sideways_and_its_pad_drives(cell, url, tab):
+    lively(cell)
+    cell.mode(Mode.POLICY)
+    first = cell.episode(3)
+    cell.ended()
+    cell.episode(4)
+    page = tab(url, has_touch=True, is_mobile=True)
+    page.set_viewport_size(PHONE)
+    says(page, f"li[data-id='{first}']", "practice")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for button in page.locator("#verdicts button:visible").all():
+        box = button.bounding_box()
+        assert box["height"] >= 44
+        assert box["width"] >= 44
+    pad = page.locator(".pad").first
+    pad.scroll_into_view_if_needed()
+    box = pad.bounding_box()
+    page.evaluate("""([x, y]) => {
+        const pad = document.elementFromPoint(x, y).closest('.pad');
+        pad.setPointerCapture = () => {};
+        const send = (kind, dy) => pad.dispatchEvent(new PointerEvent(kind, {
+            pointerId: 7, clientX: x, clientY: y + dy, bubbles: true }));
+        send('pointerdown', 0); send('pointermove', -400);
+        window.letGo = () => send('pointerup', -400);
+    }""", [box["x"] + 40, box["y"] + 40])  # fmt: skip
+    until(lambda: cell.done.driving and cell.done.moves[-1].axes[0] == 1.0, "away from the person", page)
+    picture(page, "phone")
+    page.evaluate("window.letGo()")
+    until(lambda: not cell.done.driving, "letting go", page)
+
+
+def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
+    cell.mode(Mode.POLICY)
+    cell.episode(4)
+    page = tab(url)
+    says(page, "#seat", "you are at the desk")
+    page.evaluate("""() => {
+        window.pad = { connected: true, mapping: 'standard', axes: [0, -1, 0.5, 0],
+            buttons: Array.from({ length: 17 }, () => ({ pressed: false })) };
+        navigator.getGamepads = () => [window.pad];
+    }""")
+    page.evaluate("window.pad.buttons[2].pressed = true")
+    until(lambda: cell.done.pressed == ["success"], "the left face button", page)
+    assert not cell.done.driving
+    page.evaluate("window.pad.buttons[4].pressed = true")
+    until(lambda: cell.done.driving and list(cell.done.moves[-1].axes) == [1, 0, 0, 0, 0, -0.5], "the sticks", page)
+    page.evaluate("window.pad.buttons[4].pressed = false")
+    until(lambda: not cell.done.driving, "letting go", page)
+    assert cell.done.pressed == ["success"], "held down it is one press"
+
+
+def test_on_a_real_cell_the_page_has_nothing_that_moves(tmp_path, tab):
+    cell = FakeCell(real_run(), tmp_path)
+    with served(cell) as url:
+        cell.mode(Mode.POLICY)
+        cell.episode(1)
+        page = tab(url)
+        says(page, "#do", "take the device")
+        sync_api.expect(page.locator("#hand")).to_be_hidden()
+        assert page.locator("[data-what=arm], [data-what=clear_stop]").count() == 0
+        for key in (" ", "i", "Enter", "Tab"):
+            page.keyboard.press(key)
+        page.evaluate("""() => {
+            const socket = new WebSocket(`ws://${location.host}/ws`);
+            socket.onopen = () => {
+                socket.send(JSON.stringify({ k: 'hello', token: '', page: 'rogue',
+                    build: document.querySelector('meta[name=build]').content }));
+                for (const what of ['arm', 'clear_stop']) socket.send(JSON.stringify({ k: 'press', what }));
+                const hand = { t_ms: 1, axes: [1, 0, 0, 0, 0, 0], pressed: ['deadman'], live: true };
+                socket.send(JSON.stringify({ k: 'move', ...hand }));
+                socket.send(JSON.stringify({ k: 'press', what: 'hold' }));
+            };
+        }""")
+        until(lambda: cell.done.pressed == ["hold"], "the hold, which comes last", page)
+        assert cell.done.moves == []
+        assert cell.done.requested == []
+        picture(page, "real")
+
+
+LUMINANCE = """(selector) => {
+    const light = (text) => {
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+            .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const style = getComputedStyle(document.querySelector(selector));
+    return [light(style.color), light(style.backgroundColor)];
+}"""
+
+
+def test_every_state_has_a_word_a_shape_and_contrast_of_its_own(cell, url, tab):
+    page = tab(url)
+    seen = []
+    for mode in Mode:
+        cell.mode(mode, "why")
+        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower(), timeout=WAIT_MS)
+        ink, paper = page.evaluate(LUMINANCE, "#banner")
+        assert (max(ink, paper) + 0.05) / (min(ink, paper) + 0.05) >= 4.5, mode
+        seen.append((page.inner_text("#word"), page.locator("#shape").inner_html()))
+        picture(page, f"mode_{mode.value.lower()}")
+    assert len({words for words, _ in seen}) == len({shape for _, shape in seen}) == len(Mode)
+
+
+@pytest.mark.parametrize("vision", ["deuteranopia", "protanopia", "tritanopia", "achromatopsia"])
+def test_no_two_states_of_control_look_alike_to_any_eye(cell, url, tab, vision):
+    """Colours as that eye sees them; without any colour the shapes and words must do, and lightness helps."""
+    page = tab(url)
+    eye = page.context.new_cdp_session(page)
+    eye.send("Emulation.setEmulatedVisionDeficiency", {"type": vision})
+    seen = {}
+    for mode in (Mode.POLICY, Mode.HUMAN, Mode.HOLD, Mode.STOP, Mode.READY):
+        cell.mode(mode, "why")
+        sync_api.expect(page.locator("body")).to_have_attribute("data-mode", mode.value.lower(), timeout=WAIT_MS)
+        raw = page.screenshot(clip={"x": 600, "y": 4, "width": 4, "height": 4})
+        seen[mode] = cv2.imdecode(np.frombuffer(raw, np.uint8), cv2.IMREAD_COLOR)[0, 0].astype(float)
+    apart = {
+        (one, other): float(np.linalg.norm(seen[one] - seen[other])) for one in seen for other in seen if one < other
+    }
+    least = 10.0 if vision == "achromatopsia" else 40.0
+    assert min(apart.values()) >= least, apart
+
+
+def test_the_token_opens_the_page_once_and_leaves_the_address(cell, tab):
+    with served(cell, token="a-token-of-enough-characters") as url:
+        cell.mode(Mode.POLICY)
+        page = tab(url)
+        word(page, "POLICY IN CONTROL")
+        assert "token" not in page.url
+        page.reload()
+        word(page, "POLICY IN CONTROL")
+        stranger = tab(url.partition("#")[0])
+        word(stranger, "THIS PAGE IS CLOSED")
+        says(stranger, "#why", "token is missing, must be the one printed with the page's address")
+
+
+def test_everything_can_be_copied_in_one_go(cell, url, tab):
+    lively(cell)
+    cell.mode(Mode.HOLD, "camera wrist silent for 412 ms (limit 200)")
+    page = tab(url, permissions=["clipboard-read", "clipboard-write"])
+    word(page, "HOLD")
+    page.get_by_role("button", name="copy all").click()
+    says(page, "#notice", "copied")
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text.startswith("HOLD. Camera wrist silent for 412 ms (limit 200). The arm holds its pose.")
+    assert "loop: 10 Hz" in text
+    assert "Traceback" not in text
+
+
+def test_several_arms_are_driven_one_after_the_other(tmp_path, tab):
+    cell = FakeCell(load_run("two_arm_insert"), tmp_path)
+    with served(cell) as url:
+        cell.mode(Mode.POLICY)
+        page = tab(url)
+        says(page, "#seat", "you are at the desk")
+        button = page.get_by_role("button", name="next arm")
+        button.focus()
+        page.keyboard.press("Enter")
+        until(lambda: any(packet.buttons[3] for packet in cell.done.moves), "the next arm", page)
+        until(lambda: not cell.done.moves[-1].buttons[3], "once", page)
