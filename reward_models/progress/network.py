@@ -17,7 +17,7 @@ from torch.nn import functional
 from reward_models.progress.text import TEXT_SIZE
 
 LEAST_LEFT = 1.0
-"""At the start, for the guess: an episode that begins near the end is measured by this, not by the little it has left."""
+"""For the guess, the way at the start is this at least: an episode that begins near its end has hardly any."""
 SUREST = 0.99
 """The guess is kept within this and 1 less it."""
 
