@@ -127,7 +127,7 @@ def test_a_killed_teleop_in_control_leads_to_hold_and_the_person_resumes(cell, s
     after = [d for d in watcher.decisions if killed_ns + 161 * MS < d.command.stamp_ns < killed_ns + 300 * MS]
     assert after
     assert {decision.mode for decision in after} == {Mode.HOLD}
-    wait_until(lambda: supervisor.step() or cell.mode() is Mode.HUMAN, 20, "teleop back and resumed")
+    wait_until(lambda: supervisor.step() or shown(cell) is Mode.HUMAN, 20, "teleop back and resumed")
     assert supervisor.restarts("teleop") == 1
     cell.finish()
 
@@ -158,6 +158,14 @@ def test_a_frozen_safety_process_lets_the_robot_stop_within_60_ms_and_its_death_
     supervisor.stop()
     assert time.monotonic() - began_s < 4.5
     assert supervisor.alive() == ()
+
+
+def shown(cell) -> Mode | None:
+    """None while nothing was heard for a moment: on a busy machine that may be this process's own fault."""
+    try:
+        return cell.mode()
+    except RobotError:
+        return None
 
 
 def silent(cell) -> bool:

@@ -44,12 +44,12 @@ def test_a_run_with_a_foreign_camera_driver_stays_on_its_domain(run, tmp_path):
         policy_height_px=64, rate_hz=30.0, max_age_s=0.2,
     )  # fmt: skip
     with claim_domain(run.cell.dds_domain, exact=False) as taken:
-        assert taken == run.cell.dds_domain
-        with prepared(run, tmp_path / "simulated") as ready:
+        here = replace(run, cell=run.cell.model_copy(update={"dds_domain": taken}))
+        with prepared(here, tmp_path / "simulated") as ready:
             assert ready.domain != taken
         with (
             pytest.raises(ConfigError, match=f"domain {taken} is in use"),
-            prepared(replace(run, cameras={"wrist": foreign}), tmp_path / "foreign"),
+            prepared(replace(here, cameras={"wrist": foreign}), tmp_path / "foreign"),
         ):
             pass
 
