@@ -26,6 +26,7 @@ def real_cell(root: Path, *, left: str = "panda", right: str = "kinova_gen3", by
         base = load(root / "robots" / f"{robot}.yaml", RobotConfig).base_frame
         text = text.replace("    robot: fr3\n", f"    robot: {robot}#\n", 1)
         text = text.replace("{frame: base,", f"{{frame: {base}#,", 1)
+    text = text.replace("teleop: scripted", "teleop: spacemouse")
     (root / CELL).write_text(text.replace("#\n", "\n").replace("#,", ","))
     path = root / TASK
     path.write_text(path.read_text().replace("by: sim", f"by: {by}"))
