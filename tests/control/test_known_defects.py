@@ -72,8 +72,9 @@ def uses_of(words: tuple[str, ...], source: str) -> list[str]:
     return [name for name in names if name.endswith(words)]
 
 
-WALL_CLOCK = {"doctor.py": ["time.time"], "shared_memory.py": ["time.time"]}
-"""No part of the way: one compares the wall clocks of hosts, the other looks at how old files are."""
+WALL_CLOCK = {"console.py": ["time.time"] * 6, "doctor.py": ["time.time"], "shared_memory.py": ["time.time"]}
+"""No part of the way: one writes the hour into a person's journal, one compares the wall clocks of hosts, one looks at
+how old files are."""
 
 
 def test_no_wall_clock_and_no_endless_queue_between_safety_and_the_motors() -> None:
