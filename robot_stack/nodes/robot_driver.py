@@ -7,6 +7,7 @@ Obeys safety's commands and nothing else. Nothing here clears a fault but a pers
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 
 import numpy as np
 from std_srvs.srv import Trigger
@@ -47,9 +48,10 @@ class DriverRobotNode(StackNode):
         return [found for arm in self._arms for found in arm.diagnose()]
 
     def deactivate(self) -> None:
-        """Each driver's last command brings its arm to rest."""
-        for arm in self._arms:
-            arm.rest()
+        """Each driver's last command brings its arm to rest, whatever goes wrong with another's."""
+        with ExitStack() as words:
+            for arm in self._arms:
+                words.callback(arm.rest)
 
     def safe_stop(self, reason: str) -> None:
         """As when it is deactivated."""
@@ -93,10 +95,10 @@ class DrivenArm:
         return found
 
     def rest(self) -> None:
-        """The last command brings the arm to rest."""
+        """The last command brings the arm to rest: where it is, for drivers that would go on to the last pose."""
         self._face.watchdog.reset()
         if self._driver is not None:
-            self._driver.send(self._wish(None, time.monotonic_ns(), live=False))
+            self._driver.send(self._wish(self._sense.arm.state(), time.monotonic_ns(), live=False))
 
     def _clocks(self) -> Diagnosis:
         """What is fresh by arrival may still be old, if a network or a driver holds it back."""

@@ -65,6 +65,21 @@ def test_a_joint_trajectory_ends_by_itself_when_its_commander_dies(make_bench):
         wait_until(lambda: abs(bench.double.arm.speeds).max() < 1e-6, "rest", 0.5)
 
 
+@pytest.mark.parametrize("backend", ["pose_target", "franka"])
+def test_the_last_pose_that_is_sent_is_where_the_arm_is_and_not_where_it_was_going(make_bench, backend):
+    with make_bench(backend) as bench:
+        bench.await_ready()
+        bench.safety.twist = np.array([0.0, 0.0, 0.1, 0.0, 0.0, 0.0])
+        wait_until(bench.moving, "motion")
+        start = bench.pose()
+        wait_until(lambda: bench.pose().relative_to(start).position_m[2] > 0.01, "motion at full speed")
+        bench.node.trigger_deactivate()
+        here = bench.pose()
+        bench.let_pass(0.1)
+        last_m = bench.double.heard.commands[-1][1][:3]
+        assert here.rotation.inv().apply(last_m - here.position_m)[2] < 1e-3
+
+
 class SpeedUnitsDouble(ServoDouble):
     """command_in_type speed_units: nothing is scaled, and 1 is no bound."""
 
