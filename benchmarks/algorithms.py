@@ -1,8 +1,8 @@
 """Every algorithm on the same demonstrations at equal robot time: success and interventions.
 
-Run: make bench-algorithms, or python benchmarks/algorithms.py [--minutes 10] [--seeds 0 1 2] [--only NAME ...].
+Run: make bench-algorithms, or python benchmarks/algorithms.py [--minutes 5] [--seeds 0 1 2] [--only NAME ...].
 Writes ALGORITHMS.md, algorithms.json and docs/images/algorithms.png. Hours for all of them; what is done is kept, and
-the next call goes on from there.
+the next call goes on from there. Runs of another length need a folder of their own (--out).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     """Measure what is missing, write after each run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10.0, help="robot time of each run")
+    parser.add_argument("--minutes", type=float, default=5.0, help="robot time of each run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="*", choices=ALGORITHMS, default=ALGORITHMS)
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of ALGORITHMS.md and algorithms.json")
@@ -111,11 +111,13 @@ def main() -> None:
     torch.set_num_threads(1)
     path = options.out / "algorithms.json"
     results: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    others = {r["minutes"] for r in results} - {options.minutes}
+    if others:
+        parser.error(f"{path} holds runs of {others} minutes, must be of {options.minutes:g}; name another --out")
     with tempfile.TemporaryDirectory() as work:
         for seed in options.seeds:
             for name in options.only:
-                key = (name, seed, options.minutes)
-                if key in [(r["algorithm"], r["seed"], r["minutes"]) for r in results]:
+                if (name, seed) in [(r["algorithm"], r["seed"]) for r in results]:
                     continue
                 results.append(measure(name, seed, options.minutes, Path(work)))
                 print({k: v for k, v in results[-1].items() if k not in ("alone", "steps")}, flush=True)
