@@ -43,6 +43,7 @@ class DriverHealth:
         self.recovery = recovery
         self._inputs: dict[str, Input] = {}
         self._heard_ns: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._refused: dict[str, str] = {}
         self._explained: dict[str, str] = {}
         self._fault = ""
@@ -58,10 +59,12 @@ class DriverHealth:
         """That input must be heard from now on."""
         self._inputs[each.name] = each
         self._heard_ns[each.name] = NEVER
+        self._counts[each.name] = 0
 
     def heard(self, name: str, now_ns: int) -> None:
         """A usable message of that input has arrived."""
         self._heard_ns[name] = now_ns
+        self._counts[name] += 1
         self._refused.pop(name, None)
 
     def refused(self, name: str, reason: str) -> None:
@@ -82,9 +85,10 @@ class DriverHealth:
         return float("inf") if heard_ns == NEVER else (now_ns - heard_ns) / 1e9
 
     def values(self, now_ns: int) -> dict[str, object]:
-        """Ages, for diagnostics."""
-        ages = ((name, self.age_s(name, now_ns)) for name in self._inputs)
-        return {f"{name}: age_ms": round(age_s * 1e3, 1) for name, age_s in ages if age_s != float("inf")}
+        """Of what was heard at all: age and how many messages, for diagnostics."""
+        heard = {name: self.age_s(name, now_ns) for name, count in self._counts.items() if count}
+        ages = {f"{name}: age_ms": round(age_s * 1e3, 1) for name, age_s in heard.items()}
+        return ages | {f"{name}: count": self._counts[name] for name in heard}
 
     def report(self, fault: str, now_ns: int) -> None:
         """What the driver says now, "" if it is well. A fault stays after it; only `recover` ends it."""

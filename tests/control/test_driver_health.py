@@ -109,3 +109,11 @@ def test_asking_without_a_fault_is_harmless(health: DriverHealth) -> None:
 def test_a_fault_comes_before_a_silence(health: DriverHealth) -> None:
     health.report("reflex", S)
     assert health.reason(5 * S).startswith("reflex")
+
+
+def test_ages_and_counts_are_told_of_what_was_heard(health: DriverHealth) -> None:
+    assert health.values(S) == {}
+    for each in range(3):
+        health.heard("joint states", S + each * MS)
+    health.refused("safety modes", "nonsense")
+    assert health.values(S + 12 * MS) == {"joint states: age_ms": 10.0, "joint states: count": 3}
