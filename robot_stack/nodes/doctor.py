@@ -56,10 +56,10 @@ def commands(arms: Sequence[str]) -> list[str]:
 
 
 def may_be_empty(run: ResolvedRun) -> list[str]:
-    """Topics, relative to the cell, that nobody publishes until an actor runs, or that are for a stop not wired in."""
+    """Topics, relative to the cell, that nobody publishes before actor and console run, or for a stop not wired in."""
     own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
     unwired = [topics.STOP_INPUT] if run.cell.stop_input_timeout_s is None else []
-    return [*own, topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST, *unwired]
+    return [*own, topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST, topics.OPERATOR, *unwired]
 
 
 @dataclass(slots=True, kw_only=True)
