@@ -168,7 +168,7 @@ def _add_check_log(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
+    parser.add_argument("names", metavar="RUN", nargs="+", help="folders of runs, or their names under runs/")
     _add_json(parser)
 
 
@@ -217,7 +217,9 @@ VERBS = {
     "eval": Verb(help="count successes of a saved policy on held-out resets", add=_add_eval),
     "deploy": Verb(help="a saved policy on the cell, without a learner; every episode is recorded", add=_add_deploy),
     "check-log": Verb(help="prove recorded commands against the limits that were in force", add=_add_check_log),
-    "report": Verb(help="write summary, plots and report.html of a run again", add=_add_report),
+    "report": Verb(
+        help="write summary, plots and report.html of a run again; of several, a page side by side", add=_add_report
+    ),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
 }

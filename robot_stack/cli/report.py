@@ -1,30 +1,46 @@
-"""`robot-stack report RUN`: summary.json, plots and report.html from what a run has recorded so far."""
+"""`robot-stack report RUN [RUN ...]`: summary.json, plots and report.html of a run; of several, a page side by side."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 from robot_stack.cli.run_folder import find_folder
 
 
-def run(name: str, as_json: bool = False) -> int:
-    """Write the report; returns the exit code.
+def run(names: Sequence[str], as_json: bool = False) -> int:
+    """Write the report of each run from what it has recorded so far, and of several their comparison.
 
     Args:
-        name: Folder of a run, or its name under runs/.
-        as_json: Print the summary instead of where the report is.
+        names: Folders of runs, or their names under runs/.
+        as_json: Print the summary instead of where the report is; of several, one under each name.
+
+    Returns:
+        The exit code.
 
     Raises:
-        StackError: If the folder holds no run.
+        StackError: If a folder holds no run, or too many are named.
     """
-    folder = find_folder(name)
+    folders = [find_folder(name) for name in names]
 
     from robot_stack.report.html import write_report
 
-    page = write_report(folder)
+    comparison = _compare(folders) if len(folders) > 1 else None
+    pages = [write_report(folder) for folder in folders]
     if as_json:
-        print(json.dumps(json.loads((folder / "summary.json").read_text())))
+        summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+        print(json.dumps(summaries[0] if len(summaries) == 1 else dict(zip(names, summaries, strict=True))))
         return 0
-    print(f"Report: {page}")
-    print(f"Next: open it, or robot-stack eval {name} --episodes 20")
+    for page in pages:
+        print(f"Report: {page}")
+    if comparison is not None:
+        print(f"Side by side: {comparison}")
+    print(f"Next: open it, or robot-stack eval {names[0]} --episodes 20")
     return 0
+
+
+def _compare(folders: Sequence[Path]) -> Path:
+    from robot_stack.report.comparison import write_comparison
+
+    return write_comparison(folders)

@@ -88,7 +88,7 @@ class DriverHealth:
         """Of what was heard at all: age and how many messages, for diagnostics."""
         heard = {name: self.age_s(name, now_ns) for name, count in self._counts.items() if count}
         ages = {f"{name}: age_ms": round(age_s * 1e3, 1) for name, age_s in heard.items()}
-        return ages | {f"{name}: count": self._counts[name] for name in heard}
+        return {**ages, **{f"{name}: count": self._counts[name] for name in heard}}
 
     def report(self, fault: str, now_ns: int) -> None:
         """What the driver says now, "" if it is well. A fault stays after it; only `recover` ends it."""

@@ -1,0 +1,90 @@
+"""Runs side by side on one page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from fake_run import write_run
+
+from robot_stack.cli.main import main
+from robot_stack.report.comparison import short_names, write_comparison
+from robot_stack.types.errors import ConfigError, StoreError
+
+
+@pytest.fixture(scope="module")
+def other_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of another seed, less practised, with another number of demonstrations."""
+    folder = tmp_path_factory.mktemp("others") / "peg_again"
+    write_run(folder, demos=5, online=22, stored=0, seed=3)
+    return folder
+
+
+def rows_of(page: Path) -> dict[str, list[str]]:
+    """First cell of each line of a table -> the others, as text."""
+    lines = re.findall(r"<tr>(.*?)</tr>", page.read_text(encoding="utf-8"))
+    cells = [[re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", line)] for line in lines]
+    return {row[0]: row[1:] for row in cells}
+
+
+def test_each_figure_stands_beside_its_like_and_its_target(own_run: Path, other_run: Path) -> None:
+    rows = rows_of(write_comparison([own_run, other_run]))
+    assert rows["figure"] == ["peg", "peg_again", "target"]
+    assert rows["training episodes"] == ["30 ✓", "22 ✓", "at most 250"]
+    assert rows["demonstrations"][:2] == ["3 ✓", "5 ✓"]
+
+
+def test_only_what_differs_in_the_configuration_is_listed(own_run: Path, other_run: Path) -> None:
+    rows = rows_of(write_comparison([own_run, other_run]))
+    assert rows["run.seed"] == ["0", "3"]
+    assert not [key for key in rows if key.startswith("task.") or key == "run.cell"]
+
+
+def test_a_run_and_its_copy_differ_in_nothing(own_run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(own_run, tmp_path / "again"))
+    assert "the same configuration, to the letter" in write_comparison([own_run, copy]).read_text(encoding="utf-8")
+
+
+def test_the_page_is_one_file_and_shows_the_curves(own_run: Path, other_run: Path) -> None:
+    text = write_comparison([own_run, other_run]).read_text(encoding="utf-8")
+    assert text.count("data:image/png;base64,") == 1
+    assert not re.search(r"<script|<link|url\(|(src|href)=['\"](?!data:)", text)
+
+
+def test_a_run_that_has_not_practised_has_figures_and_no_curve(own_run: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    text = write_comparison([empty, Path(shutil.copytree(empty, tmp_path / "also"))]).read_text(encoding="utf-8")
+    assert "not known" in text
+    assert "data:image" not in text
+    beside = write_comparison([own_run, empty]).read_text(encoding="utf-8")
+    assert "the configuration of empty cannot be read" in beside
+    assert "Different tasks: an unknown task, peg_insert" in beside
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "are 1, must be 2 to 6"), (7, "are 7, must be 2 to 6")])
+def test_too_few_or_too_many_are_refused(tmp_path: Path, count: int, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        write_comparison([tmp_path / str(number) for number in range(count)])
+
+
+def test_one_named_twice_and_one_that_is_not_there_are_refused(own_run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must differ"):
+        write_comparison([own_run, own_run / ".." / own_run.name])
+    with pytest.raises(StoreError, match="must be an existing folder"):
+        write_comparison([own_run, tmp_path / "nowhere"])
+    assert not (own_run / "comparison.html").exists()
+
+
+def test_namesakes_are_told_apart_by_their_parents() -> None:
+    assert short_names([Path("/a/peg"), Path("/b/peg")]) == ["a/peg", "b/peg"]
+    assert short_names([Path("/a/one"), Path("/a/two")]) == ["one", "two"]
+
+
+def test_from_the_command_line(own_run: Path, other_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(own_run), str(other_run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [f"Report: {folder / 'report.html'}" for folder in (own_run, other_run)]
+    assert lines[2] == f"Side by side: {own_run.resolve() / 'comparison.html'}"
