@@ -127,10 +127,11 @@ def test_row_17_no_tick_mixes_policy_and_person(sink: FaultSink, row: Measured) 
     sink.hand, sink.deadman = np.array([0.0, 0.3, 0.0, 0.0, 0.0, 0.0]), False
     sink.until_stamp(sink.now_ns + 60 * MS)
     begin, rng = sink.mark(), np.random.default_rng(0)
-    until_ns = sink.now_ns + 1500 * MS
+    until_ns = sink.now_ns + 3000 * MS
     while sink.now_ns < until_ns:
         sink.deadman = not sink.deadman
-        sink.until_stamp(sink.now_ns + int(rng.integers(20, 150)) * MS)
+        longest_ms = 150 if sink.deadman else 600  # the arm goes back to the policy after 300
+        sink.until_stamp(sink.now_ns + int(rng.integers(20, longest_ms)) * MS)
     ticks = sink.ticks(begin)
     sources = [tick.decision.source for tick in ticks]
     assert {Source.POLICY, Source.HUMAN} <= set(sources)
