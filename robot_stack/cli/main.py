@@ -202,7 +202,13 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     _add_json(audit)
 
 
+def _add_init(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="of the new cell, task and run")
+    parser.add_argument("--like", default="fr3_table", metavar="RUN", help="a shipped run to copy (fr3_table)")
+
+
 VERBS = {
+    "init": Verb(help="write a cell, a task and a run of your own, copied from an example", add=_add_init),
     "show": Verb(help="print a run, each value with the file and line it came from", add=_add_show),
     "sim": Verb(help="the dry run: the whole system with MuJoCo in the robot's place", add=_add_sim),
     "doctor": Verb(help="check a cell: ROS, disk, cameras, robot, device, emergency stop", add=_add_doctor),

@@ -150,7 +150,7 @@ def _class(figure: Figure) -> str:
 
 
 def _mark(figure: Figure) -> str:
-    return {True: " ✓", False: " ✗", None: ""}[figure.met]
+    return {True: "\N{NO-BREAK SPACE}✓", False: "\N{NO-BREAK SPACE}✗", None: ""}[figure.met]
 
 
 def _differences(runs: Sequence[Compared]) -> str:

@@ -25,7 +25,13 @@ def other_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows_of(page: Path) -> dict[str, list[str]]:
     """First cell of each line of a table -> the others, as text."""
     lines = re.findall(r"<tr>(.*?)</tr>", page.read_text(encoding="utf-8"))
-    cells = [[re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", line)] for line in lines]
+    cells = [
+        [
+            re.sub("<[^>]+>", "", cell).replace("\N{NO-BREAK SPACE}", " ")
+            for cell in re.findall(r"<t[dh].*?>(.*?)</t[dh]>", line)
+        ]
+        for line in lines
+    ]
     return {row[0]: row[1:] for row in cells}
 
 

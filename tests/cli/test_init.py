@@ -1,0 +1,75 @@
+"""A cell, a task and a run of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from robot_stack.cli.main import main
+from robot_stack.config.library import config_root, names
+from robot_stack.config.resolve import load_run
+
+RUNS = names("runs", (config_root(),))
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("like", RUNS)
+def test_what_is_written_resolves_and_is_the_example_under_another_name(like: str) -> None:
+    assert main(["init", "mine", "--like", like]) == 0
+    mine, example = load_run("mine"), load_run(like)
+    assert (mine.run.cell, mine.run.task, mine.task.name) == ("mine", "mine", "mine")
+    assert mine.cell == example.cell
+    assert mine.task.model_copy(update={"name": example.task.name}) == example.task
+
+
+def test_the_comments_of_the_example_stay_and_editors_find_the_schema(empty_folder: Path) -> None:
+    main(["init", "mine"])
+    folder = empty_folder / "hardware_configs"
+    for kind, original in (("cells", "fr3_table"), ("tasks", "plug_insert"), ("runs", "fr3_table")):
+        lines = (folder / kind / "mine.yaml").read_text().splitlines()
+        comments = [
+            line for line in (config_root() / kind / f"{original}.yaml").read_text().splitlines() if "#" in line
+        ]
+        assert [line for line in comments if "name:" not in line and line not in lines] == []
+        schema = lines[0].rpartition("=")[2]
+        assert (folder / kind / schema).resolve().is_file()
+
+
+def test_the_next_command_is_the_last_word(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["init", "mine"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [f"Written: hardware_configs/{kind}/mine.yaml" for kind in ("cells", "tasks", "runs")]
+    assert lines[-1].startswith("Next: edit them, then robot-stack show mine")
+
+
+def test_nothing_is_overwritten(empty_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = empty_folder / "hardware_configs" / "tasks" / "mine.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("name: mine\n")
+    assert main(["init", "mine"]) == 1
+    assert "is taken by hardware_configs/tasks/mine.yaml, must be new" in capsys.readouterr().err
+    assert own.read_text() == "name: mine\n"
+    assert not (empty_folder / "hardware_configs" / "cells").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["My Table"], "name is 'My Table', must be a-z, 0-9 and _"),
+        (["../up"], "name is '../up', must be a-z"),
+        (["fr3_table"], "is taken by"),
+        (["mine", "--like", "ur5"], "--like is 'ur5', must be one of fr3_table, peg_insert"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(
+    words: list[str], said: str, empty_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", *words]) == 1
+    assert said in capsys.readouterr().err
+    assert not (empty_folder / "hardware_configs").exists()
