@@ -154,6 +154,10 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="of a run that has been started")
 
 
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "tcsh"), help="bash, zsh or tcsh")
+
+
 def _add_certs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a new one")
     parser.add_argument(
@@ -227,6 +231,7 @@ VERBS = {
         help="write summary, plots and report.html of a run again; of several, a page side by side", add=_add_report
     ),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
+    "completion": Verb(help="print what lets a shell complete verbs and options", add=_add_completion),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
 }
 

@@ -1,0 +1,17 @@
+"""`robot-stack completion SHELL`: what lets a shell complete verbs and options."""
+
+from __future__ import annotations
+
+import shtab
+
+from robot_stack.cli.main import parser
+
+
+def run(shell: str) -> int:
+    """Print it, to be sourced; returns the exit code.
+
+    Args:
+        shell: One that shtab knows.
+    """
+    print(shtab.complete(parser(), shell=shell))
+    return 0
