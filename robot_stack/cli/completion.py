@@ -13,5 +13,5 @@ def run(shell: str) -> int:
     Args:
         shell: One that shtab knows.
     """
-    print(shtab.complete(parser(), shell=shell))
+    print(shtab.complete(parser(), shell))
     return 0
