@@ -39,6 +39,7 @@ from robot_stack.run.bring_up import Heard
 from robot_stack.run.checkup.graph import Endpoint
 from robot_stack.run.checkup.person import Reach
 from robot_stack.run.checkup.streams import CameraStream, Stream
+from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import RobotState
@@ -59,7 +60,8 @@ def may_be_empty(run: ResolvedRun) -> list[str]:
     """Topics, relative to the cell, that nobody publishes before actor and console run, or for a stop not wired in."""
     own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
     unwired = [topics.STOP_INPUT] if run.cell.stop_input_timeout_s is None else []
-    return [*own, topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST, topics.OPERATOR, *unwired]
+    of_the_actor = [topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST]
+    return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, *unwired]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -46,6 +46,7 @@ def test_verb_takes_exactly_what_its_parser_gives(verb: str) -> None:
         "data": ["list", "x"],
         "calibrate": ["pose", "x", "--pose", "p"],
         "camera": ["x", "wrist"],
+        "completion": ["bash"],
     }
     positional = words.get(verb, ["x"])
     options = vars(command.parser().parse_args([verb, *positional]))
