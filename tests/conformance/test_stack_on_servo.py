@@ -109,7 +109,8 @@ class WorldServo(ServoDouble):
 @pytest.fixture(scope="module")
 def stack(ros, sim_run, tmp_path_factory):
     """The cell as the actor sees it, the supervisor of its processes, and the double."""
-    by_person = load_run("peg_insert", [f"cell.dds_domain={sim_run.cell.dds_domain}", "task.reset.by=person"])
+    changes = (f"cell.dds_domain={sim_run.cell.dds_domain}", "task.reset.by=person", "teleop.page=null")
+    by_person = load_run("peg_insert", changes)
     real = replace(by_person, robots={ARM: robot_of("servo", wrench=WRENCH)})
     folder, beside = tmp_path_factory.mktemp("cell"), tmp_path_factory.mktemp("sim")
     (folder / RESOLVED).write_text(real.to_yaml())
