@@ -128,7 +128,7 @@ class Drivers(StackNode):
         self._buttons, self._map = [0] * BUTTONS, run.teleop.model_dump()["buttons"]
         self._pressed = 0
         self._joints = self.create_publisher(JointState, robot.joint_states, STATE)
-        self._status = self.create_publisher(Int8, robot.status, STATE)
+        self._servo = self.create_publisher(Int8, robot.status, STATE)
         self._forces = self.create_publisher(WrenchStamped, "/wrench", STATE)
         self._joy = self.create_publisher(Joy, run.teleop.model_dump()["topic"], NEWEST)
         self._images = {name: self.create_publisher(Image, raw_topic(name), NEWEST) for name in CAMERAS}
@@ -189,7 +189,7 @@ class Drivers(StackNode):
     def _send_forces(self) -> None:
         self._wrench.header.stamp = self.get_clock().now().to_msg()
         self._forces.publish(self._wrench)
-        self._status.publish(Int8(data=0))
+        self._servo.publish(Int8(data=0))
 
     def _send_images(self) -> None:
         for name, publisher in self._images.items() if self.sending else ():
