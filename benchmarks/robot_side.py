@@ -8,7 +8,7 @@ joint states at 500 Hz, a status and forces at 100 Hz, two cameras that publish 
 gamepad. The arm stands still whatever it is told. Nobody looks at the operator's page.
 
 cpu     of a process in the window, share of one core
-lost    joint states and images sent that did not arrive in the robot's and the cameras' processes
+lost    joint states and images sent in the window that did not arrive in the robot's and the cameras' processes
 jitter  how far two commands that follow each other are from their period, p99
 """
 
@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -121,7 +122,8 @@ class Drivers(StackNode):
         self.mode = Mode.DISARMED
         self.sending = False
         self.sent = {"joints": 0, **dict.fromkeys(CAMERAS, 0)}
-        self.values: dict[str, tuple[int, dict[str, str]]] = {}
+        self._diagnosed_ns = dict.fromkeys(self.sent, 0)
+        self.behind: dict[str, deque[int]] = {name: deque(maxlen=4) for name in self.sent}
         self.actions_ns: list[int] = []
         self.commands_ns: list[int] = []
         assert isinstance(robot, ServoRobot)
@@ -152,21 +154,13 @@ class Drivers(StackNode):
         heard = [self._joints, *self._images.values()]
         return all(publisher.get_subscription_count() > 0 for publisher in heard)
 
-    def arrived(self) -> dict[str, int]:
-        """What the processes say that they have got."""
-        robot = next(iter(self.values_of("robot: driver of").values()))
-        found = {"joints": int(robot.get("joint states: count", 0))}
-        return found | {name: int(self.values_of(f"camera_{name}: frames").popitem()[1]["count"]) for name in CAMERAS}
-
-    def values_of(self, task: str) -> dict[str, dict[str, str]]:
-        """Newest diagnostics of the tasks that begin so."""
-        return {name: values for name, (_, values) in self.values.items() if name.startswith(task)}
+    def lost(self) -> dict[str, int]:
+        """Up to about now: the least that arrivals were behind lately, since some are always on their way."""
+        return {name: min(behind) for name, behind in self.behind.items()}
 
     def diagnosed_since(self, when_ns: int) -> bool:
         """Whether robot and cameras have said how they do since then."""
-        tasks = ("robot: driver of", *(f"camera_{name}: frames" for name in CAMERAS))
-        stamps = [stamp for name, (stamp, _) in self.values.items() if name.startswith(tasks)]
-        return len(stamps) == len(tasks) and min(stamps) > when_ns
+        return min(self._diagnosed_ns.values()) > when_ns
 
     def until(self, fits: Callable[[], bool], what: str, timeout_s: float) -> None:
         """Return as soon as something is so.
@@ -216,9 +210,18 @@ class Drivers(StackNode):
         self.mode = mode_from_text(msg.data)[0]
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
-        now_ns = time.monotonic_ns()
+        """How far what a process has got is behind what was sent."""
         for status in msg.status:
-            self.values[status.name] = (now_ns, {pair.key: pair.value for pair in status.values})
+            node, _, task = status.name.partition(": ")
+            values = {pair.key: pair.value for pair in status.values}
+            if node == "robot" and task.startswith("driver of"):
+                self._note("joints", int(values.get("joint states: count", 0)))
+            elif task == "frames":
+                self._note(node.removeprefix("camera_"), int(values["count"]))
+
+    def _note(self, name: str, arrived: int) -> None:
+        self._diagnosed_ns[name] = time.monotonic_ns()
+        self.behind[name].append(self.sent[name] - arrived)
 
 
 def jitter_ms(stamps_ns: list[int], rate_hz: float) -> float:
@@ -235,6 +238,7 @@ def observed(drivers: Drivers, supervisor: Supervisor, run: ResolvedRun, window_
     time.sleep(SETTLE_S)
     drivers.actions_ns.clear()
     drivers.commands_ns.clear()
+    lost_before = drivers.lost()
     pids = {name: supervisor.pid(name) for name in PROCESSES}
     before, began_s = {name: cpu_s(pid) for name, pid in pids.items()}, time.monotonic()
     time.sleep(window_s)
@@ -245,7 +249,7 @@ def observed(drivers: Drivers, supervisor: Supervisor, run: ResolvedRun, window_
     drivers.until(lambda: drivers.diagnosed_since(ended_ns), "a word on what has arrived", 10.0)
     if mode is not Mode.POLICY:
         raise SystemExit(f"mode is {mode} at the end, must be POLICY; the machine was too busy to measure")
-    lost = {name: drivers.sent[name] - count for name, count in drivers.arrived().items()}
+    lost = {name: behind[-1] - lost_before[name] for name, behind in drivers.behind.items()}
     shares = {name: (after[name] - before[name]) / passed_s for name in PROCESSES}
     return {
         **{f"robot_side_cpu_{name}": share for name, share in shares.items()},
