@@ -9,11 +9,12 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.run import fitting
@@ -24,9 +25,23 @@ from robot_stack.run.metrics import read_metrics
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.training import Training
 from robot_stack.transport.client import LearnerClient
+from robot_stack.types.params import Params
 
 LAST = 20
 LEARNER_LATE_S = 600.0
+
+
+class KeepingClient(LearnerClient):
+    """Remembers the newest parameters that it handed to the actor."""
+
+    newest: Params | None = None
+
+    def latest(self) -> Params | None:
+        """See the base."""
+        params = super().latest()
+        if params is not None:
+            self.newest = params
+        return params
 
 
 class Lockstep:
@@ -37,11 +52,15 @@ class Lockstep:
         training: Must have made the updates that it owes before time goes on.
         utd: Updates owed for each online step.
         pretrain: Updates owed before the first.
+        keep: Called with the number of finished episodes of practice, each time that it rises.
     """
 
-    def __init__(self, cell: LocalCell, training: Training, *, utd: float, pretrain: int) -> None:
+    def __init__(
+        self, cell: LocalCell, training: Training, *, utd: float, pretrain: int, keep: Callable[[int], None]
+    ) -> None:
         self._cell, self._training = cell, training
         self._utd, self._pretrain = utd, pretrain
+        self._keep, self._episodes = keep, 0
 
     def now_ns(self) -> int:
         """Simulated time."""
@@ -54,6 +73,10 @@ class Lockstep:
             if time.monotonic() > deadline_s:
                 raise SystemExit(f"learner owes updates for {LEARNER_LATE_S:.0f} s, must make them; see its log")
             time.sleep(0.001)
+        episodes = int(self._training.status().counters["episodes"])
+        if episodes > self._episodes:
+            self._episodes = episodes
+            self._keep(episodes)
         self._cell.sleep_until_ns(when_ns)
 
     def _level(self) -> bool:
@@ -62,8 +85,13 @@ class Lockstep:
         return status.phase != "training" or status.counters["updates"] >= owed
 
 
-def practise(resolved: ResolvedRun, folder: Path) -> None:
-    """One whole run in `folder`, up to its final parameters."""
+def kept_file(folder: Path, episodes: int) -> Path:
+    """Of the parameters after so many episodes of practice."""
+    return folder / f"kept_{episodes:04d}.safetensors"
+
+
+def practise(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) -> None:
+    """One whole run in `folder`, up to its final parameters; those after each `keep_every` episodes are kept too."""
     (folder / "actor").mkdir(parents=True, exist_ok=True)
     (folder / "run.yaml").write_text(resolved.to_yaml())
     stop, training = threading.Event(), Training(resolved, folder)
@@ -80,10 +108,18 @@ def practise(resolved: ResolvedRun, folder: Path) -> None:
     learner = threading.Thread(target=learn, name="learner")
     learner.start()
     spec, cell = resolved.spec(), build_local_cell(resolved, seed=resolved.run.seed)
-    client = LearnerClient(address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool")
+    client = KeepingClient(address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool")
     client.connect()
     config = learning_settings(resolved).config
-    clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates)
+
+    def keep(episodes: int) -> None:
+        params = client.newest
+        if keep_every and episodes % keep_every == 0 and params is not None:
+            tensors = {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()}
+            metadata = {**params.metadata, "version": str(params.version)}
+            fitting.write_tensors(kept_file(folder, episodes), tensors, metadata)
+
+    clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates, keep=keep)
     try:
         why = Actor(resolved, folder / "actor", cell, clock, client, "bench").run(stop)
     finally:
@@ -97,7 +133,9 @@ def practise(resolved: ResolvedRun, folder: Path) -> None:
         raise SystemExit(f"run {folder.name} ended with {why!r}, must come to its end")
 
 
-def practise_from_shared(resolved: ResolvedRun, folder: Path, shared: Path) -> list[dict[str, Any]]:
+def practise_from_shared(
+    resolved: ResolvedRun, folder: Path, shared: Path, *, keep_every: int = 0
+) -> list[dict[str, Any]]:
     """Practise in `folder`, from the demonstrations and the trunk in `shared`; the first to come leaves them there.
 
     Returns:
@@ -106,7 +144,7 @@ def practise_from_shared(resolved: ResolvedRun, folder: Path, shared: Path) -> l
     shutil.rmtree(folder, ignore_errors=True)
     if shared.exists():
         shutil.copytree(shared, folder)
-    practise(resolved, folder)
+    practise(resolved, folder, keep_every=keep_every)
     if not shared.exists():
         keep_demonstrations(folder, shared)
     rows = read_metrics(folder / "metrics.jsonl")
