@@ -231,6 +231,7 @@ VERBS = {
         help="write summary, plots and report.html of a run again; of several, a page side by side", add=_add_report
     ),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
+    "foxglove": Verb(help="print a layout for Foxglove with the topics of a run's cell", add=_add_run),
     "completion": Verb(help="print what lets a shell complete verbs and options", add=_add_completion),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),
 }
