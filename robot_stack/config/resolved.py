@@ -175,16 +175,20 @@ class ResolvedRun:
 
     def to_yaml(self) -> str:
         """The resolved run as one YAML document; `load_resolved` reads it back."""
+        yaml = YAML()
+        yaml.width = 1_000_000  # type: ignore[assignment]
+        stream = io.StringIO()
+        yaml.dump(self.document(), stream)
+        return stream.getvalue()
+
+    def document(self) -> dict[str, object]:
+        """The resolved run as plain data: mappings, lists, text, numbers, true, false and null."""
         document: dict[str, object] = {"name": self.name, "cameras": {}}
         for part, model in self.parts().items():
             kind, _, name = part.partition(".")
             dumped = model.model_dump(mode="json")
             document[kind] = {**_mapping(document.get(kind)), name: dumped} if name else dumped
-        yaml = YAML()
-        yaml.width = 1_000_000  # type: ignore[assignment]
-        stream = io.StringIO()
-        yaml.dump(document, stream)
-        return stream.getvalue()
+        return document
 
 
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from matplotlib.axes import Axes
 
 from robot_stack.report.html import STYLE
@@ -158,7 +158,7 @@ def _differences(runs: Sequence[Compared]) -> str:
     unread = [run.name for run in runs if run.record.resolved is None]
     if unread:
         return f"<p>Not known: the configuration of {escape(', '.join(unread))} cannot be read.</p>"
-    flat = [_flat(yaml.safe_load(run.record.resolved.to_yaml())) for run in runs if run.record.resolved]
+    flat = [_flat(run.record.resolved.document()) for run in runs if run.record.resolved]
     keys = dict.fromkeys(key for each in flat for key in each)
     values = {key: [each.get(key, "—") for each in flat] for key in keys}
     rows = [_row("td", [key, *row]) for key, row in values.items() if len(set(row)) > 1]
@@ -174,4 +174,4 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 def _flat(value: Any, prefix: str = "") -> dict[str, str]:
     if isinstance(value, dict) and value:
         return {k: v for name, part in value.items() for k, v in _flat(part, f"{prefix}{name}.").items()}
-    return {prefix.removesuffix("."): yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()}
+    return {prefix.removesuffix("."): value if isinstance(value, str) else json.dumps(value)}

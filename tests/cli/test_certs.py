@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from cryptography import x509
+from ruamel.yaml import YAML
 
 from robot_stack.cli import main as command
 from robot_stack.config.cell import CellConfig
@@ -88,7 +88,8 @@ def test_printed_address_of_an_ipv6_host_is_what_a_cell_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["certs", str(tmp_path / "set"), "--host", "fd00::5"]) == 0
-    keys = yaml.safe_load("".join(re.findall(r"^    learner_\w+: .*\n", capsys.readouterr().out, flags=re.MULTILINE)))
+    printed = "".join(re.findall(r"^    learner_\w+: .*\n", capsys.readouterr().out, flags=re.MULTILINE))
+    keys = YAML(typ="safe").load(printed)
     assert keys["learner_address"] == "[fd00::5]:50051"
     run = load_run("peg_insert", [f'cell.learner_address="{keys["learner_address"]}"'])
     assert run.cell.learner_address == keys["learner_address"]

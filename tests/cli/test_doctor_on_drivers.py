@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
@@ -28,16 +28,13 @@ PLAIN = {"status_type": "std_msgs/Int8", "robot_state_type": "std_msgs/UInt8", "
 """Relays in the place of messages that only a driver's own package has."""
 SLOW = {"camera", "robot", "safety", "teleop", "clock", "topics", "dds", "nodes", "load"}
 """What a busy machine spoils."""
-ROBOTS = sorted(
-    path.stem
-    for path in (config_root() / "robots").glob("*.yaml")
-    if yaml.safe_load(path.read_text())["backend"] != "sim"
-)
+ROBOT_FILES = {path.stem: YAML(typ="safe").load(path) for path in sorted((config_root() / "robots").glob("*.yaml"))}
+ROBOTS = [name for name, said in ROBOT_FILES.items() if said["backend"] != "sim"]
 
 
 def write_cell(root: Path, robot: str) -> None:
     """A cell, a run and a task for that robot, its file with what stands in for foreign packages."""
-    said = yaml.safe_load((config_root() / "robots" / f"{robot}.yaml").read_text())
+    said = dict(ROBOT_FILES[robot])
     base = said["base_frame"]
     foreign = {
         "servo": ("status_type",), "franka": ("robot_state_type", "recovery_type"), "ur": ("safety_mode_type",),
@@ -80,7 +77,7 @@ def write_cell(root: Path, robot: str) -> None:
     for name, content in files.items():
         path = root / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(content))
+        path.write_text(json.dumps(content))  # JSON is YAML
 
 
 @pytest.mark.parametrize("robot", ROBOTS)

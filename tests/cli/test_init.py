@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,11 @@ def test_what_cannot_be_is_refused_in_words(
     assert main(["init", *words]) == 1
     assert said in capsys.readouterr().err
     assert not (empty_folder / "hardware_configs").exists()
+
+
+def test_in_a_checkout_the_schemas_are_where_they_are(empty_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = empty_folder / "hardware_configs"
+    shutil.copytree(config_root(), checkout)
+    monkeypatch.setattr("robot_stack.cli.init.config_root", lambda: checkout)
+    assert main(["init", "mine"]) == 0
+    assert (checkout / "runs" / "mine.yaml").is_file()
