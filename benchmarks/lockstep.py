@@ -34,13 +34,13 @@ LEARNER_LATE_S = 600.0
 class KeepingClient(LearnerClient):
     """Remembers the newest parameters that it handed to the actor."""
 
-    newest: Params | None = None
+    newest_params: Params | None = None
 
     def latest(self) -> Params | None:
         """See the base."""
         params = super().latest()
         if params is not None:
-            self.newest = params
+            self.newest_params = params
         return params
 
 
@@ -113,7 +113,7 @@ def practise(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) -> Non
     config = learning_settings(resolved).config
 
     def keep(episodes: int) -> None:
-        params = client.newest
+        params = client.newest_params
         if keep_every and episodes % keep_every == 0 and params is not None:
             tensors = {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()}
             metadata = {**params.metadata, "version": str(params.version)}
