@@ -70,6 +70,7 @@ class Comparison:
 
     def write(self, results: list[Result], folder: Path) -> None:
         """Results, table and curves."""
+        folder.mkdir(parents=True, exist_ok=True)
         order = list(self.names)
         results.sort(key=lambda r: (order.index(r[self.what]), r["seed"]))
         (folder / f"{self.file}.json").write_text(json.dumps(results) + "\n")

@@ -1,4 +1,4 @@
-"""`robot-stack data export` and `import`: LeRobotDataset v3 and MCAP."""
+"""`robot-stack data export` and `import`: LeRobotDataset v3, MCAP, and Rerun out only."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from robot_stack.datasets.bag.read import import_mcap
 from robot_stack.datasets.bag.write import SUFFIX, export_mcap
 from robot_stack.datasets.lerobot.export import export_lerobot
 from robot_stack.datasets.lerobot.ingest import Like, import_lerobot
+from robot_stack.datasets.rerun_files import SUFFIX as RECORDING
+from robot_stack.datasets.rerun_files import export_rerun
 from robot_stack.datasets.summary import select
 from robot_stack.replay.outcome import Outcome
 from robot_stack.types.transition import EpisodeKind
@@ -34,6 +36,10 @@ def data_export(
             f"Next: robot-stack data import {out} --format mcap --out FOLDER, or ros2 bag info {out}/*{SUFFIX}"
         )
         return Said(document={"folder": str(out), "episodes": len(chosen), "messages": count}, lines=lines)
+    if format == "rerun":
+        size = export_rerun(view, chosen, out, on_episode=_say)
+        lines = [f"{out}: {len(chosen)} episodes, {size / 1e6:.1f} MB", f"Next: rerun {out}/*{RECORDING}"]
+        return Said(document={"folder": str(out), "episodes": len(chosen), "bytes": size}, lines=lines)
     exported = export_lerobot(view, chosen, out, codec=codec, on_episode=_say)
     lines = [f"{out}: {exported.episodes} episodes, {exported.rows} rows, videos {exported.codec}"]
     lines += [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 DATA = "a run (folder, or name under runs/), or a folder that data has made"
 FORMATS = ("lerobot", "mcap")
+OUT_ONLY = ("rerun",)
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     text = "write episodes for other programs"
     out = _one(words, "export", text)
     _add_out(out)
-    out.add_argument("--format", choices=FORMATS, required=True)
+    out.add_argument("--format", choices=(*FORMATS, *OUT_ONLY), required=True)
     out.add_argument("--codec", default="h264", help="of LeRobot's videos: h264, h264-lossless or av1 (h264)")
     out.add_argument("--kind", choices=("demo", "online", "eval"), help="only these")
     out.add_argument("--outcome", choices=("success", "failure", "open"), help="only these (all but discarded ones)")

@@ -154,6 +154,15 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", nargs="?", help="of a run that has been started")
 
 
+def _add_bag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="a new one (bags/TIME in the run's folder)")
+    parser.add_argument("--seconds", type=_seconds, metavar="S", help="at most so long (until Ctrl-C)")
+    text = "also what is outside the cell's namespace, such as a driver's own images"
+    parser.add_argument("--everything", action="store_true", help=text)
+    _add_json(parser)
+
+
 def _add_completion(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "tcsh"), help="bash, zsh or tcsh")
 
@@ -231,6 +240,7 @@ VERBS = {
         help="write summary, plots and report.html of a run again; of several, a page side by side", add=_add_report
     ),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
+    "bag": Verb(help="record the live topics of a run that is going on into MCAP files", add=_add_bag),
     "foxglove": Verb(help="print a layout for Foxglove with the topics of a run's cell", add=_add_run),
     "completion": Verb(help="print what lets a shell complete verbs and options", add=_add_completion),
     "certs": Verb(help="make keys for a learner on another machine than the robot", add=_add_certs),

@@ -128,6 +128,15 @@ class Spec:
         return sum(arm.size for arm in self.arms)
 
     @property
+    def action_names(self) -> list[str]:
+        """What each entry of an action vector is, e.g. "arm.x", "arm.gripper"."""
+        found: list[str] = []
+        for arm in self.arms:
+            found += [f"{arm.name}.{axis}" for axis in arm.axes]
+            found += [f"{arm.name}.gripper"] if arm.gripper is not GripperKind.NONE else []
+        return found
+
+    @property
     def proprio_size(self) -> int:
         """P, the length of a proprio vector."""
         return sum(field.size for field in self.proprio)

@@ -22,7 +22,7 @@ from typing import Any
 
 from robot_stack.replay.columns import IMAGE_PREFIX, Column, columns
 from robot_stack.types.errors import StoreError
-from robot_stack.types.spec import GripperKind, Spec
+from robot_stack.types.spec import Spec
 
 VERSION = "v3.0"
 INFO = "meta/info.json"
@@ -131,9 +131,5 @@ def _names(column: Column, spec: Spec) -> list[str] | None:
     if column.name == "proprio":
         return [f"{field.name}.{i}" for field in spec.proprio for i in range(field.size)]
     if column.name in ("executed", "proposed", "human"):
-        found = []
-        for arm in spec.arms:
-            found += [f"{arm.name}.{axis}" for axis in arm.axes]
-            found += [f"{arm.name}.gripper"] if arm.gripper is not GripperKind.NONE else []
-        return found
+        return spec.action_names
     return None

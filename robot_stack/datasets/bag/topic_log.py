@@ -1,0 +1,111 @@
+"""Messages as they were on the wire go into MCAP files, which every reader of ROS 2 bags opens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from robot_stack.datasets.bag.write import SUFFIX
+from robot_stack.datasets.extras import need
+from robot_stack.replay.durable import disk_errors
+from robot_stack.types.errors import StoreError
+
+LARGEST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One topic.
+
+    Attributes:
+        topic: Absolute name.
+        kind: e.g. "sensor_msgs/msg/Image".
+        definition: Of the type and all it contains, as in .msg files.
+        latched: Its newest message opens each further file, whose reader would not know it otherwise.
+    """
+
+    topic: str
+    kind: str
+    definition: str
+    latched: bool = False
+
+
+class TopicLog:
+    """`000.mcap`, `001.mcap` and so on; for one thread.
+
+    What was added before a `flush` survives the death of this process, but without an index: such a file is read from
+    its beginning.
+
+    Args:
+        folder: A new one.
+        largest_bytes: A larger file is ended, and the next one begins.
+
+    Attributes:
+        counts: Topic -> messages added.
+        files: Begun so far.
+        bytes_written: In files that were ended.
+
+    Raises:
+        StoreError: From every method, if the disk refuses or a package is missing.
+    """
+
+    def __init__(self, folder: Path, *, largest_bytes: int = LARGEST_BYTES) -> None:
+        need("zstandard", "zstandard")
+        self._writer_of = need("mcap.writer", "mcap").Writer
+        if folder.exists():
+            raise StoreError(f"output folder is {folder}, must not exist yet; choose another, nothing is overwritten")
+        self._folder = folder
+        self._largest_bytes = largest_bytes
+        self.counts: Counter[str] = Counter()
+        self.files = 0
+        self.bytes_written = 0
+        self._newest: dict[Channel, tuple[bytes, int]] = {}
+        with self._disk():
+            folder.mkdir(parents=True)
+            self._begin()
+
+    def add(self, channel: Channel, data: bytes, received_ns: int) -> None:
+        """Append one message: CDR with its four bytes of encapsulation, and when it came, on the wall clock."""
+        with self._disk():
+            self._write(channel, data, received_ns)
+        self.counts[channel.topic] += 1
+        if channel.latched:
+            self._newest[channel] = (data, received_ns)
+
+    def flush(self) -> None:
+        """Hand everything to the operating system; begin another file if this one is large."""
+        with self._disk():
+            self._writer.flush()
+            if self._file.tell() > self._largest_bytes:
+                self._end()
+                self._begin()
+
+    def close(self) -> None:
+        """Write the index and end."""
+        with self._disk():
+            self._end()
+
+    def _begin(self) -> None:
+        self._file = (self._folder / f"{self.files:03d}{SUFFIX}").open("xb")
+        self.files += 1
+        self._numbers: dict[Channel, int] = {}
+        self._writer = self._writer_of(self._file)
+        self._writer.start(profile="ros2", library="robot-stack")
+        for channel, (data, received_ns) in self._newest.items():
+            self._write(channel, data, received_ns)
+
+    def _write(self, channel: Channel, data: bytes, received_ns: int) -> None:
+        if channel not in self._numbers:
+            schema = self._writer.register_schema(channel.kind, "ros2msg", channel.definition.encode())
+            self._numbers[channel] = self._writer.register_channel(channel.topic, "cdr", schema)
+        self._writer.add_message(self._numbers[channel], log_time=received_ns, data=data, publish_time=received_ns)
+
+    def _end(self) -> None:
+        with self._file:
+            self._writer.finish()
+            self.bytes_written += self._file.tell()
+
+    def _disk(self) -> AbstractContextManager[None]:
+        return disk_errors(f"writing {self._folder}")

@@ -1,0 +1,100 @@
+"""Messages off the wire in MCAP files: unchanged, each file by itself, nothing lost that was flushed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from data_rig import full_disk
+
+from robot_stack.datasets.bag.messages import DEFINITIONS, STRING
+from robot_stack.types.errors import StoreError
+
+pytest.importorskip("mcap_ros2", reason="mcap-ros2-support is not installed: pip install 'robot-stack[export]'")
+
+from mcap.exceptions import EndOfFile
+from mcap.reader import NonSeekingReader, SeekingReader
+from mcap_ros2.decoder import DecoderFactory
+
+from robot_stack.datasets.bag.topic_log import Channel, TopicLog
+
+MODE = Channel(topic="/sim/safety/mode", kind=STRING, definition=DEFINITIONS[STRING], latched=True)
+NEWS = Channel(topic="/sim/news", kind=STRING, definition=DEFINITIONS[STRING])
+
+
+def cdr(text: str) -> bytes:
+    """A std_msgs/String as it is on the wire."""
+    raw = text.encode() + b"\0"
+    return b"\x00\x01\x00\x00" + len(raw).to_bytes(4, "little") + raw
+
+
+def texts(path: Path, *, whole: bool = True) -> list[tuple[str, str, int]]:
+    """Topic, text and time of each message; of a file without an index those before its torn end."""
+    found = []
+    with path.open("rb") as stream:
+        kind = SeekingReader if whole else NonSeekingReader
+        messages = kind(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages(log_time_order=False)
+        try:
+            for _, channel, message, decoded in messages:
+                found.append((channel.topic, decoded.data, message.log_time))
+        except EndOfFile:
+            assert not whole
+    return found
+
+
+def test_messages_come_back_in_an_independent_reader(tmp_path: Path) -> None:
+    log = TopicLog(tmp_path / "bag")
+    for index in range(50):
+        log.add(NEWS if index % 2 else MODE, cdr(f"text {index}"), 1_000 + index)
+    log.close()
+    assert texts(tmp_path / "bag" / "000.mcap") == [
+        ((NEWS if index % 2 else MODE).topic, f"text {index}", 1_000 + index) for index in range(50)
+    ]
+    assert log.counts == {NEWS.topic: 25, MODE.topic: 25}
+    assert log.bytes_written == (tmp_path / "bag" / "000.mcap").stat().st_size
+
+
+def test_each_further_file_begins_with_what_is_latched(tmp_path: Path) -> None:
+    log = TopicLog(tmp_path / "bag", largest_bytes=1)
+    log.add(MODE, cdr("READY"), 1)
+    log.add(MODE, cdr("POLICY"), 2)
+    log.add(NEWS, cdr("a"), 3)
+    log.flush()
+    log.add(NEWS, cdr("b"), 4)
+    log.close()
+    assert texts(tmp_path / "bag" / "001.mcap") == [(MODE.topic, "POLICY", 2), (NEWS.topic, "b", 4)]
+    assert log.counts == {MODE.topic: 2, NEWS.topic: 2}
+
+
+def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from pathlib import Path; from test_topic_log import *\n"
+        f"log = TopicLog(Path({str(tmp_path / 'bag')!r}))\n"
+        "log.add(NEWS, cdr('a'), 1); log.flush(); log.add(NEWS, cdr('b'), 2)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here), str(here.parents[1]), *sys.path])
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert texts(tmp_path / "bag" / "000.mcap", whole=False) == [(NEWS.topic, "a", 1)]
+
+
+def test_a_full_disk_is_said_and_what_was_flushed_stays(tmp_path: Path) -> None:
+    log = TopicLog(tmp_path / "bag")
+    log.add(NEWS, cdr("a"), 1)
+    log.flush()
+    log.add(NEWS, os.urandom(5000), 2)
+    with full_disk(), pytest.raises(StoreError, match="free space or fix permissions, what was flushed before is safe"):
+        log.flush()
+    assert texts(tmp_path / "bag" / "000.mcap", whole=False)[0] == (NEWS.topic, "a", 1)
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="must not exist yet"):
+        TopicLog(tmp_path)
+    assert not list(tmp_path.iterdir())
