@@ -22,7 +22,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from robot_stack.datasets.draft import new_folder
@@ -32,6 +31,7 @@ from robot_stack.datasets.store_view import StoreView
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.sensing.png import png_of
 from robot_stack.types.command import Source
 from robot_stack.types.reward import EpisodeScores
 
@@ -85,7 +85,7 @@ def _times(rr: Any, episode: StoredEpisode, rows: int) -> list[Any]:
 def _images(rr: Any, recording: Any, episode: StoredEpisode) -> None:
     for camera in episode.spec.cameras:
         frames = episode.arrays[IMAGE_PREFIX + camera.name]
-        blobs = [cv2.imencode(".png", frame[..., ::-1])[1].tobytes() for frame in frames]
+        blobs = [png_of(frame) for frame in frames]
         columns = rr.EncodedImage.columns(blob=blobs, media_type=["image/png"] * len(blobs))
         recording.send_columns(f"camera/{camera.name}", _times(rr, episode, len(blobs)), columns)
 

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 
 
+AXES = {"update": "updates", "reward_fit": "online_episodes"}
+"""Kind of row -> the value that its panels have from left to right; the others go by row."""
+
+
 class MetricsLog:
     """Appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`. Safe from several threads.
 
@@ -38,6 +42,8 @@ class MetricsLog:
                 config=config,
                 settings=wandb.Settings(silent=True, console="off", x_disable_stats=True),
             )
+            for kind, axis in AXES.items():
+                self._wandb.define_metric(f"{kind}/*", step_metric=f"{kind}/{axis}")
 
     def log(self, kind: str, **values: Any) -> None:
         """Write one row; numpy scalars become numbers, NaN becomes null."""

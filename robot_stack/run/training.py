@@ -73,7 +73,7 @@ class Training:
         self._team = Team(ranks, self._settings.config.batch_size)
         self._seed = resolved.run.seed
         self._metrics = MetricsLog(
-            folder / "metrics.jsonl", wandb_mode=wandb_mode, run_name=folder.name, config={"run": resolved.to_yaml()}
+            folder / "metrics.jsonl", wandb_mode=wandb_mode, run_name=folder.name, config=resolved.document()
         )
         self._store = EpisodeStore(folder / "store", self._spec, resolved.task.name)
         self._ledger = Ledger(self._spec.rate_hz)

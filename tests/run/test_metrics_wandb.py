@@ -1,0 +1,28 @@
+"""Metrics in Weights & Biases, offline as shipped: what a later `wandb sync` uploads is on disk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+from pathlib import Path
+from robot_stack.run.metrics import MetricsLog
+log = MetricsLog(Path({path!r}), wandb_mode="offline", run_name="monday", config={{"task": {{"name": "peg_insert"}}}})
+log.log("update", updates=100, q=0.4375)
+log.log("episode", episode_id="000004-online-a", success=True, steps=57)
+log.close()
+"""
+
+
+def test_rows_of_numbers_and_the_configuration_are_in_the_offline_run(tmp_path: Path) -> None:
+    """In a process of its own: wandb starts a service and leaves handlers at exit."""
+    program = PROGRAM.format(path=str(tmp_path / "metrics.jsonl"))
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2
+    (file,) = (tmp_path / "wandb").glob("offline-run-*/run-monday.wandb")
+    content = file.read_bytes()
+    for text in (b"peg_insert", b"update/q", b"0.4375", b"update/*", b"update/updates", b"episode/steps"):
+        assert text in content, text
+    assert b"000004-online-a" not in content  # only numbers have panels
