@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+_MINUS_ONE = torch.tensor(-1.0)
+
 
 class _Tanh(torch.autograd.Function):
     """tanh x = 2 / (1 + exp(-2x)) - 1, since torch's sigmoid is vectorised to the full width and its tanh is not.
@@ -17,8 +19,7 @@ class _Tanh(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        y = torch.sigmoid(2 * wide).mul_(2).sub_(1).to(x.dtype)
+        y = _tanh(x)
         ctx.save_for_backward(y)
         return y
 
@@ -33,4 +34,11 @@ class Tanh(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Elementwise; any shape."""
-        return x.tanh() if x.is_cuda else _Tanh.apply(x)
+        if x.is_cuda:
+            return x.tanh()
+        return _Tanh.apply(x) if torch.is_grad_enabled() else _tanh(x)
+
+
+def _tanh(x: Tensor) -> Tensor:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return torch.add(_MINUS_ONE, (wide + wide).sigmoid_(), alpha=2).to(x.dtype)

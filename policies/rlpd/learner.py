@@ -214,9 +214,11 @@ class RLPDLearner:
 
     def _step(self, name: str, loss: Tensor) -> None:
         optimiser = self._optimisers[name]
-        optimiser.zero_grad(set_to_none=True)
+        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        for parameter in parameters:  # `zero_grad` does the same in 65 us
+            parameter.grad = None
         loss.backward()
-        self.ranks.average(p.grad for group in optimiser.param_groups for p in group["params"])
+        self.ranks.average(parameter.grad for parameter in parameters)
         optimiser.step()
 
     @staticmethod

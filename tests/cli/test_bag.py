@@ -49,7 +49,9 @@ def messages(path: Path, topic: str, *, whole: bool = True) -> list[object]:
     with path.open("rb") as stream:
         kind = SeekingReader if whole else NonSeekingReader
         try:
-            for _, channel, _, decoded in kind(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages(log_time_order=False):
+            for _, channel, _, decoded in kind(stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages(
+                log_time_order=False
+            ):
                 if channel.topic == topic:
                     found.append(decoded)
         except EndOfFile:
