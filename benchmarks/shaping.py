@@ -1,6 +1,6 @@
 """How progress becomes reward: five forms on the same demonstrations at equal robot time.
 
-Run: make bench-shaping, or python benchmarks/shaping.py [--minutes 5] [--seeds 0 1 2] [--only FORM ...].
+Run: make bench-shaping, or python benchmarks/shaping.py [--minutes 3] [--seeds 0 1 2] [--only FORM ...].
 Writes SHAPING.md, shaping.json and docs/images/shaping.png. Hours for all of them; what is done is kept, and the next
 call goes on from there. Runs of another length need a folder of their own (--out).
 """
@@ -38,7 +38,7 @@ WORDS = {
     "gated": "the same, Φ gated",
 }
 EVAL_EPISODES = 50
-KEEP_EVERY, KEPT_EPISODES = 8, 20
+KEEP_EVERY, KEPT_EPISODES = 4, 20
 WANTED = 0.9
 HOVER_SIDE_M, HOVER_HEIGHT_M = 0.015, 0.05
 
@@ -57,9 +57,10 @@ def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
     started = time.monotonic()
     rows = practise_from_shared(resolved, folder, work / f"shared-{seed}", keep_every=KEEP_EVERY)
     successes, hovers = evaluate_ends(resolved, folder / "policy.safetensors", EVAL_EPISODES)
-    kept = range(KEEP_EVERY, len(rows) + 1, KEEP_EVERY)
-    files = {n: file for n in kept if (file := kept_file(folder, n)).exists()}
-    shares = {n: evaluate_ends(resolved, file, KEPT_EPISODES)[0] / KEPT_EPISODES for n, file in files.items()}
+    shares: dict[int, float] = {}
+    for episodes in range(KEEP_EVERY, len(rows) + 1, KEEP_EVERY):
+        if (file := kept_file(folder, episodes)).exists() and first_reached(shares) is None:
+            shares[episodes] = evaluate_ends(resolved, file, KEPT_EPISODES)[0] / KEPT_EPISODES
     alone = [bool(r["success"]) and not r["human_steps"] for r in rows]
     return {
         "form": form,
@@ -126,7 +127,7 @@ def table(results: Sequence[Result]) -> str:
 def main() -> None:
     """See the module."""
     names = {form: f"{form}: {WORDS[form]}" for form in FORMS}
-    Comparison(what="form", file="shaping", names=names, minutes=5.0, measure=measure, table=table).run(__doc__ or "")
+    Comparison(what="form", file="shaping", names=names, minutes=3.0, measure=measure, table=table).run(__doc__ or "")
 
 
 if __name__ == "__main__":
