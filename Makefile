@@ -4,6 +4,7 @@
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
+# make docs   the pages of docs/ as a site in build/docs; a broken link fails
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +17,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim test style types imports pytest faults bench bench-algorithms bench-shaping clean
+.PHONY: help install gl sim test style types imports pytest faults docs bench bench-algorithms bench-shaping clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -84,6 +85,9 @@ pytest: gl $(INSTALLED)
 faults: gl $(INSTALLED)
 	@mkdir -p build
 	FAULTS_JSON=$(CURDIR)/build/faults.json $(BIN)/pytest tests/faults/test_matrix_*.py -m row $(PYTEST_ARGS)
+
+docs: $(INSTALLED)
+	$(BIN)/mkdocs build --quiet
 
 bench: gl $(INSTALLED)
 	$(BIN)/python benchmarks/collect.py

@@ -22,6 +22,7 @@ from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
+from robot_stack.run.host_memory import keep_freed_memory
 
 BATCH = 256
 PROPRIO, ACTIONS = 18, 7
@@ -166,6 +167,7 @@ def end_to_end(repeats: int, rows: int) -> tuple[float, float, list[float]]:
 def measure(quick: bool) -> dict[str, float]:
     """Keys for results.json; the ratios are medians of pairs run by turns."""
     torch.set_num_threads(1)
+    keep_freed_memory()  # as the learner does
     repeats = 5 if quick else 40
     plain_s, _, plain = cached(repeats, bf16=False)
     shipped = {"cycle_cached_bf16_ms": cached(repeats, bf16=True)[0] * 1e3} if SHIPS_BF16 else {}
@@ -187,6 +189,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     torch.set_num_threads(1)
+    keep_freed_memory()
     for bf16 in (False, True) if SHIPS_BF16 else (False,):
         cycle_s, products_s, ratios = cached(5 if quick else 40, bf16=bf16)
         print(

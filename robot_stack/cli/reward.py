@@ -63,8 +63,10 @@ def run(
 def _evaluated(folder: Path | None, episodes: int | None, seed: int, every: int) -> Evaluated:
     from robot_stack.config.resolve import load_run
     from robot_stack.run.generated import FULL
+    from robot_stack.run.host_memory import keep_freed_memory
     from robot_stack.run.reward_evaluation import evaluate_generated, evaluate_run
 
+    keep_freed_memory()
     if folder is not None:
         return evaluate_run(folder, episodes=episodes, seed=seed, every=every, say=_say)
     wanted = FULL if episodes is None else episodes

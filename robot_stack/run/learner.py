@@ -18,6 +18,7 @@ import traceback
 from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
+from robot_stack.run.host_memory import keep_freed_memory
 from robot_stack.run.team import follow, join
 from robot_stack.run.training import Training
 from robot_stack.types.errors import StackError
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):  # only the first of several processes decides when it ends
         signal.signal(number, lambda *_: stop.set())
+    keep_freed_memory()
     try:
         resolved = load_resolved(options.run)
         ranks = join()

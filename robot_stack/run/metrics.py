@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-
 AXES = {"update": "updates", "reward_fit": "online_episodes"}
 """Kind of row -> the value that its panels have from left to right; the others go by row."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +53,14 @@ def test_message_in_the_troubleshooting_page_is_one_that_the_code_says(message: 
 def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"(?<!!)\[[^\]]+\]\(([^)#]+)\)", page.read_text())
     assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    assert [page for page in pages if not (tmp_path / "site" / page).is_file()] == []
 
 
 def test_commands_in_the_pages_exist() -> None:
