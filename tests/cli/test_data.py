@@ -25,9 +25,10 @@ COMMANDS = [
     line
     for block in re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
+    if line.startswith("robot-stack data ")  # the others are of a run that is going on
 ]
 EXCHANGE = [line for line in COMMANDS if re.match(r"robot-stack data (export|import) ", line)]
-HERE = all(importlib.util.find_spec(name) for name in ("pyarrow", "av", "mcap_ros2"))
+HERE = all(importlib.util.find_spec(name) for name in ("pyarrow", "av", "mcap_ros2", "rerun"))
 
 
 def week(root: Path) -> None:
@@ -83,6 +84,7 @@ def test_commands_of_the_page_work_in_their_order(there: Path, capsys: pytest.Ca
     if HERE:
         assert len(open_store(there / "demos-back").episodes) == 5  # one of six is discarded
         assert len(open_store(there / "foreign-store").episodes) == 5
+        assert len(list((there / "week-rerun").glob("*.rrd"))) == 9
 
 
 def foreign(ours: Path, out: Path) -> None:
@@ -208,7 +210,7 @@ def test_note_and_discard_show_in_the_list(asked: Callable[[str], str]) -> None:
     assert found["000001-demo-a0"].endswith("slipped = twice")
 
 
-@pytest.mark.skipif(not HERE, reason="pyarrow, PyAV or mcap-ros2-support is missing: pip install 'robot-stack[export]'")
+@pytest.mark.skipif(not HERE, reason="a package is missing: pip install 'robot-stack[export,rerun]'")
 def test_export_states_the_image_error_and_leaves_discarded_ones_at_home(
     there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
