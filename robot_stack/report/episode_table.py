@@ -11,6 +11,9 @@ from robot_stack.report.thumbnails import png, strip
 
 THUMBNAILS = 24
 """Episodes with pictures; a picture is about 10 KB."""
+WATCHED, WATCHED_WELL = 10, 2
+"""Episodes that can be played, of the head of the table and of those that went well; each is about 100 KB."""
+WENT_WELL = 3
 OPEN_ROWS = 30
 """Rows that are seen without unfolding."""
 
@@ -18,12 +21,20 @@ _HEAD = "<tr><th>#</th><th>first and last frames</th><th>came to</th><th>ended b
     "<th>human steps</th><th>took over</th><th>clipped steps</th><th>highest Φ</th><th>params</th></tr>"  # fmt: skip
 
 
+def episodes_to_watch(record: RunRecord) -> list[tuple[str, Row]]:
+    """With a title each: those at the head of the table, and the newest that went well without a person."""
+    ordered = _ordered(record)
+    head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
+    alone = [entry for entry in ordered if succeeded(entry[1]) and not entry[1]["human_steps"]]
+    newest = sorted((entry for entry in alone if entry not in head), reverse=True, key=lambda entry: entry[0])
+    return [(f"Episode {number}: {verdict_words(row)}", row) for number, row in [*head, *newest[:WATCHED_WELL]]]
+
+
 def episode_table(record: RunRecord) -> str:
     """HTML of all training episodes."""
-    numbered = list(enumerate(record.episodes("online"), start=1))
-    if not numbered:
+    ordered = _ordered(record)
+    if not ordered:
         return "<p>No training episode has ended yet.</p>"
-    ordered = sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
     pictured = _pictured([row for _, row in ordered])
     lines = [_line(record, number, row, row["episode_id"] in pictured) for number, row in ordered]
     first, rest = "".join(lines[:OPEN_ROWS]), "".join(lines[OPEN_ROWS:])
@@ -51,7 +62,13 @@ def _rank(row: Row) -> int:
         return 0
     if not won:
         return 1
-    return 2 if not row["declared"] else 3
+    return 2 if not row["declared"] else WENT_WELL
+
+
+def _ordered(record: RunRecord) -> list[tuple[int, Row]]:
+    """Numbered training episodes as the table has them."""
+    numbered = enumerate(record.episodes("online"), start=1)
+    return sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
 
 
 def _pictured(ordered: list[Row]) -> set[str]:

@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from robot_stack.report.episode_table import episode_table
+from robot_stack.report.episode_table import episode_table, episodes_to_watch
+from robot_stack.report.player import players
 from robot_stack.report.plots import Plot, draw_plots
 from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.summary import write_summary
@@ -27,6 +28,14 @@ tr { border-bottom: 1px solid var(--line); } td { vertical-align: middle; }
 img { max-width: 100%; } .episodes img { display: block; height: 64px; }
 pre { background: #f4f6f8; padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
 details summary { cursor: pointer; color: var(--soft); margin: .6rem 0; }
+.players { display: flex; flex-wrap: wrap; gap: 1.2rem; } figure.play { margin: 0; width: 300px; }
+figure.play canvas { width: 100%; image-rendering: pixelated; display: block; }
+figure.play svg { width: 100%; height: 70px; display: block; border-bottom: 1px solid var(--line); }
+figure.play svg * { vector-effect: non-scaling-stroke; }
+figure.play div { display: flex; gap: .5rem; align-items: center; }
+figure.play input { flex: 1; min-width: 0; } figure.play output { font-size: .85rem; min-width: 6.5em; }
+figure.play button { min-width: 2.6em; } figcaption { font-size: .88rem; color: var(--soft); }
+figcaption { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 @media print { details { display: none; } body { margin: 0; } }
 """
 
@@ -58,6 +67,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 {_box(lines)}
 {_missing(summary["missing"])}
 {shown}
+{_watch(record)}
 <h2>Training episodes, failures first</h2>{episode_table(record)}
 <h2>Safety and faults</h2>{_safety(record)}
 <h2>How to go on</h2>{_commands(record, name)}
@@ -95,6 +105,17 @@ def _plot(plot: Plot) -> str:
     return (
         f"<h2>{escape(plot.title)}</h2><img alt='{escape(plot.title)}' src='data:image/png;base64,{content}'>"
         f"<p class=caption>{escape(plot.caption)}</p>"
+    )
+
+
+def _watch(record: RunRecord) -> str:
+    shown = players(record, episodes_to_watch(record))
+    if not shown:
+        return ""
+    return (
+        "<h2>Episodes to watch, failures first</h2>"
+        f"{shown}<p class=caption>Frames as the policy saw them. Blue: progress Φ; green, dashed: probability of "
+        "success, both by the newest model that scored the episode; shaded: a person in control.</p>"
     )
 
 

@@ -17,7 +17,7 @@ GAP_PX = 2
 def strip(stored: StoredEpisode) -> np.ndarray:
     """First frame of every camera, then the last of every camera, uint8, shape (<= SIDE_PX, w, 3), RGB."""
     images = [stored.arrays[IMAGE_PREFIX + camera.name] for camera in stored.spec.cameras]
-    shown = [_fit(image[at]) for at in (0, -1) for image in images]
+    shown = [fit(image[at]) for at in (0, -1) for image in images]
     height = max(image.shape[0] for image in shown)
     padded = []
     for number, image in enumerate(shown):
@@ -34,7 +34,7 @@ def png(image: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def _fit(image: np.ndarray) -> np.ndarray:
+def fit(image: np.ndarray) -> np.ndarray:
     """Every n-th pixel, so that the longer side is at most SIDE_PX."""
     stride = -(-max(image.shape[:2]) // SIDE_PX)
     return image[::stride, ::stride]
