@@ -56,14 +56,13 @@ def test_every_frame_is_drawn_where_the_slider_says(page: Any, finished_run: Pat
     stored = episode_of(finished_run, figure)
     last = int(figure.locator("input").get_attribute("max"))
     assert last == stored.length
-    for at in (0, 9, 10, 57, last):
+    for at in (0, 9, 10, 35, 57, last):
         figure.locator("input").fill(str(at))
         wanted = frame(stored, at)
         height, width = wanted.shape[:2]
         said = figure.evaluate(PIXELS.format(w=width, h=height))
         shown = np.array(said, np.uint8).reshape(height, width, 4)[..., :3]
-        errors = [np.abs(shown.astype(int) - frame(stored, t)).mean() for t in range(stored.length + 1)]
-        assert abs(int(np.argmin(errors)) - at) <= 1  # made-up frames differ by 1 of 255, as JPEG does
+        assert np.abs(shown.astype(int) - wanted).mean() < 1.5  # neighbours differ by 1 of 255, rows of the sheet by 10
         source = Source(int(stored.arrays["source"][min(at, stored.length - 1)])).name.lower()
         assert figure.locator("output").text_content() == f"{at * stored.spec.period_s:.1f} s  {source}"
 
