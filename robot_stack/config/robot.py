@@ -108,11 +108,29 @@ class RobotConfig(Section):
         return home
 
 
+Share = Annotated[float, Field(ge=-1, le=1)]
+
+
+class TwinConfig(Section):
+    """The MJCF of an arm without a hand, e.g. of MuJoCo Menagerie; joints are found by the names above."""
+
+    mjcf: Annotated[str, Field(min_length=1)]
+    """The file; ~ is the home folder."""
+    flange_body: Annotated[str, Field(min_length=1)]
+    """Body that the hand is mounted on."""
+    flange_position_m: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Where on it."""
+    flange_quaternion_xyzw: tuple[Share, Share, Share, Share] = (0.0, 0.0, 0.0, 1.0)
+    """Frame of the flange in that body: z points away from it."""
+
+
 class SimRobot(RobotConfig):
-    """An arm in MuJoCo; its name is that of the model."""
+    """An arm in MuJoCo; without `twin`, its name is that of a built-in model."""
 
     backend: Literal["sim"]
     """Simulated."""
+    twin: TwinConfig | None = None
+    """Another arm's model."""
     impedance: ImpedanceConfig
     """Controller gains."""
     gripper: GripperConfig

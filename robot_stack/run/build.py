@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from robot_stack.config import teleop
@@ -11,7 +13,8 @@ from robot_stack.control.action_space import ActionSpace
 from robot_stack.run.build_safety import build_safety
 from robot_stack.run.local_cell import LocalCell
 from robot_stack.types.errors import ConfigError
-from sim.arms import find_arm
+from robot_stack.types.pose import Pose
+from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
 from sim.hands import OperatorConfig
@@ -27,18 +30,41 @@ def placed_arms(resolved: ResolvedRun) -> dict[str, PlacedArm]:
         ConfigError: If one is real.
     """
     return {
-        name: PlacedArm(gains=_gains(arm.robot), model=find_arm(arm.robot.name), T_cell_base=arm.T_cell_base)
+        name: PlacedArm(
+            gains=Impedance(**_simulated(arm.robot).impedance.model_dump()),
+            model=_model(_simulated(arm.robot)),
+            T_cell_base=arm.T_cell_base,
+        )
         for name, arm in resolved.arms.items()
     }
 
 
-def _gains(robot: RobotConfig) -> Impedance:
+def _simulated(robot: RobotConfig) -> SimRobot:
     if not isinstance(robot, SimRobot):
         raise ConfigError(
             f"backend of robot {robot.name} is {robot.backend!r}, must be 'sim' to be simulated; name a simulated "
             "robot in the cell"
         )
-    return Impedance(**robot.impedance.model_dump())
+    return robot
+
+
+def _model(robot: SimRobot) -> ArmModel:
+    twin = robot.twin
+    if twin is None:
+        return find_arm(robot.name)
+    flange = Pose(position_m=np.array(twin.flange_position_m), quaternion_xyzw=np.array(twin.flange_quaternion_xyzw))
+    return ArmModel(
+        arm_file=Path(twin.mjcf).expanduser(),
+        hand_file=HAND,
+        joints=tuple(joint.name for joint in robot.joints),
+        home_rad=robot.home_rad,
+        gripper_open_m=HAND_OPEN_M,
+        twin=Twin(
+            body=twin.flange_body,
+            T_body_flange=flange,
+            torques_nm=tuple(joint.max_torque_nm for joint in robot.joints),
+        ),
+    )
 
 
 def build_world(resolved: ResolvedRun) -> World:
