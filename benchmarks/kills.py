@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[1]
 KILLS, QUICK_KILLS = 100, 4
 STEPS = 25
 STEP_S = 0.02
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 T = TypeVar("T")
 Record = tuple[str, int] | Label
 """A header (episode, -1), a step (episode, index), or a label."""
