@@ -7,22 +7,36 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from robot_stack.config.protocol import ProtocolConfig
-from robot_stack.config.section import FreeSection, Name, Section
+from robot_stack.config.section import FreeSection, Section
 from robot_stack.types.reward import RewardForm
 
 
 class Choice(Section):
-    """A registered part and its settings."""
+    """A registered part, whose name is said by the subclass, and its settings."""
 
-    name: Name
-    """Name in its registry."""
     settings: FreeSection = Field(default_factory=dict)
     """Its settings, checked by the part itself."""
+
+
+class AlgorithmChoice(Choice):
+    """What learns."""
+
+    name: Literal["rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start"]
+    """As `policies.registry` has it."""
+
+
+class EncoderChoice(Choice):
+    """What turns images into features."""
+
+    name: Literal["embedded", "resnet10", "resnet18", "timm", "transformers"]
+    """As `policies.encoders.registry` has it."""
 
 
 class RescoreChoice(Choice):
     """A large reward model behind the live one."""
 
+    name: Literal["clip", "grm", "lrm", "roboreward", "vlac", "yesno"]
+    """As `reward_models.vlm.registry` has it."""
     every: Annotated[int, Field(ge=1, le=1000)] = 5
     """Frames from one question to the next."""
 
@@ -30,6 +44,8 @@ class RescoreChoice(Choice):
 class RewardChoice(Choice):
     """The reward model that scores live, and one that scores finished episodes behind it."""
 
+    name: Literal["progress"]
+    """The embedded model."""
     rescore: RescoreChoice | None = None
     """None: the live one alone."""
     form: RewardForm = "potential"
@@ -75,9 +91,9 @@ class RunConfig(Section):
     """Of everything random."""
     rate_hz: Annotated[float, Field(gt=0, le=100)]
     """Control rate: observations and actions per second."""
-    algorithm: Choice
+    algorithm: AlgorithmChoice
     """Learning algorithm."""
-    encoder: Choice = Choice(name="embedded")
+    encoder: EncoderChoice = EncoderChoice(name="embedded")
     """Image encoder."""
     reward: RewardChoice
     """Reward model."""

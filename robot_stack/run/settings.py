@@ -11,7 +11,7 @@ from policies.registry import find_algorithm
 from reward_models.progress.config import ProgressConfig
 from reward_models.vlm.registry import find_family
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.types.errors import ConfigError, RewardError
+from robot_stack.types.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +46,11 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     """Check the free sections of a run against the parts they name.
 
     Raises:
-        ConfigError: If a name is unknown, a setting does not fit, or the device is not there.
+        ConfigError: If a setting does not fit, or the device is not there.
     """
     name = resolved.run.algorithm.name
     config: Any = resolved.section("run.algorithm.settings", find_algorithm(name).config)
     encoder = resolved.run.encoder.name
-    if resolved.run.reward.name != "progress":
-        raise ConfigError(f"run.reward.name is {resolved.run.reward.name!r}, must be one of ['progress']")
     form = resolved.run.reward.form
     if form in ("difference", "absolute") and (n_step := config.sampling.n_step) > 1:
         raise ConfigError(
@@ -74,8 +72,4 @@ def _rescore(resolved: ResolvedRun) -> Any:
     choice = resolved.run.reward.rescore
     if choice is None:
         return None
-    try:
-        family = find_family(choice.name)
-    except RewardError as error:
-        raise ConfigError(f"run.reward.rescore.name: {error}") from error
-    return resolved.section("run.reward.rescore.settings", family.config)
+    return resolved.section("run.reward.rescore.settings", find_family(choice.name).config)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from policies.encoders.registry import ENCODERS
+from policies.registry import ALGORITHMS
+from reward_models.vlm.registry import FAMILIES
 from robot_stack.config.library import config_root
 from robot_stack.config.resolve import load_run
+from robot_stack.config.run import AlgorithmChoice, EncoderChoice, RescoreChoice
 from robot_stack.run.build_safety import build_safety
 from robot_stack.run.settings import learning_settings
 from robot_stack.types.command import Mode
@@ -36,3 +42,23 @@ def test_every_shipped_run_has_a_learner_and_a_safety_filter(path) -> None:
     resolved = load_run(path)
     assert learning_settings(resolved).algorithm == resolved.run.algorithm.name
     assert build_safety(resolved).mode is Mode.DISARMED
+
+
+@pytest.mark.parametrize(
+    ("choice", "registry"),
+    [(AlgorithmChoice, ALGORITHMS), (EncoderChoice, ENCODERS), (RescoreChoice, FAMILIES)],
+    ids=["algorithm", "encoder", "rescore"],
+)
+def test_the_files_know_the_names_of_the_registries(choice, registry) -> None:
+    assert sorted(get_args(choice.model_fields["name"].annotation)) == sorted(registry)
+
+
+def test_a_mistyped_part_is_named_with_its_place_before_anything_starts(tmp_path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    text = (config_root() / "runs" / "peg_insert.yaml").read_text()
+    (runs / "mine.yaml").write_text(text.replace("algorithm: {name: rlpd}", "algorithm: {name: rlpdd}"))
+    with pytest.raises(
+        ConfigError, match=r"mine\.yaml:\d+:\d+: algorithm\.name: .*'jump_start' \(got 'rlpdd'\); did you"
+    ):
+        load_run("mine", root=tmp_path)
