@@ -15,7 +15,6 @@ Time lines: `step`, and `time` since the first frame by the stamps of the contro
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -53,26 +52,29 @@ def export_rerun(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_e
     with new_folder(out) as draft:
         for number, episode_id in enumerate(episode_ids):
             on_episode("exported", number + 1, len(episode_ids))
-            recording = rr.RecordingStream("robot-stack", recording_id=f"{view.task}/{episode_id}")
-            recording.save(draft / (episode_id + SUFFIX), default_blueprint=_blueprint(view))
-            recording.send_recording_name(episode_id)
-            episode = view.read(episode_id)
-            _images(rr, recording, episode)
-            for entity, names, values in _lines(episode, [one for one in scores if one.episode_id == episode_id]):
-                recording.log(entity, rr.SeriesLines(names=names), static=True)
-                columns = rr.Scalars.columns(scalars=values.ravel()).partition([len(names)] * len(values))
-                recording.send_columns(entity, _times(rr, episode, len(values)), columns)
-            for arm, sources in _who(episode).items():
-                state = rr.StateChange.columns(state=[Source(int(each)).name.lower() for each in sources])
-                recording.send_columns(f"control/{arm}", _times(rr, episode, len(sources)), state)
-            recording.log("about", rr.TextDocument(_about(view, episode), media_type="text/markdown"), static=True)
-            try:
-                recording.flush()
-            except RuntimeError as error:  # the system's own words went to stderr
-                raise OSError(errno.EIO, str(error), str(draft / (episode_id + SUFFIX))) from error
-            finally:
-                recording.disconnect()
+            ours = [one for one in scores if one.episode_id == episode_id]
+            (draft / (episode_id + SUFFIX)).write_bytes(_recording(rr, view, episode_id, ours))
         return sum(path.stat().st_size for path in draft.glob("*" + SUFFIX))
+
+
+def _recording(rr: Any, view: StoreView, episode_id: str, scores: Sequence[EpisodeScores]) -> bytes:
+    """In memory first: Rerun's own writer may wait for ever for a disk that is full."""
+    recording = rr.RecordingStream("robot-stack", recording_id=f"{view.task}/{episode_id}")
+    memory = recording.memory_recording()
+    recording.send_blueprint(_blueprint(view))
+    recording.send_recording_name(episode_id)
+    episode = view.read(episode_id)
+    _images(rr, recording, episode)
+    for entity, names, values in _lines(episode, scores):
+        recording.log(entity, rr.SeriesLines(names=names), static=True)
+        columns = rr.Scalars.columns(scalars=values.ravel()).partition([len(names)] * len(values))
+        recording.send_columns(entity, _times(rr, episode, len(values)), columns)
+    for arm, sources in _who(episode).items():
+        state = rr.StateChange.columns(state=[Source(int(each)).name.lower() for each in sources])
+        recording.send_columns(f"control/{arm}", _times(rr, episode, len(sources)), state)
+    recording.log("about", rr.TextDocument(_about(view, episode), media_type="text/markdown"), static=True)
+    content: bytes = memory.drain_as_bytes()
+    return content
 
 
 def _times(rr: Any, episode: StoredEpisode, rows: int) -> list[Any]:
