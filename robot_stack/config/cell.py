@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.camera import Roi, Topic
-from robot_stack.config.section import Name, Section
+from robot_stack.config.section import Name, Section, Share
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
 Turn = Annotated[float, Field(ge=-math.pi, le=math.pi)]
-Share = Annotated[float, Field(ge=-1, le=1)]
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.section import Name, Section
+from robot_stack.config.section import Name, Section, Share
 
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 
@@ -106,9 +106,6 @@ class RobotConfig(Section):
                     "choose a pose inside the joint limits"
                 )
         return home
-
-
-Share = Annotated[float, Field(ge=-1, le=1)]
 
 
 class TwinConfig(Section):

@@ -38,6 +38,9 @@ FreeSection = dict[str, Any]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 """Lower case letters, digits and underscores: it becomes part of topic and file names."""
 
+Share = Annotated[float, Field(ge=-1, le=1)]
+"""An entry of a unit quaternion."""
+
 
 def kinds(model: type[ModelT]) -> dict[str, type[ModelT]]:
     """What the tag says -> the model of that kind; empty for a section of one kind."""
