@@ -26,6 +26,7 @@ def run(
     name: str,
     overrides: Sequence[str] = (),
     root: Path | None = None,
+    arm: str = "",
     camera: str = "",
     roi: tuple[int, int, int, int] | None = None,
     seconds: float = 60.0,
@@ -43,6 +44,7 @@ def run(
         name: A cell, or a run; of a board, the image's file.
         overrides: Texts `dotted.key=value`.
         root: A configuration folder to search first.
+        arm: That is measured; where the cell has several, only a crop needs none.
         camera: For crop and extrinsics.
         roi: Top, left, height and width in captured pixels; None proposes a box from what moves.
         seconds: How long to watch.
@@ -56,13 +58,13 @@ def run(
     Raises:
         StackError: If something is not found, or not moved enough; nothing has been written then.
     """
-    wish = Wish(
-        name=name, camera=camera, roi=roi, seconds=seconds, margin_m=margin_m, pose=pose, mounted=mounted,
-        square_m=square_m, marker_m=marker_m,
-    )  # fmt: skip
     if what == "board":
         return _board(Path(name), Board(square_m=square_m, marker_m=marker_m))
     resolved = load_cell(name, overrides, root)
+    wish = Wish(
+        name=name, arm=_arm(what, arm, resolved), camera=camera, roi=roi, seconds=seconds, margin_m=margin_m, pose=pose,
+        mounted=mounted, square_m=square_m, marker_m=marker_m,
+    )  # fmt: skip
     if what in ("crop", "extrinsics") and camera not in resolved.cameras:
         raise ConfigError(f"camera is {camera!r}, must be one of {sorted(resolved.cameras)}; name it with --camera")
     measured = MEASURE[what](wish, _with_whole_images(resolved, name, overrides, root, camera))
@@ -84,6 +86,14 @@ def run(
         raise ConfigError(f"what was measured does not fit the cell, nothing is written: {error}") from error
     print(f"written to {target}. Next: robot-stack doctor {name}")
     return 0
+
+
+def _arm(what: str, name: str, resolved: ResolvedRun) -> str:
+    there = list(resolved.robots)
+    if name in there or (not name and (what == "crop" or len(there) == 1)):
+        return name or there[0]
+    have = f"is {name!r}" if name else "is not given"
+    raise ConfigError(f"arm {have}, must be one of {', '.join(there)}; name it with --arm")
 
 
 def _board(path: Path, board: Board) -> int:

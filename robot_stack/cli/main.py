@@ -97,6 +97,7 @@ def _add_calibrate(parser: argparse.ArgumentParser) -> None:
     parts = {what: words.add_parser(what, help=text, description=text) for what, text in texts.items()}
     for part in parts.values():
         _add_cell(part)
+        part.add_argument("--arm", default="", metavar="NAME", help="that is moved, where the cell has several")
         part.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="watch for so long (60)")
         part.add_argument("--write", action="store_true", help="write it without asking")
     for what in ("crop", "extrinsics"):

@@ -60,6 +60,7 @@ class Wish:
     """What was asked for on the command line; see `robot_stack.cli.calibrate.run`."""
 
     name: str
+    arm: str
     camera: str
     roi: tuple[int, int, int, int] | None
     seconds: float
@@ -77,7 +78,7 @@ def _watch(wish: Wish, resolved: ResolvedRun, look: Callable[[Listening[Onlooker
 
     with (
         own_cell(resolved, RUNS / "calibrate" / resolved.name, running=False) as ending,
-        listening(lambda: Onlooker(resolved, namespace_of(resolved))) as here,
+        listening(lambda: Onlooker(resolved, namespace_of(resolved), wish.arm)) as here,
     ):
         node = here.node
         came = here.listen(START_S, lambda: bool(ending()) or (node.state is not None and all(node.images.values())))
@@ -145,7 +146,8 @@ def _workspace(wish: Wish, resolved: ResolvedRun) -> Measured:
 
     _watch(wish, resolved, look)
     low, high = box_of(positions, wish.margin_m)
-    edits: Edits = {("workspace", "min_m"): list(low), ("workspace", "max_m"): list(high)}
+    box = (*_part(wish, resolved), "workspace")
+    edits: Edits = {(*box, "min_m"): list(low), (*box, "max_m"): list(high)}
     size = " x ".join(f"{(b - a) * 100:.0f}" for a, b in zip(low, high, strict=True))
     return Measured(edits=edits, text=f"workspace of {size} cm, from {len(positions)} positions of the TCP")
 
@@ -169,7 +171,13 @@ def _pose(wish: Wish, resolved: ResolvedRun) -> Measured:
         "position_m": [round(float(value), 4) for value in place.position_m],
         "quaternion_xyzw": [round(float(value), 5) for value in place.quaternion_xyzw],
     }
-    return Measured(edits={("poses", wish.pose): taught}, text=f"{wish.pose}: TCP at {taught['position_m']} m")
+    keys = (*_part(wish, resolved), "poses", wish.pose)
+    return Measured(edits={keys: taught}, text=f"{wish.pose}: TCP at {taught['position_m']} m")
+
+
+def _part(wish: Wish, resolved: ResolvedRun) -> tuple[str, ...]:
+    """Where the cell's file speaks of the arm."""
+    return ("arms", wish.arm) if resolved.cell.arms else ()
 
 
 def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
@@ -203,6 +211,7 @@ def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
         "position_m": [round(float(value), 4) for value in pose.position_m],
         "quaternion_xyzw": [round(float(value), 5) for value in pose.quaternion_xyzw],
         "error_m": round(mounting.error_m, 4),
+        **({"arm": wish.arm} if resolved.cell.arms else {}),
     }
     text = (
         f"{wish.camera}: {len(views)} views agree within {mounting.error_m * 1e3:.1f} mm and "

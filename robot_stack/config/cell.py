@@ -27,6 +27,8 @@ class CameraMount(Section):
     """Orientation of the optical frame: z forward, x right, y down."""
     error_m: Annotated[float, Field(ge=0, le=1)]
     """How far the views disagreed."""
+    arm: Name | None = None
+    """Of several arms, whose base or TCP it is."""
 
 
 class TaughtPose(Section):
@@ -105,6 +107,8 @@ class CellArm(Section):
     """Where its TCP may be, in its own base frame."""
     teleop: str | None = None
     """File in teleop/, of a device for this arm alone; then each arm has one."""
+    poses: dict[Name, TaughtPose] = Field(default_factory=dict)
+    """Places of this arm by name."""
 
 
 class ConsoleConfig(Section):
@@ -128,7 +132,7 @@ class CellConfig(Section):
     cameras: Annotated[dict[Name, CellCamera], Field(min_length=1, max_length=8)]
     """By the name that observations use."""
     poses: dict[Name, TaughtPose] = Field(default_factory=dict)
-    """Places of the arm by name; a task's reset may go to one."""
+    """Places of the only arm by name; a task's reset may go to one."""
     teleop: str | None = Field(default=None, validate_default=True)
     """File in teleop/, of the one device: for the only arm, or for one of several after the other."""
     safety: str

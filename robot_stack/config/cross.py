@@ -10,6 +10,7 @@ import numpy as np
 from robot_stack.config.boxes import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot, command_topics, keeps_last_speed
+from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import page_hand
@@ -149,17 +150,37 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
-    start = resolved.task.reset.start
-    if len(resolved.robots) > 1:
-        arms = f"cell has the arms {', '.join(resolved.robots)}, must have one"
-        if resolved.cell.poses:
-            yield _mistake(resolved, "cell.poses", f"{arms} for taught poses; remove them")
-        if start is not None:
-            yield _mistake(resolved, "task.reset.start", f"{arms} to go to a taught pose; remove it")
+    """Taught poses and starts, each said of an arm that there is."""
+    one, reset = not resolved.cell.arms, resolved.task.reset
+    if one and reset.starts:
+        text = "the cell has one arm, must be said with 'start' then; write its settings there"
+        yield _mistake(resolved, "task.reset.starts", text)
         return
-    joints = resolved.robot.joints
-    for name, pose in resolved.cell.poses.items():
-        key, angles = f"cell.poses.{name}.joints_rad", pose.joints_rad
+    if not one and reset.start is not None:
+        text = f"the cell has the arms {', '.join(resolved.robots)}; say with 'starts' where each goes"
+        yield _mistake(resolved, "task.reset.start", text)
+    if not one and resolved.cell.poses:
+        text = f"the cell has the arms {', '.join(resolved.robots)}; move them to the 'poses' of their arm"
+        yield _mistake(resolved, "cell.poses", text)
+    for name in reset.starts:
+        if name not in resolved.robots:
+            text = f"there is no arm '{name}' in the cell{hint(name, resolved.robots)}"
+            yield _mistake(resolved, f"task.reset.starts.{name}", text)
+    for arm in resolved.arms.values():
+        yield from _taught(resolved, arm)
+        yield from _start(resolved, arm, "task.reset.start" if one else f"task.reset.starts.{arm.name}")
+    for name, camera in resolved.cell.cameras.items():
+        whose = None if camera.mount is None else camera.mount.arm
+        if whose is not None and whose not in resolved.cell.arms:
+            text = f"there is no arm '{whose}' in the cell{hint(whose, resolved.cell.arms)}"
+            yield _mistake(resolved, f"cell.cameras.{name}.mount.arm", text)
+
+
+def _taught(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
+    joints = arm.robot.joints
+    part = f"cell.arms.{arm.name}.poses" if resolved.cell.arms else "cell.poses"
+    for name, pose in arm.poses.items():
+        key, angles = f"{part}.{name}.joints_rad", pose.joints_rad
         if len(angles) != len(joints):
             text = f"{len(angles)} angles, must be {len(joints)}, one per joint of the robot; teach the pose again"
             yield _mistake(resolved, key, text)
@@ -170,10 +191,23 @@ def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
                     f"{joint.name} is {angle}, must be within [{joint.min_rad}, {joint.max_rad}]; teach the pose again"
                 )
                 yield _mistake(resolved, key, text)
-    if start is not None and start.pose not in resolved.cell.poses:
-        legal = ", ".join(resolved.cell.poses) or "(none yet)"
+
+
+def _start(resolved: ResolvedRun, arm: RunArm, key: str) -> Iterator[Mistake]:
+    start = arm.start
+    if start is None:
+        return
+    if start.pose not in arm.poses:
+        legal = ", ".join(arm.poses) or "(none yet)"
         text = f"input should be one of the cell's poses, {legal} (got '{start.pose}'); robot-stack calibrate pose"
-        yield _mistake(resolved, "task.reset.start.pose", text)
+        yield _mistake(resolved, f"{key}.pose", text)
+    if start.path == "joints" and not isinstance(arm.robot.kinematics, DhKinematics | UrdfFile):
+        have = "come over a topic" if arm.robot.kinematics else "are missing"
+        text = (
+            f"kinematics of robot {arm.robot.name} {have}, must be in its file for a way along the joints; "
+            "write a table of them or the path of a URDF there, or take path: over"
+        )
+        yield _mistake(resolved, f"{key}.path", text)
 
 
 def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:

@@ -1,87 +1,16 @@
-"""What the files of arms behind drivers are made of: names on the wire, kinematics, pose, wrench, gripper."""
+"""What the files of arms behind drivers are made of: pose, wrench, gripper."""
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from robot_stack.config.kinematics import Frame, RosName, Transform
 from robot_stack.config.robot import GripperConfig
 from robot_stack.config.section import Section
 
-RosName = Annotated[str, Field(pattern=r"^/?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$", max_length=200)]
-"""A topic, service or action: from the root with a leading slash, else under the namespace of the cell."""
-Frame = Annotated[str, Field(min_length=1)]
 Timeout = Annotated[float, Field(gt=0, le=2)]
-Length = Annotated[float, Field(ge=-3, le=3)]
-Turn = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
-
-
-class Transform(Section):
-    """Pose of one frame in another."""
-
-    position_m: tuple[Length, Length, Length] = (0.0, 0.0, 0.0)
-    """x, y, z."""
-    rpy_rad: tuple[Turn, Turn, Turn] = (0.0, 0.0, 0.0)
-    """Turned about the fixed axes x, y, z, in this order, as in URDF."""
-
-
-class DhLink(Section):
-    """One row of a table of Denavit-Hartenberg parameters."""
-
-    a_m: Length
-    """Link length."""
-    alpha_rad: Turn
-    """Link twist."""
-    d_m: Length
-    """Joint offset."""
-    theta_rad: Turn = 0.0
-    """Added to the joint's angle."""
-
-
-class DhKinematics(Section):
-    """Kinematics as the manufacturer prints them."""
-
-    source: Literal["dh"]
-    """A table."""
-    convention: Literal["standard", "modified"]
-    """Denavit and Hartenberg's, or Craig's, with a and alpha of the link before the joint."""
-    base: Transform = Transform()
-    """From base_frame to frame 0 of the table."""
-    links: Annotated[tuple[DhLink, ...], Field(min_length=1, max_length=16)]
-    """From base to flange, one per joint."""
-    tcp: Transform
-    """From the last frame of the table to the TCP."""
-
-
-class UrdfTopic(Section):
-    """Kinematics of the URDF that robot_state_publisher sends."""
-
-    source: Literal["urdf_topic"]
-    """A latched String."""
-    topic: RosName = "/robot_description"
-    """Where."""
-    base_link: Frame
-    """Link whose frame is base_frame."""
-    tcp_link: Frame
-    """Link whose frame is tcp_frame."""
-
-
-class UrdfFile(Section):
-    """Kinematics of a URDF file, with xacro expanded."""
-
-    source: Literal["urdf_file"]
-    """A file."""
-    path: Annotated[str, Field(min_length=1)]
-    """On the robot's machine; absolute, or from the folder in which the run is started."""
-    base_link: Frame
-    """Link whose frame is base_frame."""
-    tcp_link: Frame
-    """Link whose frame is tcp_frame."""
-
-
-Kinematics = Annotated[DhKinematics | UrdfTopic | UrdfFile, Field(discriminator="source")]
 
 
 class PoseFromKinematics(Section):

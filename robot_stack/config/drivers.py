@@ -7,16 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.driver_parts import (
-    DhKinematics,
-    Gripper,
-    Kinematics,
-    PoseFromKinematics,
-    PoseSource,
-    RosName,
-    Timeout,
-    WrenchTopic,
-)
+from robot_stack.config.driver_parts import Gripper, PoseFromKinematics, PoseSource, Timeout, WrenchTopic
+from robot_stack.config.kinematics import Kinematics, RosName
 from robot_stack.config.robot import RobotConfig
 
 LeadLength = Annotated[float, Field(gt=0, le=0.1)]
@@ -30,8 +22,6 @@ class DriverRobot(RobotConfig):
     """JointState, in any order of joints."""
     joint_states_timeout_s: Timeout = 0.1
     """Age at which they are stale."""
-    kinematics: Kinematics | None = None
-    """Of the arm; needed for joint commands and for a computed pose."""
     pose: PoseSource = Field(default=PoseFromKinematics(source="kinematics"), validate_default=True)
     """Where the pose of the TCP comes from."""
     wrench: WrenchTopic | None = None
@@ -40,16 +30,6 @@ class DriverRobot(RobotConfig):
     """How often the driver is commanded and the state is published."""
     gripper: Gripper | None = None
     """The gripper, if there is one."""
-
-    @field_validator("kinematics")
-    @classmethod
-    def _one_link_per_joint(cls, kinematics: Kinematics | None, info: ValidationInfo) -> Kinematics | None:
-        joints = info.data.get("joints")
-        if isinstance(kinematics, DhKinematics) and joints is not None and len(kinematics.links) != len(joints):
-            raise ValueError(
-                f"kinematics has {len(kinematics.links)} links, must have {len(joints)}; give one per joint"
-            )
-        return kinematics
 
     @field_validator("pose")
     @classmethod

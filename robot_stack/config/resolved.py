@@ -13,13 +13,13 @@ from ruamel.yaml import YAML
 from scipy.spatial.transform import Rotation
 
 from robot_stack.config.camera import CameraConfig
-from robot_stack.config.cell import CellConfig, Mount, Workspace
+from robot_stack.config.cell import CellConfig, Mount, TaughtPose, Workspace
 from robot_stack.config.located import Located
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig
 from robot_stack.config.section import ModelT, validate_section
-from robot_stack.config.task import TaskArm, TaskConfig
+from robot_stack.config.task import StartConfig, TaskArm, TaskConfig
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
@@ -39,6 +39,8 @@ class RunArm:
         workspace: Where its TCP may be.
         action: What an action of 1.0 means.
         teleop: The device that drives it, alone or in turn with others.
+        poses: Its taught poses by name.
+        start: Where it goes before an episode; None leaves it where it is.
     """
 
     name: str
@@ -47,6 +49,8 @@ class RunArm:
     workspace: Workspace
     action: TaskArm
     teleop: TeleopConfig
+    poses: Mapping[str, TaughtPose]
+    start: StartConfig | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +119,8 @@ class ResolvedRun:
             workspace=_given(self.cell.workspace if placed is None else placed.workspace, name),
             action=_given(task.arms.get(name, task.arm), name),
             teleop=self.teleops[name if name in self.teleops else ""],
+            poses=self.cell.poses if placed is None else placed.poses,
+            start=task.reset.start if placed is None else task.reset.starts.get(name),
         )
 
     def spec(self) -> Spec:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from robot_stack.config.kinematics import DhKinematics, Kinematics
 from robot_stack.config.section import Name, Section, Share
 
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
@@ -82,6 +83,18 @@ class RobotConfig(Section):
     """Start pose, one angle per joint."""
     gripper: GripperConfig | None = None
     """The gripper, if there is one."""
+    kinematics: Kinematics | None = None
+    """Of the arm; needed for joint commands, a computed pose, and a way along the joints."""
+
+    @field_validator("kinematics")
+    @classmethod
+    def _one_link_per_joint(cls, kinematics: Kinematics | None, info: ValidationInfo) -> Kinematics | None:
+        joints = info.data.get("joints")
+        if isinstance(kinematics, DhKinematics) and joints is not None and len(kinematics.links) != len(joints):
+            raise ValueError(
+                f"kinematics has {len(kinematics.links)} links, must have {len(joints)}; give one per joint"
+            )
+        return kinematics
 
     @field_validator("joints")
     @classmethod

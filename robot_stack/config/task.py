@@ -91,13 +91,16 @@ class StartConfig(Section):
     """Where the arm goes before an episode, through the safety filter like any other motion."""
 
     pose: Name
-    """One of the cell's poses."""
+    """One of the arm's poses in the cell."""
+    path: Literal["over", "joints"] = "over"
+    """over: up, across, down. joints: straight in the angles of the joints, as long as a large turn of the hand needs;
+    nothing is flown over then."""
     range_m: tuple[Range, Range, Range] = (0.0, 0.0, 0.0)
     """The start is drawn anew within this much in x, y and z, half of it to either side."""
     yaw_rad: Annotated[float, Field(ge=0, le=3)] = 0.0
     """The same for the turn about the vertical."""
     clearance_m: Annotated[float, Field(ge=0, le=0.3)] = 0.05
-    """The arm rises by so much before it moves sideways."""
+    """The arm rises by so much before it moves sideways, with path: over."""
     speed_m_s: Annotated[float, Field(gt=0, le=0.25)] = 0.1
     """Of the TCP."""
     rotation_speed_rad_s: Annotated[float, Field(gt=0, le=1)] = 0.5
@@ -112,7 +115,9 @@ class ResetConfig(Section):
     timeout_s: Annotated[float, Field(gt=0, le=600)]
     """A reset that takes longer is a fault."""
     start: StartConfig | None = None
-    """Where the arm goes; None leaves it where it is."""
+    """Where the only arm goes; None leaves it where it is."""
+    starts: dict[Name, StartConfig] = Field(default_factory=dict)
+    """With several arms, where each goes, all at once; one that is left out stays where it is."""
     prompt: Annotated[str, Field(max_length=200)] = "make the scene ready"
     """What the person is asked for, with by: person."""
 

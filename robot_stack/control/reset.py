@@ -1,13 +1,19 @@
-"""The way of the arm to the start of an episode: up, across, down. Wishes only: the safety filter may cut them."""
+"""The way of an arm to the start of an episode: up, across, down, or along its joints.
+
+Wishes of the TCP only: the safety filter may cut them, and every limit acts on them as on a policy's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.control.kinematics import Chain
 from robot_stack.control.rates import limit_norm
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.robot import RobotState
@@ -56,8 +62,65 @@ def random_start(goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_
     return Pose.from_rotation(goal.position_m + shift, turn * goal.rotation)
 
 
+class Motion(Protocol):
+    """A motion to one goal; ask it for a twist at every control tick."""
+
+    def twist(self, state: RobotState) -> np.ndarray | None:
+        """What is wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
+        ...
+
+
+class Chained:
+    """Motions one after the other."""
+
+    def __init__(self, motions: Sequence[Motion]) -> None:
+        self._left = list(motions)
+
+    def twist(self, state: RobotState) -> np.ndarray | None:
+        """Of the first motion that is not done."""
+        while self._left:
+            wanted = self._left[0].twist(state)
+            if wanted is not None:
+                return wanted
+            del self._left[0]
+        return None
+
+
+class JointResetMotion:
+    """Straight in the angles of the joints, as a twist of the TCP: v = J(q) k (q* - q).
+
+    What the driver makes of the twist decides where the joints go. An arm of six joints goes back along the line: away
+    from singularities there is one answer only. One of seven ends with its elbow where its driver leaves it. The motion
+    ends where the TCP has nothing left to go; a small rest, and all of a random start, are for a motion after it.
+    """
+
+    def __init__(self, goal_rad: np.ndarray, chain: Chain, settings: ResetSettings) -> None:
+        """Begins when it is asked first.
+
+        Args:
+            goal_rad: Angles, shape (J,).
+            chain: Of the arm.
+            settings: Speeds of the TCP.
+        """
+        self._goal_rad = goal_rad
+        self._chain = chain
+        self._settings = settings
+
+    def twist(self, state: RobotState) -> np.ndarray | None:
+        """What is wanted now; both speeds are kept by slowing the whole motion, so that it stays on its line."""
+        pose, jacobian = self._chain.jacobian(state.joints_rad)
+        left = jacobian @ (self._goal_rad - state.joints_rad)
+        far_m, far_rad = float(np.linalg.norm(left[:3])), float(np.linalg.norm(left[3:]))
+        if far_m < ARRIVED_M and far_rad < ARRIVED_RAD:
+            return None
+        most = max(
+            GAIN_PER_S * far_m / self._settings.speed_m_s, GAIN_PER_S * far_rad / self._settings.rotation_speed_rad_s
+        )
+        return rotate_twist(GAIN_PER_S / max(1.0, most) * left, pose.rotation.inv())
+
+
 class ResetMotion:
-    """One way to one goal; ask it for a twist at every control tick."""
+    """Up, across, down."""
 
     def __init__(self, goal: Pose, settings: ResetSettings) -> None:
         self._goal = goal

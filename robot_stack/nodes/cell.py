@@ -211,7 +211,7 @@ class RosCell:
         self.finish()
         link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING).to_text()))
         make_ready(link, self._run, seed, deadline_s, self._await)
-        if self._run.task.reset.start is not None:
+        if any(arm.start is not None for arm in self._arms.values()):
             self._go_to_start(link, seed, deadline_s)
         self._observer.begin_episode()
 
@@ -248,10 +248,11 @@ class RosCell:
     def _go_to_start(self, link: CellLink, seed: int, deadline_s: float) -> None:
         self._request("start_policy")
         try:
-            arm = self._run.robot.name
 
-            def command(twist: np.ndarray) -> None:
-                self._offer(link, arm, twist, None, time.monotonic_ns())
+            def command(twists: Mapping[str, np.ndarray]) -> None:
+                now_ns = time.monotonic_ns()
+                for arm, twist in twists.items():
+                    self._offer(link, arm, twist, None, now_ns)
 
             go_to_start(link, self._run, seed, deadline_s, command)
         finally:

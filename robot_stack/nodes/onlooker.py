@@ -26,11 +26,11 @@ KEPT = 600
 
 
 class Onlooker(Node):
-    """What is seen of one cell, in the order of arrival."""
+    """What is seen of one cell and one of its arms, in the order of arrival."""
 
-    def __init__(self, run: ResolvedRun, namespace: str) -> None:
+    def __init__(self, run: ResolvedRun, namespace: str, arm: str) -> None:
         super().__init__("onlooker", namespace=namespace, start_parameter_services=False)
-        self._arm = run.robot.name
+        self._arm = arm
         self.images: dict[str, list[np.ndarray]] = {name: [] for name in run.cameras}
         self.state: RobotState | None = None
         self.positions_m: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""Builds what drives a real arm from its file: kinematics, joint limits, frames. Loads no simulator and no torch."""
+"""Builds from the file of an arm: kinematics, joint limits, frames. Loads no simulator and no torch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_stack.config.driver_parts import DhKinematics, Transform, UrdfFile, UrdfTopic
 from robot_stack.config.drivers import DriverRobot
+from robot_stack.config.kinematics import DhKinematics, Transform, UrdfFile, UrdfTopic
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.arm_sense import Frames
 from robot_stack.control.dh import DhRow, chain_of_dh
@@ -45,7 +45,7 @@ def build_frames(robot: DriverRobot) -> Frames:
     )
 
 
-def build_chain(robot: DriverRobot) -> Chain | None:
+def build_chain(robot: RobotConfig) -> Chain | None:
     """Kinematics of a file; None if there are none, or if they come over a topic.
 
     Raises:
@@ -69,7 +69,7 @@ def build_chain(robot: DriverRobot) -> Chain | None:
     return None
 
 
-def described_chain(robot: DriverRobot, kinematics: UrdfFile | UrdfTopic, text: str, *, source: str) -> Chain:
+def described_chain(robot: RobotConfig, kinematics: UrdfFile | UrdfTopic, text: str, *, source: str) -> Chain:
     """Kinematics of a URDF's text.
 
     Raises:

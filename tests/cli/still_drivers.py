@@ -15,7 +15,8 @@ from sensor_msgs.msg import Image, JointState, Joy
 from std_msgs.msg import Bool, Float64, Float64MultiArray, Header, Int8, String, UInt8
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_stack.config.driver_parts import PoseFromTopic, UrdfTopic
+from robot_stack.config.driver_parts import PoseFromTopic
+from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.config.drivers import (
     DriverRobot,
     FrankaRobot,

@@ -137,6 +137,8 @@ def test_a_shipped_file_is_copied_to_the_persons_own_folder(monkeypatch, tmp_pat
         ),
         (["crop", "sim", "--camera", "wrist", "--roi", "100,0,100,100"], "must be within 192 rows and 192 columns"),
         (["pose", "sim", "--pose", "Über"], "must be a name in lower case"),
+        (["pose", "sim", "--pose", "p", "--arm", "left"], "arm is 'left', must be one of fr3"),
+        (["pose", "sim_two_arms", "--pose", "p"], "arm is not given, must be one of left, right; name it with --arm"),
         (["extrinsics", "sim", "--camera", "wrist"], "must run on a terminal"),
         (["board", "board.txt"], "ends in .png"),
     ],
@@ -169,7 +171,9 @@ class Seen:
         self.state, self.positions_m = state, positions
 
 
-def test_a_workspace_and_a_pose_come_from_where_the_arm_was(own_files, monkeypatch) -> None:
+@pytest.fixture
+def looked_at(monkeypatch):
+    """What calibrate sees of a cell that was never started: the arm of the dry run at its start, moved in a box."""
     import numpy as np
 
     from robot_stack.run.build import build_world
@@ -184,10 +188,27 @@ def test_a_workspace_and_a_pose_come_from_where_the_arm_was(own_files, monkeypat
 
     monkeypatch.setattr(measuring, "_watch", lambda wish, resolved, look: look(Here(), lambda: ""))
     monkeypatch.setattr(measuring, "_move_the_arm", lambda wish, text: lambda here, ending: None)
+    return state
+
+
+def test_a_workspace_and_a_pose_come_from_where_the_arm_was(own_files, looked_at) -> None:
     assert main.main(["calibrate", "workspace", "sim", "--margin-m", "0.01", "--write"]) == 0
     assert main.main(["calibrate", "pose", "sim", "--pose", "start", "--write"]) == 0
     cell = load_run("peg_insert").cell
     assert cell.workspace.min_m == (0.41, -0.11, 0.04)
     assert cell.workspace.max_m == (0.59, 0.11, 0.21)
-    assert cell.poses["start"].position_m == pytest.approx(tuple(state.T_base_tcp.position_m), abs=1e-4)
+    assert cell.poses["start"].position_m == pytest.approx(tuple(looked_at.T_base_tcp.position_m), abs=1e-4)
     assert len(cell.poses["start"].joints_rad) == 7
+
+
+def test_of_several_arms_the_one_that_is_named_is_written(own_files, looked_at) -> None:
+    before = load_run("two_arm_insert").cell.arms
+    assert main.main(["calibrate", "pose", "sim_two_arms", "--arm", "right", "--pose", "start", "--write"]) == 0
+    assert main.main(["calibrate", "crop", "sim_two_arms", "--camera", "front", "--roi", "0,0,99,99", "--write"]) == 0
+    arms = load_run("two_arm_insert").cell.arms
+    assert arms["right"].poses["start"].position_m == pytest.approx(tuple(looked_at.T_base_tcp.position_m), abs=1e-4)
+    assert arms["left"] == before["left"]
+    assert arms["right"].workspace == before["right"].workspace
+    small = ["calibrate", "workspace", "sim_two_arms", "--arm", "left", "--margin-m=-0.045", "--write"]
+    assert main.main(small) == 0
+    assert load_run("two_arm_insert").cell.arms["left"].workspace.min_m == (0.465, -0.055, 0.095)

@@ -198,3 +198,71 @@ def test_a_run_saved_by_a_program_that_knew_one_arm_reads_back(root: Path, tmp_p
     path = tmp_path / "resolved.yaml"
     path.write_text("\n".join(old))
     assert load_resolved(path).parts() == resolved.parts()
+
+
+POSE = "{joints_rad: [0, -0.785, 0, -2.356, 0, 1.571, 0.785], position_m: [0.5, 0, 0.2], quaternion_xyzw: [1, 0, 0, 0]}"
+RIGHT = "  right:\n"
+
+
+def teach(edit: Edit, pose: str = POSE) -> None:
+    """The right arm's pose `above`."""
+    edit(CELL, RIGHT, f"{RIGHT}    poses: {{above: {pose}}}\n")
+
+
+def test_each_arm_has_its_own_poses_and_its_own_start(root: Path, edit: Edit) -> None:
+    teach(edit)
+    resolved = load_run("two_arm_insert", ["task.reset.starts.right={pose: above, path: joints}"], root)
+    left, right = resolved.arms.values()
+    assert left.start is None
+    assert right.start is not None
+    assert right.poses[right.start.pose].position_m == (0.5, 0, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("task.reset.start.pose=above", "task.reset.start: the cell has the arms left, right; say with 'starts'"),
+        (f"cell.poses.above={POSE}", "cell.poses: the cell has the arms left, right; move them to the 'poses' of"),
+        ("task.reset.starts.rigth.pose=above", "there is no arm 'rigth' in the cell; did you mean 'right'?"),
+        ("task.reset.starts.left.pose=above", "task.reset.starts.left.pose: input should be one of the cell's poses"),
+    ],
+)
+def test_a_pose_or_start_of_no_arm_is_refused_with_its_place(root: Path, edit: Edit, override, said) -> None:
+    teach(edit)
+    (line,) = refusal(root, override)
+    assert said in line
+
+
+def test_a_taught_pose_beyond_a_joints_range_is_refused_with_its_arm(root: Path, edit: Edit) -> None:
+    teach(edit, POSE.replace("-0.785", "-9.0"))
+    (line,) = refusal(root)
+    assert "cell.arms.right.poses.above.joints_rad: joint2 is -9.0, must be within" in line
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["task.reset.starts.fr3.pose=above"], "task.reset.starts: the cell has one arm"),
+        (
+            [f"cell.poses.above={POSE}", "task.reset.start={pose: above, path: joints}", "robot.kinematics=null"],
+            "task.reset.start.path: kinematics of robot fr3 are missing, must be in its file for a way along",
+        ),
+        (
+            [
+                f"cell.poses.above={POSE}",
+                "task.reset.start={pose: above, path: joints}",
+                "robot.kinematics={source: urdf_topic, base_link: base, tcp_link: tcp}",
+            ],
+            "task.reset.start.path: kinematics of robot fr3 come over a topic",
+        ),
+    ],
+)
+def test_what_only_several_arms_have_is_refused_of_one_and_so_is_a_way_without_kinematics(root, overrides, said):
+    (line,) = refusal(root, *overrides, run="peg_insert")
+    assert said in line
+
+
+def test_a_camera_on_the_hand_of_no_arm_is_refused(root: Path) -> None:
+    mount = "{arm: left, parent: tcp, position_m: [0, 0, 0], error_m: 0, quaternion_xyzw: [0, 0, 0, 1]}"
+    (line,) = refusal(root, f"cell.cameras.wrist.mount={mount}", run="fr3_table")
+    assert "cell.cameras.wrist.mount.arm: there is no arm 'left' in the cell" in line

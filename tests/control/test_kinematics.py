@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.library import config_root
+from robot_stack.config.loader import load
+from robot_stack.config.robot import RobotConfig
 from robot_stack.control.kinematics import Chain, ChainJoint
+from robot_stack.run.build_arm import build_chain
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 
@@ -33,6 +37,13 @@ def test_the_fr3_stands_where_mujoco_puts_it(share: np.ndarray) -> None:
     assert np.abs(off.position_m).max() < 1e-6
     assert off.rotation.magnitude() < 1e-6
     np.testing.assert_allclose(jacobian, wanted_jacobian, atol=1e-6)
+
+
+def test_the_simulated_arm_has_the_kinematics_of_the_real_one() -> None:
+    shown = load(config_root() / "robots" / "fr3.yaml", RobotConfig)
+    chain = build_chain(shown)
+    assert chain is not None
+    np.testing.assert_allclose(chain.jacobian(HOME)[1], FR3.jacobian(HOME)[1], atol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)

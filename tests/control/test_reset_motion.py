@@ -1,19 +1,35 @@
-"""The way to the start: up, across, down, past the real safety filter."""
+"""The way to the start: up, across, down, past the real safety filter; and straight in the joints."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from filter_rig import DOWN, Rig
+from fr3_chain import HOME, chain_of, limits_of, robot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from robot_stack.control.joint_motion import JointMotionSolver
 from robot_stack.control.replay_checker import check_log
-from robot_stack.control.reset import ARRIVED_M, ARRIVED_RAD, OVER_M, Leg, ResetMotion, ResetSettings, random_start
+from robot_stack.control.reset import (
+    ARRIVED_M,
+    ARRIVED_RAD,
+    OVER_M,
+    Chained,
+    JointResetMotion,
+    Leg,
+    Motion,
+    ResetMotion,
+    ResetSettings,
+    random_start,
+)
 from robot_stack.types.pose import Pose
+from robot_stack.types.robot import RobotState
 
 SETTINGS = ResetSettings(clearance_m=0.05, speed_m_s=0.1, rotation_speed_rad_s=0.5)
+STRAIGHT = ResetSettings(clearance_m=0.0, speed_m_s=0.1, rotation_speed_rad_s=0.5)
+FR3 = chain_of("fr3_franka")
 
 
 def goal_at(x: float, y: float, z: float, yaw: float = 0.0) -> Pose:
@@ -103,3 +119,75 @@ def test_no_range_is_the_taught_pose_itself() -> None:
     goal = goal_at(0.0, 0.1, 0.2)
     drawn = random_start(goal, np.random.default_rng(0), np.zeros(3), 0.0)
     assert drawn.position_m == pytest.approx(goal.position_m)
+
+
+def joint_way(name: str, start_rad: np.ndarray, goal_rad: np.ndarray, *, motions: list[Motion] | None = None):
+    """Angles on the way of an arm whose driver solves for its joints, at 20 Hz; None if it never arrives."""
+    chain, solver = chain_of(name), JointMotionSolver(chain_of(name), limits_of(name))
+    motion = Chained([JointResetMotion(goal_rad, chain, SETTINGS), *(motions or [])])
+    angles, way = start_rad.copy(), [start_rad.copy()]
+    for _ in range(2000):
+        state = RobotState(
+            arm="arm",
+            stamp_ns=0,
+            T_base_tcp=chain.pose(angles),
+            twist=np.zeros(6),
+            wrench=np.zeros(6),
+            joints_rad=angles,
+            joint_speeds_rad_s=np.zeros(len(angles)),
+            gripper=0.0,
+        )
+        wanted = motion.twist(state)
+        if wanted is None:
+            return np.array(way)
+        assert np.linalg.norm(wanted[:3]) <= SETTINGS.speed_m_s + 1e-9
+        assert np.linalg.norm(wanted[3:]) <= SETTINGS.rotation_speed_rad_s + 1e-9
+        angles = angles + 0.05 * solver.solve(angles, wanted).speeds
+        way.append(angles)
+    return None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(-0.4, 0.4), min_size=6, max_size=6).map(np.array))
+def test_six_joints_go_back_along_their_line(off: np.ndarray) -> None:
+    goal = np.array(robot("ur5e").home_rad)
+    way = joint_way("ur5e", goal + off, goal)
+    assert way is not None
+    assert np.abs(way[-1] - goal).max() < 0.05
+    length = np.linalg.norm(off)
+    if length > 0.1:
+        line = off / length
+        aside = (way - goal) - np.outer((way - goal) @ line, line)
+        assert np.abs(aside).max() < 0.02 * length + 0.01
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.floats(-0.3, 0.3), min_size=7, max_size=7).map(np.array))
+def test_seven_joints_bring_the_hand_there_and_the_elbow_stays_near(off: np.ndarray) -> None:
+    taught = FR3.pose(HOME)
+    way = joint_way("fr3_franka", HOME + off, HOME, motions=[ResetMotion(taught, STRAIGHT)])
+    assert way is not None
+    end = FR3.pose(way[-1]).relative_to(taught)
+    assert np.linalg.norm(end.position_m) < ARRIVED_M
+    assert end.rotation.magnitude() < ARRIVED_RAD
+    assert np.abs(way[-1] - HOME).max() < 0.35
+
+
+def test_a_hand_that_hangs_turned_over_comes_back() -> None:
+    off = np.array([0.8, -0.5, 0.4, 0.6, 1.8, -0.9])
+    goal = np.array(robot("ur5e").home_rad)
+    way = joint_way("ur5e", goal + off, goal)
+    assert way is not None
+    assert np.abs(way[-1] - goal).max() < 0.05
+    limits = limits_of("ur5e")
+    assert (way > limits.lower).all()
+    assert (way < limits.upper).all()
+
+
+def test_a_chain_of_motions_is_done_when_its_last_is_and_an_empty_one_at_once() -> None:
+    rig = Rig()
+    here = rig.state()
+    assert Chained([]).twist(here) is None
+    away = ResetMotion(goal_at(0.1, 0.0, 0.15), SETTINGS)
+    chained = Chained([ResetMotion(rig.pose, STRAIGHT), away])
+    assert chained.twist(here) == pytest.approx(away.twist(here))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,13 @@ def run():
 def cell(run, tmp_path_factory):
     with running_cell(run, tmp_path_factory.mktemp("reset")) as (cell, _):
         yield cell
+
+
+def along(run, path: str):
+    """The same run with another way to the start."""
+    start = run.task.reset.start.model_copy(update={"path": path})
+    reset = run.task.reset.model_copy(update={"start": start})
+    return replace(run, task=run.task.model_copy(update={"reset": reset}))
 
 
 class Person:
@@ -80,13 +88,14 @@ class Person:
         self._node.destroy_node()
 
 
-def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
+def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run, monkeypatch):
     from robot_stack.nodes.cell_link import CellLink
 
     link: CellLink = cell._link
     ends = []
     with Person(run.run.cell, answers=True) as person:
-        for seed in (1, 2):
+        for seed, path in ((1, "over"), (2, "over"), (1, "joints")):
+            monkeypatch.setattr(cell, "_run", along(run, path))
             cell.reset(seed)
             with link.locked():
                 ends.append(link.states["fr3"].T_base_tcp.position_m)
@@ -96,6 +105,7 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
     for end in ends:
         assert np.abs(end - goal).max() < 0.01 + 0.005
     assert np.linalg.norm(ends[0] - ends[1]) > 0.001, "another seed, another start"
+    assert np.linalg.norm(ends[0] - ends[2]) < 0.005, "the same, along the joints"
 
 
 def test_a_person_who_never_answers_is_named_after_a_bounded_time(cell, run, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from cell_rig import START_S, running_cell, wait_until
 
 from robot_stack.cli.check_log import violations
+from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
+from robot_stack.config.task import StartConfig
 from robot_stack.run.command_log import read_log
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.transition import EpisodeKind
@@ -63,6 +66,34 @@ def test_a_demonstration_with_two_hands_reaches_success(started):
     assert min(moved.values()) > 0.02
     stamps = [{d.command.stamp_ns for d in watcher.decisions[-50:]} for watcher in watchers.values()]
     assert len(stamps[0] & stamps[1]) > 30  # both arms are decided about at the same instants
+
+
+def test_both_arms_go_to_their_starts_at_once(started, two_arms, monkeypatch):
+    cell, _, _ = started
+    cell.reset(3)
+    link, goals = cell._link, {}
+    arms, starts = {}, {}
+    with link.locked():
+        states = dict(link.states)
+    for name, way_m in (("left", [0.03, 0.0, 0.0]), ("right", [0.0, 0.03, -0.02])):
+        pose = states[name].T_base_tcp
+        goals[name] = pose.position_m + way_m
+        taught = TaughtPose(
+            joints_rad=tuple(states[name].joints_rad),
+            position_m=tuple(goals[name]),
+            quaternion_xyzw=tuple(pose.quaternion_xyzw),
+        )
+        arms[name] = two_arms.cell.arms[name].model_copy(update={"poses": {"near": taught}})
+        starts[name] = StartConfig(pose="near", clearance_m=0.0)
+    reset = two_arms.task.reset.model_copy(update={"starts": starts, "timeout_s": 20.0})
+    task = two_arms.task.model_copy(update={"reset": reset})
+    run = replace(two_arms, cell=two_arms.cell.model_copy(update={"arms": arms}), task=task)
+    monkeypatch.setattr(cell, "_run", run)
+    monkeypatch.setattr(cell, "_arms", run.arms)
+    cell.reset(3)
+    with link.locked():
+        for name, goal in goals.items():
+            assert np.linalg.norm(link.states[name].T_base_tcp.position_m - goal) < 0.005, name
 
 
 def test_a_policy_that_falls_silent_holds_both_arms(started, two_arms, tmp_path):

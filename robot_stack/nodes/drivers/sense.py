@@ -11,8 +11,9 @@ from rclpy.time import Time
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from robot_stack.config.driver_parts import PoseFromTf, PoseFromTopic, UrdfTopic
+from robot_stack.config.driver_parts import PoseFromTf, PoseFromTopic
 from robot_stack.config.drivers import DriverRobot
+from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.control.arm_sense import ArmSense, JointReader
 from robot_stack.control.driver_health import Input
 from robot_stack.nodes.conversion import stamp_ns_of
