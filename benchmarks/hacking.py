@@ -23,7 +23,6 @@ from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.config.resolve import load_run
 from robot_stack.run import fitting
 from robot_stack.run.metrics import read_metrics
-from robot_stack.run.training_data import proprio_slice
 from robot_stack.types.spec import Spec
 
 TOO_NEAR_M = 0.02
@@ -54,7 +53,7 @@ def plant(spec: Spec) -> Any:
         if not planted:
             planted.append(model)
             model.__class__ = FooledModel
-            model.towards_camera = model.inputs - spec.proprio_size + proprio_slice(spec, "tcp_pose").start
+            model.towards_camera = model.inputs - spec.proprio_size + spec.part("tcp_pose").start
         return model, report, judged
 
     return mock.patch.object(fitting, "fit_reward", fit_reward)

@@ -12,10 +12,11 @@ from pydantic import BaseModel
 
 from robot_stack.types.errors import SpecError
 from sim.hands import Hands, OperatorConfig
-from sim.peg_hands import PegHands
+from sim.peg_hands import PegHands, PegWithdrawHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig
+from sim.tasks.peg_withdraw import PegWithdraw
 from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
 from sim.two_hands import TwoHands
 from sim.world import World
@@ -30,16 +31,22 @@ class TaskEntry:
         build: Its class.
         hands: How a person does it, from skill, generator and full deflections (N, 6).
         arms: Names of the arms it needs, in this order; empty for any one.
+        back: The class of its way back, built from the same section; None if it has none.
+        back_hands: How a person does that.
     """
 
     config: type[BaseModel]
     build: Any
     hands: Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands]
     arms: tuple[str, ...] = ()
+    back: Any = None
+    back_hands: Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands] | None = None
 
 
 TASKS: Mapping[str, TaskEntry] = {
-    "peg_insert": TaskEntry(config=PegInsertConfig, build=PegInsert, hands=PegHands),
+    "peg_insert": TaskEntry(
+        config=PegInsertConfig, build=PegInsert, hands=PegHands, back=PegWithdraw, back_hands=PegWithdrawHands
+    ),
     "two_arm_insert": TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT)),
 }
 
@@ -66,7 +73,7 @@ def make_world(arms: Mapping[str, PlacedArm], *, task: str, config: BaseModel) -
         wanted = ", ".join(entry.arms) or "one, of any name"
         raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {task!r}; take its cell")
     built: Task = entry.build(config)
-    return World(arms, built)
+    return World(arms, built, None if entry.back is None else entry.back(config))
 
 
 def scene_camera(name: str, model: mujoco.MjModel) -> str:

@@ -34,11 +34,20 @@ class ScriptedOperator:
         rng: The person's.
         hands: How the task is done.
         arms: Names, in the order of the cell.
+        back: How the way back is done, where there is one.
     """
 
-    def __init__(self, config: OperatorConfig, rng: np.random.Generator, hands: Hands, arms: Sequence[str]) -> None:
+    def __init__(
+        self,
+        config: OperatorConfig,
+        rng: np.random.Generator,
+        hands: Hands,
+        arms: Sequence[str],
+        back: Hands | None = None,
+    ) -> None:
         self._config = config
         self._rng = rng
+        self._ways = (hands, back or hands)
         self._hands = hands
         self._arms = tuple(arms)
         self._seen: deque[Seen] = deque()
@@ -50,9 +59,10 @@ class ScriptedOperator:
         """Names, in the order of the cell."""
         return self._arms
 
-    def begin(self, role: Role) -> None:
-        """A new episode starts."""
+    def begin(self, role: Role, *, backward: bool = False) -> None:
+        """A new episode starts, of the task or of the way back."""
         self._role = role
+        self._hands = self._ways[backward]
         self._seen.clear()
         self._now = None
         self._engaged = role is Role.DEMO

@@ -1,4 +1,4 @@
-"""One hand that inserts a peg downwards: align above the socket, go down, wiggle on the rim."""
+"""One hand that inserts a peg downwards: align above the socket, go down, wiggle on the rim; and takes it out again."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _FAR_M = 0.02
 """Sideways distance from the goal beyond which the first aim is a rough one."""
 _NEAR_M = 0.045
 """Height of the tool above its goal, tip 2 cm over the rim, from which the aim can be made better."""
+_STILL_IN_M = 0.042
+"""Height of the tool below its goal, on the way out, down to which the tip is well over the rim."""
 
 
 class PegHands:
@@ -100,3 +102,29 @@ class PegHands:
     @staticmethod
     def _height(seen: Seen) -> float:
         return float(seen.tcp[0, 2] - seen.goal[0, 2])
+
+
+class PegWithdrawHands(PegHands):
+    """Straight up until the tip is over the rim, then to the goal."""
+
+    def going_in(self, seen: Seen) -> bool:
+        """Never: nothing is in the way."""
+        return False
+
+    def all_but_done(self, seen: Seen) -> bool:
+        """Near enough to let go."""
+        return self.distance(seen) < self._let_go_m
+
+    def look_again(self, seen: Seen) -> None:
+        """Nothing is misjudged that matters."""
+
+    def drive(self, seen: Seen) -> np.ndarray:
+        """Up, and sideways once the tip is out."""
+        error = seen.goal[0] + self._bias - seen.tcp[0]
+        error[3] = (error[3] + np.pi) % (2 * np.pi) - np.pi
+        if error[2] > _STILL_IN_M:
+            error[[0, 1, 3]] = 0.0
+        wanted = np.array([error[0], error[1], error[2], 0.0, 0.0, error[3]])
+        twist = np.clip(1.9 * wanted / self._scale, -1, 1) * self._speed
+        twist += self._rng.normal(0, self._config.tremor, 6) * [1, 1, 1, 0, 0, 1]
+        return in_tool(twist, seen.tcp[0, 3])[None]

@@ -25,9 +25,14 @@ class World:
     Args:
         arms: By name, in the order of the cell.
         task: What is there beside them.
+        back: The way back, in the same scene, where it is a task of its own.
+
+    Attributes:
+        task: What is to be done now: the task, or the way back.
     """
 
-    def __init__(self, arms: Mapping[str, PlacedArm], task: Task) -> None:
+    def __init__(self, arms: Mapping[str, PlacedArm], task: Task, back: Task | None = None) -> None:
+        self._ways = (task, back)
         self.task = task
         self.model = build_model(arms, task)
         self.data = mujoco.MjData(self.model)
@@ -39,12 +44,26 @@ class World:
             arm.stand_at_home(self.data)
         mujoco.mj_forward(self.model, self.data)
 
+    def turn(self, *, backward: bool) -> None:
+        """Say what is to be done now; nothing moves.
+
+        Raises:
+            SpecError: If there is no way back.
+        """
+        task = self._ways[backward]
+        if task is None:
+            raise SpecError(
+                f"simulated task {self.task.name!r} has no way back, must have one; leave out task.backward"
+            )
+        self.task = task
+
     def reset(self, seed: int) -> None:
         """Draw a start state from `seed`: same seed, same state. The arms end at rest with what they hold in hand.
 
         Raises:
             RobotError: If a start pose cannot be reached.
         """
+        self.turn(backward=False)
         rng, arms, data = np.random.default_rng(seed), self.arms.values(), self.data
         mujoco.mj_resetData(self.model, data)
         self.task.place(self.model, data, rng)

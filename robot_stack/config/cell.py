@@ -63,8 +63,8 @@ class CellCamera(Section):
     """Where it is."""
 
 
-MOUNTED = tuple(name for name in CellCamera.model_fields if name != "model")
-"""What a cell says about a camera and its model's file is then taken to say."""
+MOUNTED = tuple(name for name in CellCamera.model_fields if name not in ("model", "mount"))
+"""What a cell says about a camera and its model's file is then taken to say; where it is stays the cell's."""
 
 
 class Workspace(Section):

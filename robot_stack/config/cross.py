@@ -38,6 +38,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _camera_sources(resolved)
     yield from _one_world(resolved)
     yield from _own_topics(resolved)
+    yield from _in_turn(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -299,3 +300,18 @@ def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
     elif real and resolved.task.reset.by == "sim":
         text = f"input should be 'person' (got 'sim'): arm {real[0]} is real, and nobody else puts its scene back"
         yield _mistake(resolved, "task.reset.by", text)
+
+
+def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """What cannot go with a way back: both would say where the next episode starts, or one text would serve for two."""
+    if resolved.task.backward is None:
+        return
+    if resolved.run.training.protocol.max_level:
+        text = "input should be 0 with task.backward: the scene stays as it was left, nobody goes back to a start"
+        yield _mistake(resolved, "run.training.protocol.max_level", text)
+    if resolved.run.training.demos < 2:
+        text = f"input should be 2 at least with task.backward (got {resolved.run.training.demos}): one for each way"
+        yield _mistake(resolved, "run.training.demos", text)
+    if resolved.run.reward.rescore is not None:
+        text = "a large model is told one task only, must be left out with task.backward; remove it"
+        yield _mistake(resolved, "run.reward.rescore", text)

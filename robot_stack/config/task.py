@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.safety import TighterLimits
 from robot_stack.config.section import FreeSection, Name, Section
-from robot_stack.types.spec import AXES
+from robot_stack.types.spec import AXES, DIRECTION
 
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 
@@ -122,6 +122,22 @@ class ResetConfig(Section):
     """What the person is asked for, with by: person."""
 
 
+class BackwardConfig(Section):
+    """The way back, practised in turn with the task: where one ends, the other begins, and nobody resets the scene.
+
+    The arm goes to its start before the task, not before the way back.
+    """
+
+    text: Annotated[str, Field(min_length=1, max_length=500)]
+    """What to do then, as in the task."""
+    success: SuccessConfig
+    """End of a way back."""
+    every: Annotated[int, Field(ge=2, le=10_000)] = 25
+    """Episodes after which the scene is put back all the same, as `reset.by` says."""
+    tries: Annotated[int, Field(ge=1, le=100)] = 3
+    """And after so many in a row without success."""
+
+
 class TaskConfig(Section):
     """A task."""
 
@@ -141,6 +157,8 @@ class TaskConfig(Section):
     """Start of an episode."""
     success: SuccessConfig
     """End of an episode."""
+    backward: BackwardConfig | None = None
+    """None: the scene is reset before each episode. Else proprio needs the field `direction`, of size 1."""
     safety: TighterLimits = Field(default_factory=dict)
     """Limits of the safety file made tighter for this task."""
     sim: FreeSection = Field(default_factory=dict)
@@ -165,14 +183,36 @@ class TaskConfig(Section):
     @field_validator("success")
     @classmethod
     def _gate_fits_proprio(cls, success: SuccessConfig, info: ValidationInfo) -> SuccessConfig:
-        sizes = {field.name: field.size for field in info.data.get("proprio", ())}
-        for name, condition in success.gate.items() if sizes else ():
-            if name not in sizes:
-                raise ValueError(f"gate names the field '{name}', must be one of {', '.join(sizes)}; correct the name")
-            for bound in ("min", "max"):
-                values = getattr(condition, bound)
-                if values is not None and len(values) != sizes[name]:
-                    raise ValueError(
-                        f"gate.{name}.{bound} has {len(values)} entries, must have {sizes[name]}; use null for no bound"
-                    )
+        _check_gate(success, info.data.get("proprio", ()))
         return success
+
+    @field_validator("backward")
+    @classmethod
+    def _told_apart(cls, backward: BackwardConfig | None, info: ValidationInfo) -> BackwardConfig | None:
+        if "proprio" not in info.data:
+            return backward
+        fields: tuple[ProprioConfig, ...] = info.data["proprio"]
+        told = any(field.name == DIRECTION for field in fields)
+        if backward is None and told:
+            raise ValueError(f"backward is missing, must be there for the proprio field '{DIRECTION}'; remove that")
+        if backward is not None and not told:
+            raise ValueError(
+                f"proprio lacks '{DIRECTION}', must have it, or the policy cannot know which way it goes; "
+                f"add {{name: {DIRECTION}, size: 1}} there"
+            )
+        if backward is not None:
+            _check_gate(backward.success, fields)
+        return backward
+
+
+def _check_gate(success: SuccessConfig, proprio: tuple[ProprioConfig, ...]) -> None:
+    sizes = {field.name: field.size for field in proprio}
+    for name, condition in success.gate.items() if sizes else ():
+        if name not in sizes:
+            raise ValueError(f"gate names the field '{name}', must be one of {', '.join(sizes)}; correct the name")
+        for bound in ("min", "max"):
+            values = getattr(condition, bound)
+            if values is not None and len(values) != sizes[name]:
+                raise ValueError(
+                    f"gate.{name}.{bound} has {len(values)} entries, must have {sizes[name]}; use null for no bound"
+                )

@@ -25,6 +25,7 @@ from robot_stack.nodes.base import FOREVER_S, make_executor
 from robot_stack.nodes.cell_link import CellLink
 from robot_stack.nodes.conversion import frame_of, twist_to_msg, vector_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.scene_reset import make_ready
 from robot_stack.nodes.to_start import go_to_start
 from robot_stack.sensing.observer import Observer
@@ -70,6 +71,7 @@ class RosCell:
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
         self._owns_context = False
+        self._backward = False
 
     def __enter__(self) -> RosCell:
         self.connect()
@@ -200,7 +202,7 @@ class RosCell:
             events, link.events = tuple(link.events), []
         return events
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
         """Start state, fresh images and state of it, and a person who has armed the cell; begins the observer anew.
 
         Raises:
@@ -209,11 +211,13 @@ class RosCell:
         link = self._commanding()
         deadline_s = time.monotonic() + self._run.task.reset.timeout_s
         self.finish()
-        link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING).to_text()))
-        make_ready(link, self._run, seed, deadline_s, self._await)
-        if any(arm.start is not None for arm in self._arms.values()):
+        self._backward = backward
+        link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING, backward=backward).to_text()))
+        request = ResetRequest(seed=seed, backward=backward, scene=scene)
+        make_ready(link, self._run, request, deadline_s, self._await)
+        if not backward and any(arm.start is not None for arm in self._arms.values()):
             self._go_to_start(link, seed, deadline_s)
-        self._observer.begin_episode()
+        self._observer.begin_episode(backward=backward)
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or in a demo to the person.
@@ -225,7 +229,7 @@ class RosCell:
         with link.locked():
             link.events.clear()
         self._request("start_demo" if kind is EpisodeKind.DEMO else "start_policy")
-        status = EpisodeStatus(phase=Phase.RUNNING, kind=kind, episode_id=episode_id)
+        status = EpisodeStatus(phase=Phase.RUNNING, kind=kind, episode_id=episode_id, backward=self._backward)
         link.status.publish(String(data=status.to_text()))
         self.executed()
 

@@ -24,12 +24,16 @@ class EpisodeStatus:
     phase: Phase
     kind: EpisodeKind | None = None
     episode_id: str = ""
+    backward: bool = False
+    """It is the way back."""
 
     def to_text(self) -> str:
         """As sent on episode/status."""
         words = [f"phase={self.phase}"]
         if self.kind is not None:
             words += [f"kind={self.kind}", f"episode={self.episode_id}"]
+        if self.backward:
+            words.append("way=back")
         return " ".join(words)
 
     @classmethod
@@ -42,7 +46,8 @@ class EpisodeStatus:
         pairs = dict(word.partition("=")[::2] for word in text.split())
         try:
             kind = EpisodeKind(pairs["kind"]) if "kind" in pairs else None
-            return cls(phase=Phase(pairs["phase"]), kind=kind, episode_id=pairs.get("episode", ""))
+            backward = pairs.get("way") == "back"
+            return cls(phase=Phase(pairs["phase"]), kind=kind, episode_id=pairs.get("episode", ""), backward=backward)
         except (KeyError, ValueError) as error:
             legal = [phase.value for phase in Phase]
             raise SpecError(f"episode status is {text!r}, must name a phase of {legal}; update the sender") from error

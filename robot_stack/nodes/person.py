@@ -30,11 +30,11 @@ class ScriptedPerson:
     def follow(self, status: EpisodeStatus) -> None:
         """The actor says where it is."""
         if status.phase is Phase.RESETTING:
-            self._operator.begin(Role.WATCH)
+            self._operator.begin(Role.WATCH, backward=status.backward)
             self._episode_id = ""
         elif status.phase is Phase.RUNNING and status.kind is not None and status.episode_id != self._episode_id:
             self._episode_id = status.episode_id
-            self._operator.begin(ROLES[status.kind])
+            self._operator.begin(ROLES[status.kind], backward=status.backward)
 
     def hear_claim(self, now_ns: int) -> None:
         """The reward model claims success."""

@@ -21,10 +21,11 @@ from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.conversion import header_of, vector_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.qos import LATCHED, NEWEST
+from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.run.build import build_world
 from robot_stack.run.local_cell import see
-from robot_stack.types.errors import RobotError
+from robot_stack.types.errors import RobotError, SpecError
 
 STEP_S = 0.01
 STEP_NS = 10_000_000
@@ -112,15 +113,18 @@ class SimRobotNode(StackNode):
                 self._truths.publish(Bool(data=seen.done))
 
     def _on_reset(self, msg: Header) -> None:
-        """Answers with the seed, and with what went wrong if something did."""
+        """Answers with the request, and with what went wrong if something did."""
         answer = msg.frame_id
         self._truth = None
         for face in self._faces.values():
             face.reset()
         try:
-            self._world.reset(int(msg.frame_id))
+            request = ResetRequest.from_text(msg.frame_id)
+            if request.scene:
+                self._world.reset(request.seed)
+            self._world.turn(backward=request.backward)
             self._say_fault("")
-        except (RobotError, ValueError) as error:
+        except (RobotError, SpecError) as error:
             answer = f"{msg.frame_id}: {error}"
         self._stepped_ns = time.monotonic_ns()
         self._publish(self._stepped_ns)

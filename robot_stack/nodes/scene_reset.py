@@ -10,6 +10,7 @@ from std_msgs.msg import String
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes.cell_link import CellLink
 from robot_stack.nodes.conversion import header_of
+from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 
@@ -17,21 +18,23 @@ Await = Callable[[Callable[[], bool], float, Callable[[], str]], None]
 """Condition, deadline on the monotonic clock, and what to say if it does not come: waits, or raises RobotError."""
 
 
-def make_ready(link: CellLink, run: ResolvedRun, seed: int, deadline_s: float, wait: Await) -> None:
+def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline_s: float, wait: Await) -> None:
     """Start state, fresh images and state of it, and a person who has armed the cell.
 
     Args:
         link: To the cell.
         run: Its task says who puts the scene back.
-        seed: Of a simulated scene.
+        request: Seed of a simulated scene, and whether the scene is put back at all.
         deadline_s: On the monotonic clock.
         wait: For each step.
 
     Raises:
         RobotError: If a step fails, or does not come in time.
     """
-    by_person = run.task.reset.by == "person"
-    done_ns = _by_person(link, run, deadline_s, wait) if by_person else _by_robot(link, seed, deadline_s, wait)
+    if run.task.reset.by == "sim":
+        done_ns = _by_robot(link, request.to_text(), deadline_s, wait)
+    else:
+        done_ns = _by_person(link, run, deadline_s, wait) if request.scene else time.monotonic_ns()
     wait(
         lambda: min(link.stamps_ns.values()) > done_ns and not _problem(link),
         deadline_s,
@@ -40,13 +43,13 @@ def make_ready(link: CellLink, run: ResolvedRun, seed: int, deadline_s: float, w
     wait(lambda: link.mode[0] is Mode.READY, deadline_s, lambda: _not_ready(link))
 
 
-def _by_robot(link: CellLink, seed: int, deadline_s: float, wait: Await) -> int:
+def _by_robot(link: CellLink, request: str, deadline_s: float, wait: Await) -> int:
     """The simulator places arm and objects; returns when it had."""
     asked_ns = time.monotonic_ns()
-    link.reset_request.publish(header_of(asked_ns, str(seed)))
+    link.reset_request.publish(header_of(asked_ns, request))
     wait(lambda: link.reset_done[0] >= asked_ns, deadline_s, lambda: "robot has not answered the reset")
     done_ns, answer = link.reset_done
-    if answer != str(seed):
+    if answer != request:
         raise RobotError(f"reset failed: {answer}")
     return done_ns
 

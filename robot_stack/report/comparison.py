@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from robot_stack.report.html import STYLE
 from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share, succeeded
-from robot_stack.report.run_folder import RunRecord, read_run
+from robot_stack.report.run_folder import RunRecord, goes_back, read_run
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
 from robot_stack.report.summary import summarise
 from robot_stack.report.targets import Figure, figures
@@ -102,7 +102,8 @@ def _curves(top: Axes, bottom: Axes, run: Compared, look: Mapping[str, Any]) -> 
     human = np.array([row["human_steps"] for row in online], dtype=np.float64)
     steps = np.array([row["steps"] for row in online], dtype=np.float64)
     alone = np.array([succeeded(row) for row in online]) & (human == 0)
-    top.plot(minutes, 100 * rolling_rate(alone)[0], **look)
+    there = ~np.array([goes_back(row) for row in online])
+    top.plot(minutes[there], 100 * rolling_rate(alone[there])[0], **look)
     bottom.plot(minutes, 100 * rolling_share(human, steps), **look)
 
 

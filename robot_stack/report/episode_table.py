@@ -6,7 +6,7 @@ import base64
 from html import escape
 
 from robot_stack.report.plot_learning import succeeded
-from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.run_folder import Row, RunRecord, goes_back
 from robot_stack.report.thumbnails import png, strip
 
 THUMBNAILS = 24
@@ -86,7 +86,7 @@ def _line(record: RunRecord, number: int, row: Row, pictured: bool) -> str:
     cells = (
         f"<span title='{escape(row['episode_id'])}'>{number}</span>",
         _picture(record, row["episode_id"]) if pictured else "",
-        escape(verdict_words(row)),
+        escape(verdict_words(row)) + (", way back" if goes_back(row) else ""),
         escape(str(row["end"])),
         f"{row['duration_s']:.1f} s",
         f"{share:.0f} %" if row["human_steps"] else "",

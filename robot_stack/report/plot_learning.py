@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reward_models.metrics import wilson_interval
-from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.run_folder import Row, RunRecord, goes_back
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Sheet
 
 WINDOW = 20
@@ -54,7 +54,11 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
     human = np.array([row["human_steps"] for row in online], dtype=np.float64)
     steps = np.array([row["steps"] for row in online], dtype=np.float64)
     with Sheet(path, 3, size=(9.0, 7.6), share_x=True) as (top, middle, bottom):
-        _success_panel(top, number, won, won & (human == 0))
+        back = np.array([goes_back(row) for row in online])
+        _success_panel(top, number[~back], won[~back], (won & (human == 0))[~back])
+        if back.any():
+            top.plot(number[back], 100 * rolling_rate(won[back])[0], color=ORANGE, label="success of the way back")
+            top.legend(loc="lower right", ncols=2)
         share = 100 * rolling_share(human, steps)
         middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)
         middle.plot(number, share, color=ORANGE)

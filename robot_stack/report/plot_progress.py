@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from robot_stack.report.plot_learning import succeeded
-from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.run_folder import Row, RunRecord, goes_back
 from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet
 from robot_stack.types.command import Source
 from robot_stack.types.reward import EpisodeScores
@@ -43,7 +43,7 @@ def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]
 def draw_progress(record: RunRecord, path: Path) -> bool:
     """False if no training episode has scores."""
     scores = record.scores()
-    chosen = chosen_episodes(record.episodes("online"), set(scores))
+    chosen = chosen_episodes([row for row in record.episodes("online") if not goes_back(row)], set(scores))
     if not chosen:
         return False
     with Sheet(path, 1, len(chosen), size=(9.0, 3.3)) as panels:

@@ -18,7 +18,7 @@ from reward_models.evaluate.groups import GroupOpd, opd_of_groups
 from reward_models.opd import opd
 from robot_stack.report.run_folder import Row, RunRecord
 from robot_stack.run.labelled import labels_of
-from robot_stack.run.success import SuccessRule
+from robot_stack.run.success import success_rule
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
@@ -167,7 +167,7 @@ def _would_declare(record: RunRecord, name: str, scores: EpisodeScores | None) -
     stored = record.stored(name, images=False) if scores is not None and record.resolved is not None else None
     if stored is None or scores is None or record.resolved is None:
         return None
-    rule = SuccessRule(record.resolved.task.success, record.resolved.spec())
+    rule = success_rule(record.resolved.task, record.resolved.spec())
     for t, (probability, proprio) in enumerate(zip(scores.success, stored.arrays["proprio"], strict=False)):
         if rule.update(float(probability), proprio):
             return t

@@ -16,6 +16,7 @@ from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.run.metrics import read_metrics
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import ResetType
 
 Row = dict[str, Any]
 METRICS = "metrics.jsonl"
@@ -114,6 +115,11 @@ def read_run(folder: Path) -> RunRecord:
         phases=_json(folder / "phases.json", problems),
         problems=tuple(problems),
     )
+
+
+def goes_back(row: Row) -> bool:
+    """Whether an episode's row is of a way back."""
+    return row.get("reset") == ResetType.BACK.value
 
 
 def numbers(rows: list[Row], key: str) -> np.ndarray:

@@ -22,11 +22,12 @@ from robot_stack.run.live_policy import LivePolicy
 from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.protocol import HelpProtocol, Plan
 from robot_stack.run.seeds import reset_seed
+from robot_stack.run.turns import Turns, run_in_turn
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, StoreError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
 
 RETRY_S = 1.0
 RECENT_TICKS = 200
@@ -75,6 +76,7 @@ class Actor:
         self._counter = folder / f"{actor_id}.next"
         self._plans = folder / f"{actor_id}.protocol.json"
         self._help = _help_of(resolved, self._plans)
+        self._turns = Turns(resolved.task.backward)
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
         limits = LoopLimits(
@@ -141,6 +143,7 @@ class Actor:
         """A demonstration that the learner waits for; or practice, or what the help protocol puts in its place."""
         number = self._next_number()
         plan = _DEMONSTRATE if kind is EpisodeKind.DEMO else self._help.next()
+        start = self._turns.next()
         header = EpisodeHeader(
             episode_id=episode_id(number, plan.kind, self._id),
             kind=plan.kind,
@@ -149,10 +152,14 @@ class Actor:
             started_unix_s=time.time(),
             seed=reset_seed(self._resolved.run.seed, kind, number) if plan.seed is None else plan.seed,
             level=plan.level,
-            reset=plan.reset,
+            reset=plan.reset if start is ResetType.NOMINAL else start,
         )
         policy = None if plan.kind is EpisodeKind.DEMO else self._policy
-        outcome = self._loop.run_episode(header, policy, self._client, scores=self._client, stopping=stop.is_set)
+        outcome = run_in_turn(
+            self._turns,
+            start,
+            lambda: self._loop.run_episode(header, policy, self._client, scores=self._client, stopping=stop.is_set),
+        )
         if plan is not _DEMONSTRATE and outcome.end is not EndReason.FAULT:
             helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
             self._help.ended(plan, header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)

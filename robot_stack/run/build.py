@@ -79,8 +79,9 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     device = resolved.teleop
     person = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
     config, rng = OperatorConfig(**person.model_dump()), np.random.default_rng(seed)
-    hands = find_task(resolved.task.name).hands(config, rng, np.array([space.full_scale(name) for name in names]))
-    return ScriptedOperator(config, rng, hands, names)
+    entry, scales = find_task(resolved.task.name), np.array([space.full_scale(name) for name in names])
+    back = None if entry.back_hands is None else entry.back_hands(config, rng, scales)
+    return ScriptedOperator(config, rng, entry.hands(config, rng, scales), names, back)
 
 
 def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:

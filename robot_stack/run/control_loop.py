@@ -20,7 +20,7 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 BLIND_LIMIT_S = 2.0
 """An episode without a usable observation for so long ends as a fault."""
@@ -127,7 +127,8 @@ class ControlLoop:
         Raises:
             RobotError: If the reset or the start fails; no frame has been recorded then, and the cell holds.
         """
-        self._cell.reset(header.seed)
+        carried = header.reset in (ResetType.CARRIED, ResetType.BACK)
+        self._cell.reset(header.seed, backward=header.backward, scene=not carried)
         if policy is not None:
             policy.begin_episode()
         sink.begin(header)

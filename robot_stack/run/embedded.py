@@ -10,6 +10,7 @@ import numpy as np
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
+from reward_models.both_ways import BothWays
 from reward_models.confirmed import ConfirmedModel
 from reward_models.interface import (
     Capabilities,
@@ -36,12 +37,18 @@ KEPT = 4096
 
 
 class EmbeddedModel:
-    """Scores frames with images of the trunk's cameras and proprio. Implements `RewardModel`."""
+    """Scores frames with images of the trunk's cameras and proprio. Implements `RewardModel`.
+
+    Args:
+        trunk: Of the run.
+        model: Of the task; of one that was fitted for the way back too, the task's part.
+    """
 
     name = "progress"
 
     def __init__(self, trunk: Trunk, model: RewardNetwork) -> None:
         self._trunk = trunk
+        model = model.forward if isinstance(model, BothWays) else model
         self._model = model.model if isinstance(model, ConfirmedModel) else model
         self._classifier = model.classifier if isinstance(model, ConfirmedModel) else None
         self._rows: OrderedDict[str, np.ndarray] = OrderedDict()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
+from reward_models.both_ways import BothWays, OneWay
 from reward_models.classifier.model import ClassifierReport, SuccessClassifier
 from reward_models.confirmed import ConfirmedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
@@ -34,6 +35,7 @@ from robot_stack.types.spec import Spec
 TRUNK = "trunk.safetensors"
 """File of a run's encoder, in its folder."""
 
+T = TypeVar("T")
 OnStep = Callable[[int, int, float], None]
 """Told (step, steps, loss) after each step of a fit; may raise `FitStopped`."""
 
@@ -145,19 +147,35 @@ def sizes_of(
     )
 
 
-RewardNetwork = ProgressModel | ConfirmedModel
+RewardNetwork = OneWay | BothWays
 """What the scorer scores with."""
 
 
 def save_reward(path: Path, model: RewardNetwork) -> None:
     """Weights of a reward model with its version."""
+    if isinstance(model, OneWay):
+        write_tensors(path, *_stored(model))
+        return
+    tensors: dict[str, torch.Tensor] = {}
+    metadata = {"column": str(model.column)}
+    for prefix, way in zip(_WAYS, (model.forward, model.backward), strict=True):
+        own, said = _stored(way)
+        tensors |= {prefix + name: tensor for name, tensor in own.items()}
+        metadata |= {prefix + name: value for name, value in said.items()}
+    write_tensors(path, tensors, metadata)
+
+
+_WAYS = ("forward.", "backward.")
+
+
+def _stored(model: OneWay) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     progress = model.model if isinstance(model, ConfirmedModel) else model
     state = progress.state_dict()
     tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
     tensors |= {name: state[name] for name in ARRAYS}
     if isinstance(model, ConfirmedModel):
         tensors |= {f"confirm.{name}": tensor for name, tensor in model.classifier.state_dict().items()}
-    write_tensors(path, tensors, {"version": state["version"], "text": state["text"]})
+    return tensors, {"version": state["version"], "text": state["text"]}
 
 
 def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwork:
@@ -169,6 +187,20 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    model: RewardNetwork
+    if "column" in metadata:
+        ways = [_restored(path, _under(way, tensors), _under(way, metadata), config) for way in _WAYS]
+        model = BothWays(*ways, int(metadata["column"]))
+    else:
+        model = _restored(path, tensors, metadata, config)
+    if model.version != version:
+        raise RewardError(f"reward model in {path.name} is {model.version}, must be {version}; restore its settings")
+    return model
+
+
+def _restored(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str], config: ProgressConfig
+) -> OneWay:
     lacking = [name for name in ARRAYS if name not in tensors]
     if lacking or "text" not in metadata:
         raise RewardError(
@@ -177,24 +209,21 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
     state = {name: tensors[name] for name in ARRAYS}
     inputs = len(state["mean"])
     progress = ProgressModel(inputs, config, text=metadata["text"])
-    progress.load_state_dict(state | metadata | {"members": _under("members.", tensors)})
-    model: RewardNetwork = progress
-    if config.confirm is not None:
-        classifier = SuccessClassifier(inputs, config.confirm)
-        classifier.load_state_dict(_under("confirm.", tensors))
-        model = ConfirmedModel(progress, classifier)
-    if model.version != version:
-        raise RewardError(f"reward model in {path.name} is {model.version}, must be {version}; restore its settings")
-    return model
+    progress.load_state_dict({**state, **metadata, "members": _under("members.", tensors)})
+    if config.confirm is None:
+        return progress
+    classifier = SuccessClassifier(inputs, config.confirm)
+    classifier.load_state_dict(_under("confirm.", tensors))
+    return ConfirmedModel(progress, classifier)
 
 
-def _under(prefix: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
 
 
 def fit_reward(
     episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[RewardNetwork, FitReport, ClassifierReport | None]:
+) -> tuple[OneWay, FitReport, ClassifierReport | None]:
     """A reward model from demonstrations and what has been judged since; its classifier's report, if it has one."""
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:

@@ -67,6 +67,8 @@ def labelled_episodes(
             continue
         if stored.end is None or stored.length < 1:
             left_out[path.stem] = "it has not ended"
+        elif stored.header.backward:
+            left_out[path.stem] = "it is a way back"
         else:
             found.append(_labelled(stored, labels[path.stem] is Verdict.SUCCESS, text))
     return found[::-1], left_out

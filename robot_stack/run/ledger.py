@@ -157,9 +157,9 @@ class Ledger:
     def recent_success(self, window: int) -> float:
         """Share of the last `window` online episodes that succeeded without a person; NaN while there are fewer.
 
-        Only those from usual starts: a start that a person chose says nothing of how good the policy is.
+        Not those from a start that a person chose, which say nothing of how good the policy is, and not ways back.
         """
-        usual = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.reset is ResetType.NOMINAL]
+        usual = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.reset in (ResetType.NOMINAL, ResetType.CARRIED)]
         online = usual[-window:]
         if len(online) < window:
             return float("nan")

@@ -68,6 +68,7 @@ class LocalCell:
         self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
         self._events: list[str] = []
         self._ticks = 0
+        self._backward = False
 
     @property
     def world(self) -> World:
@@ -115,12 +116,15 @@ class LocalCell:
         events, self._events = tuple(self._events), []
         return events
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
         """New start state; the scripted person arms the cell and resumes after a hold."""
         self._safety.end_episode()
-        self._world.reset(seed)
-        self._operator.begin(Role.WATCH)
-        self._observer.begin_episode()
+        if scene:
+            self._world.reset(seed)
+        self._world.turn(backward=backward)
+        self._operator.begin(Role.WATCH, backward=backward)
+        self._backward = backward
+        self._observer.begin_episode(backward=backward)
         for _ in range(3):
             self._tick()
         now_ns = self._world.time_ns
@@ -132,7 +136,7 @@ class LocalCell:
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or to the person in a demo."""
-        self._operator.begin(ROLES[kind])
+        self._operator.begin(ROLES[kind], backward=self._backward)
         self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
         self.executed()
         self._events.clear()

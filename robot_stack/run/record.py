@@ -12,6 +12,7 @@ from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.run.seeds import reset_seed
 from robot_stack.run.store_sink import StoreSink, next_number
+from robot_stack.run.turns import Turns, run_in_turn
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
@@ -53,6 +54,7 @@ class Recorder:
         self._store = store
         self._say = say
         self._loop = ControlLoop(cell, resolved.spec(), clock, LoopLimits(episode_steps=resolved.task.episode_steps))
+        self._turns = Turns(resolved.task.backward)
 
     def run(self, wanted: int, stop: threading.Event) -> int:
         """Until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
@@ -68,8 +70,13 @@ class Recorder:
                 if self._cell.mode() is Mode.STOP:
                     stop.wait(RETRY_S)
                     continue
+                header = self._header()
                 try:
-                    told = self._loop.run_episode(self._header(), None, sink, stopping=stop.is_set)
+                    told = run_in_turn(
+                        self._turns,
+                        header.reset,
+                        lambda header=header: self._loop.run_episode(header, None, sink, stopping=stop.is_set),
+                    )
                 except RobotError as error:
                     self._say(f"episode not run: {error}")
                     sink.settle(SETTLE_S)
@@ -89,6 +96,7 @@ class Recorder:
             actor=HAND,
             started_unix_s=time.time(),
             seed=reset_seed(self._resolved.run.seed, EpisodeKind.DEMO, number),
+            reset=self._turns.next(),
         )
 
 

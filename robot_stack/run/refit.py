@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from reward_models.both_ways import BothWays, OneWay
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
+from robot_stack.config.task import TaskConfig
 from robot_stack.run import fitting
 from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.ingest import Ingest
@@ -20,7 +24,7 @@ from robot_stack.run.training_data import nearer
 from robot_stack.run.trust import Trust
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.event import LabelSource, Verdict
-from robot_stack.types.spec import Spec
+from robot_stack.types.spec import DIRECTION, Spec
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 REFIT_AT = (12, 30, 70, 130, 200)
@@ -38,7 +42,7 @@ class Refitter:
         folder: Path,
         settings: ProgressConfig,
         spec: Spec,
-        text: str,
+        task: TaskConfig,
         ledger: Ledger,
         scorer: Scorer,
         trust: Trust,
@@ -49,7 +53,7 @@ class Refitter:
         self._folder = folder
         self._settings = settings
         self._spec = spec
-        self._text = text
+        self._task = task
         self._ledger = ledger
         self._scorer = scorer
         self._trust = trust
@@ -103,6 +107,22 @@ class Refitter:
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on what is known now, score everything, switch over."""
         accounts = self._accounts()
+        practised = len(self._ledger.ended(EpisodeKind.ONLINE))
+        forward, back = ([a for a in accounts if a.header.backward is way] for way in (False, True))
+        model: RewardNetwork
+        model, said = self._fit_way(forward, self._task.text, practised, on_step)
+        if self._task.backward is not None:
+            other, said_back = self._fit_way(back, self._task.backward.text, practised, on_step)
+            column = self._spec.part(DIRECTION).start - self._spec.proprio_size
+            model, said = BothWays(model, other, column), said | {"backward": said_back}
+        fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
+        self._switch_to(model, set(), [a.header.episode_id for a in accounts])
+        self._metrics.log("reward_fit", **(said | {"version": model.version}), online_episodes=practised)
+
+    def _fit_way(
+        self, accounts: Sequence[EpisodeAccount], text: str, practised: int, on_step: fitting.OnStep
+    ) -> tuple[OneWay, dict[str, Any]]:
+        """A model from the episodes that go one way, and what the metrics say of it."""
         episodes = [
             ScoredEpisode(
                 frames=self._scorer.inputs(a.header.episode_id),
@@ -113,26 +133,20 @@ class Refitter:
             )
             for a in accounts
         ]
-        settings, practised = self._settings, len(self._ledger.ended(EpisodeKind.ONLINE))
+        settings = self._settings
         if practised:
             settings = settings.model_copy(update={"steps": min(settings.steps, settings.refit_steps)})
-        model, report, judged = fitting.fit_reward(
-            episodes, settings, text=self._text, seed=self._seed, on_step=on_step
-        )
-        fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
-        self._switch_to(model, set(), [a.header.episode_id for a in accounts])
-        self._metrics.log(
-            "reward_fit",
-            version=report.version,
-            voc_heldout=report.voc_heldout,
-            voc_clock=report.voc_clock,
-            false_done=report.false_done,
-            calibration_error=report.calibration_error,
-            episodes=len(episodes),
-            failures=sum(not e.success for e in episodes),
-            online_episodes=practised,
+        model, report, judged = fitting.fit_reward(episodes, settings, text=text, seed=self._seed, on_step=on_step)
+        return model, {
+            "version": report.version,
+            "voc_heldout": report.voc_heldout,
+            "voc_clock": report.voc_clock,
+            "false_done": report.false_done,
+            "calibration_error": report.calibration_error,
+            "episodes": len(episodes),
+            "failures": sum(not e.success for e in episodes),
             **({} if judged is None else {"classifier": asdict(judged.point)}),
-        )
+        }
 
     def _accounts(self) -> list[EpisodeAccount]:
         """What is known now. Demonstrations first: the held-out episodes are taken from the front.

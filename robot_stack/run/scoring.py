@@ -10,7 +10,7 @@ import numpy as np
 from reward_models.decode import gated
 from reward_models.progress.model import FrameScores
 from robot_stack.run.fitting import RewardNetwork
-from robot_stack.run.success import SuccessRule
+from robot_stack.run.success import Rule
 from robot_stack.types.reward import EpisodeScores, LiveScore
 
 
@@ -27,14 +27,14 @@ class Scorer:
         declared_at: Episode -> frame at which it did.
     """
 
-    def __init__(self, make_rule: Callable[[], SuccessRule], *, gate: float = 0.0) -> None:
+    def __init__(self, make_rule: Callable[[], Rule], *, gate: float = 0.0) -> None:
         self._make_rule = make_rule
         self._gate = gate
         self._model: RewardNetwork | None = None
         self._inputs: dict[str, np.ndarray] = {}
         self._proprio: dict[str, np.ndarray] = {}
         self._scored: dict[str, int] = {}
-        self._rules: dict[str, SuccessRule] = {}
+        self._rules: dict[str, Rule] = {}
         self._live: list[LiveScore] = []
         self._dropped = 0
         self._news = threading.Condition()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
 
-from robot_stack.config.task import GateCondition, SuccessConfig
-from robot_stack.types.spec import Spec
+from robot_stack.config.task import SuccessConfig, TaskConfig
+from robot_stack.types.spec import DIRECTION, Spec
 
 
 class ProprioGate:
@@ -17,7 +17,8 @@ class ProprioGate:
     def __init__(self, config: SuccessConfig, spec: Spec) -> None:
         self._low = np.full(spec.proprio_size, -np.inf)
         self._high = np.full(spec.proprio_size, np.inf)
-        for part, condition in _parts(spec, config.gate):
+        for name, condition in config.gate.items():
+            part = spec.part(name)
             for bound, values in ((self._low, condition.min), (self._high, condition.max)):
                 for i, value in enumerate(values or ()):
                     if value is not None:
@@ -28,8 +29,16 @@ class ProprioGate:
         return bool(np.all(proprio >= self._low) and np.all(proprio <= self._high))
 
 
-class SuccessRule:
+class Rule(Protocol):
     """Stateful over one episode: feed frames in order."""
+
+    def update(self, success: float, proprio: np.ndarray) -> bool:
+        """Take the next frame: success probability (NaN never hits) and proprio (P,). Latches."""
+        ...
+
+
+class SuccessRule:
+    """n of m frames, of one task."""
 
     def __init__(self, config: SuccessConfig, spec: Spec) -> None:
         self._config = config
@@ -37,22 +46,26 @@ class SuccessRule:
         self._hits: deque[bool] = deque(maxlen=config.n_of_m.m)
         self.declared = False
 
-    def reset(self) -> None:
-        """A new episode."""
-        self._hits.clear()
-        self.declared = False
-
     def update(self, success: float, proprio: np.ndarray) -> bool:
-        """Take the next frame: success probability (NaN never hits) and proprio (P,). Latches."""
+        """See `Rule`."""
         self._hits.append(self._gate.open_at(proprio) and success >= self._config.threshold)
         self.declared = self.declared or sum(self._hits) >= self._config.n_of_m.n
         return self.declared
 
 
-def _parts(spec: Spec, gate: Mapping[str, GateCondition]) -> list[tuple[slice, GateCondition]]:
-    found, offset = [], 0
-    for field in spec.proprio:
-        if field.name in gate:
-            found.append((slice(offset, offset + field.size), gate[field.name]))
-        offset += field.size
-    return found
+class RuleOfEitherWay:
+    """The task's rule, or that of its way back, as proprio says which way it goes."""
+
+    def __init__(self, forward: SuccessRule, backward: SuccessRule, spec: Spec) -> None:
+        self._ways = (forward, backward)
+        self._at = spec.part(DIRECTION).start
+
+    def update(self, success: float, proprio: np.ndarray) -> bool:
+        """See `Rule`."""
+        return self._ways[bool(proprio[self._at] < 0)].update(success, proprio)
+
+
+def success_rule(task: TaskConfig, spec: Spec) -> Rule:
+    """Of one episode of a task."""
+    forward = SuccessRule(task.success, spec)
+    return forward if task.backward is None else RuleOfEitherWay(forward, SuccessRule(task.backward.success, spec), spec)

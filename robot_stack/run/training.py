@@ -36,7 +36,7 @@ from robot_stack.run.refit import Refitter
 from robot_stack.run.rescoring import Rescorer, make_rescorer
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.settings import learning_settings
-from robot_stack.run.success import SuccessRule
+from robot_stack.run.success import success_rule
 from robot_stack.run.team import Team
 from robot_stack.run.trust import Trust
 from robot_stack.run.update_loop import UpdateLoop, check_identity
@@ -77,7 +77,7 @@ class Training:
         )
         self._store = EpisodeStore(folder / "store", self._spec, resolved.task.name)
         self._ledger = Ledger(self._spec.rate_hz)
-        self._scorer = Scorer(lambda: SuccessRule(resolved.task.success, self._spec), gate=self._settings.reward.gate)
+        self._scorer = Scorer(lambda: success_rule(resolved.task, self._spec), gate=self._settings.reward.gate)
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
         self._writer = CheckpointWriter(self._checkpoints, on_failure=self._not_saved, on_best=self._keep_best)
@@ -244,7 +244,7 @@ class Training:
             scorer=self._scorer, shape=self._shape, log=self._alarm,
         )  # fmt: skip
         refitter = self._refitter = Refitter(
-            folder=self.folder, settings=settings.reward, spec=spec, text=self._resolved.task.text, ledger=self._ledger,
+            folder=self.folder, settings=settings.reward, spec=spec, task=self._resolved.task, ledger=self._ledger,
             scorer=self._scorer, trust=trust, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._loop = UpdateLoop(

@@ -7,7 +7,6 @@ from scipy.spatial.transform import Rotation
 
 from policies.encoders.embedded import DemoFrames
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
 
@@ -15,20 +14,6 @@ TO_GO_SCALE = np.array([0.03, 0.03, 0.03, 0.15, 0.15, 0.15])
 """Metres and radians of "to go" that count as one."""
 LEVER_M = 0.05
 """How far from the TCP lies the point whose way counts as progress when the tool turns; about the size of a tool."""
-
-
-def proprio_slice(spec: Spec, name: str) -> slice:
-    """Where a proprio field lies in the vector.
-
-    Raises:
-        SpecError: If the task does not record it.
-    """
-    offset = 0
-    for field in spec.proprio:
-        if field.name == name:
-            return slice(offset, offset + field.size)
-        offset += field.size
-    raise SpecError(f"proprio fields are {[f.name for f in spec.proprio]}, must include {name!r}")
 
 
 def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
@@ -45,7 +30,7 @@ def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
     """
     one = len(spec.arms) == 1
     parts = [
-        _left(proprio[:, proprio_slice(spec, "tcp_pose" if one else f"{arm.name}.tcp_pose")])[:, list(arm.axis_indices)]
+        _left(proprio[:, spec.part("tcp_pose" if one else f"{arm.name}.tcp_pose")])[:, list(arm.axis_indices)]
         for arm in spec.arms
     ]
     return np.concatenate(parts, axis=1).astype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,14 +12,27 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
-from robot_stack.types.spec import ProprioField, Spec
+from robot_stack.types.spec import DIRECTION, ProprioField, Spec
 
-Reader = Callable[[RobotState, Pose], np.ndarray]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What the first observation of an episode fixes.
+
+    Attributes:
+        pose: T_base_tcp of the arm.
+        direction: 1, or -1 on the way back.
+    """
+
+    pose: Pose
+    direction: float
 
 
-def relative_pose(state: RobotState, start: Pose) -> np.ndarray:
+Reader = Callable[[RobotState, Beginning], np.ndarray]
+
+
+def relative_pose(state: RobotState, beginning: Beginning) -> np.ndarray:
     """TCP pose in the start pose of the episode: position in m, then rotation vector in rad, shape (6,)."""
-    pose = state.T_base_tcp.relative_to(start)
+    pose = state.T_base_tcp.relative_to(beginning.pose)
     return np.concatenate([pose.position_m, pose.rotation.as_rotvec()])
 
 
@@ -29,10 +43,11 @@ READERS: Mapping[str, Reader] = {
     "gripper": lambda state, _: np.array([state.gripper]),
     "joints": lambda state, _: state.joints_rad,
     "joint_speeds": lambda state, _: state.joint_speeds_rad_s,
+    DIRECTION: lambda _, beginning: np.array([beginning.direction]),
 }
-"""Proprio fields by name; with several arms a field is called "<arm>.<name>"."""
+"""Proprio fields by name; with several arms a field of one is called "<arm>.<name>"."""
 
-SIZES: Mapping[str, int] = {"tcp_pose": 6, "tcp_twist": 6, "wrench": 6, "gripper": 1}
+SIZES: Mapping[str, int] = {"tcp_pose": 6, "tcp_twist": 6, "wrench": 6, "gripper": 1, DIRECTION: 1}
 
 
 class Observer:
@@ -46,11 +61,13 @@ class Observer:
         """
         self._spec = spec
         self._fields = [_resolve(field, spec) for field in spec.proprio]
-        self._start: dict[str, Pose] = {}
+        self._beginning: dict[str, Beginning] = {}
+        self._direction = 1.0
 
-    def begin_episode(self) -> None:
-        """Forget the start pose: the next observation becomes the new one."""
-        self._start = {}
+    def begin_episode(self, *, backward: bool = False) -> None:
+        """Forget the start pose: the next observation becomes the new one. `backward`: it is the way back."""
+        self._beginning = {}
+        self._direction = -1.0 if backward else 1.0
 
     def observe(self, snapshot: Snapshot, stamp_ns: int) -> Observation:
         """The observation of the control tick at `stamp_ns`.
@@ -60,10 +77,10 @@ class Observer:
         """
         self._spec.check_images(dict(snapshot.images))
         for arm, state in snapshot.states.items():
-            self._start.setdefault(arm, state.T_base_tcp)
+            self._beginning.setdefault(arm, Beginning(pose=state.T_base_tcp, direction=self._direction))
         parts = []
         for field, arm, reader in self._fields:
-            value = reader(snapshot.states[arm], self._start[arm])
+            value = reader(snapshot.states[arm], self._beginning[arm])
             if value.shape != (field.size,):
                 raise SpecError(f"proprio {field.name} is {value.shape}, must be ({field.size},) as the task says")
             parts.append(value)
@@ -86,7 +103,7 @@ def _resolve(field: ProprioField, spec: Spec) -> tuple[ProprioField, str, Reader
             f"proprio field is {field.name!r}, must be one of {sorted(READERS)}, if needed behind an arm "
             f"of {arms} and a dot"
         )
-    if "." not in field.name and len(arms) > 1:
+    if "." not in field.name and len(arms) > 1 and name != DIRECTION:
         raise SpecError(f"proprio field is {field.name!r}, must name its arm; write {arms[0]}.{name}")
     if field.size != SIZES.get(name, field.size):
         raise SpecError(f"size of proprio field {field.name} is {field.size}, must be {SIZES[name]}")

@@ -91,8 +91,14 @@ class Cell(Protocol):
         """Events a person sent since the previous call, out of `EVENTS`."""
         ...
 
-    def reset(self, seed: int) -> None:
-        """Bring arms and scene to a start state; returns when the arms are ready, at rest and freshly observed."""
+    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+        """Bring arms and scene to a start state; returns when the arms are ready, at rest and freshly observed.
+
+        Args:
+            seed: Of what is drawn.
+            backward: It is the way back that begins, see `ResetType.BACK`.
+            scene: Whether the objects are put back; False leaves them, and the arms too unless they have a start.
+        """
         ...
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:

@@ -17,6 +17,8 @@ import numpy as np
 from robot_stack.types.errors import SpecError
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
+DIRECTION = "direction"
+"""Proprio field of size 1 that says which way a task goes: 1 as it is told, -1 back."""
 """Order of a twist: linear then angular, in the end-effector frame."""
 GRIPPER_DEADBAND = 0.5
 """A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
@@ -140,6 +142,24 @@ class Spec:
     def proprio_size(self) -> int:
         """P, the length of a proprio vector."""
         return sum(field.size for field in self.proprio)
+
+    def part(self, name: str) -> slice:
+        """Where a proprio field lies in the vector.
+
+        Raises:
+            SpecError: If the task does not record it.
+        """
+        offset = 0
+        for field in self.proprio:
+            if field.name == name:
+                return slice(offset, offset + field.size)
+            offset += field.size
+        raise SpecError(f"proprio fields are {[f.name for f in self.proprio]}, must include {name!r}")
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether a task and its way back are told apart in proprio, by `DIRECTION`."""
+        return any(field.name == DIRECTION for field in self.proprio)
 
     @property
     def period_s(self) -> float:

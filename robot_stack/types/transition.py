@@ -41,6 +41,10 @@ class ResetType(StrEnum):
     NOMINAL = "nominal"
     RETURN = "return"
     """A start that was met before, to which a person or the simulator went back on purpose."""
+    CARRIED = "carried"
+    """The scene as the way back has left it, or an earlier try."""
+    BACK = "back"
+    """The same the other way round: it is the way back that is practised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +112,7 @@ class EpisodeHeader:
         started_unix_s: Wall-clock start, seconds since the epoch.
         seed: Seed of the reset, or -1 where a person placed the objects.
         level: Of the help protocol at which it was run, 0 to 3.
-        reset: Whether it starts as usual. Success is reported over usual starts only.
+        reset: Where it starts. Success is reported over starts that nobody chose, and not over ways back.
     """
 
     episode_id: str
@@ -119,3 +123,8 @@ class EpisodeHeader:
     seed: int = -1
     level: int = 0
     reset: ResetType = ResetType.NOMINAL
+
+    @property
+    def backward(self) -> bool:
+        """Whether it is the way back, see `ResetType.BACK`."""
+        return self.reset is ResetType.BACK

@@ -164,6 +164,16 @@ def test_what_does_not_fit_the_cell_leaves_the_file_as_it_was(own_files, monkeyp
     assert (own_files / "cells/sim.yaml").read_text() == before
 
 
+def test_where_a_camera_is_goes_into_the_cells_file(own_files, monkeypatch) -> None:
+    mount = {"parent": "base", "position_m": [0.6, 0.4, 0.5], "quaternion_xyzw": [1.0, 0.0, 0.0, 0.0], "error_m": 0.002}
+    found = measuring.Measured(edits={("cameras", "wrist", "mount"): mount}, text="12 views agree")
+    monkeypatch.setitem(measuring.MEASURE, "extrinsics", lambda wish, resolved: found)
+    assert main.main(["calibrate", "extrinsics", "sim", "--camera", "wrist", "--write"]) == 0
+    written = load_run("peg_insert").cell.cameras["wrist"].mount
+    assert written is not None
+    assert written.position_m == (0.6, 0.4, 0.5)
+
+
 class Seen:
     """What an onlooker has seen, without a cell."""
 

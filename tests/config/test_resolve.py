@@ -52,11 +52,11 @@ def test_a_name_that_does_not_exist_lists_those_that_do(root: Path, edit: Edit) 
 def test_a_reference_is_a_name_and_never_a_path(name: str, root: Path, edit: Edit) -> None:
     edit("runs/peg_insert.yaml", "task: peg_insert", f"task: '{name}'")
     (line,) = refusal(root)
-    assert "task: input should be one of peg_insert" in line
+    assert "task: input should be one of peg_in_and_out, peg_insert" in line
 
 
 def test_an_unknown_run_lists_the_runs(root: Path) -> None:
-    runs = "fr3_table, peg_insert, two_arm_insert, ur5e_table, ur5e_twin"
+    runs = "fr3_table, peg_in_and_out, peg_insert, two_arm_insert, ur5e_table, ur5e_twin"
     with pytest.raises(ConfigError, match=rf"input should be one of {runs} in .*did you mean 'peg_insert'"):
         load_run("peg_inset", root=root)
 
@@ -216,3 +216,20 @@ def test_the_shipped_folder_is_found_under_an_install_prefix(tmp_path: Path) -> 
     (shared / "robots").rmdir()
     with pytest.raises(ConfigError, match="reinstall"):
         shipped_with(package)
+
+
+@pytest.mark.parametrize(
+    ("run", "override", "said"),
+    [
+        ("peg_in_and_out", "training.protocol.max_level=2", "max_level: input should be 0 with task.backward"),
+        ("peg_in_and_out", "training.demos=1", "training.demos: input should be 2 at least with task.backward (got 1)"),
+        ("peg_in_and_out", "reward.rescore={name: clip}", "a large model is told one task only"),
+        ("peg_in_and_out", "task.backward=null", "backward is missing, must be there for the proprio field 'direction'"),
+        ("peg_in_and_out", "task.backward.success.gate={force: {}}", "gate names the field 'force', must be one of"),
+        ("peg_insert", "task.backward={text: back, success: {threshold: 0.5, n_of_m: {n: 1, m: 1}}}", "proprio lacks"),
+    ],
+)
+def test_what_cannot_go_with_a_way_back_is_refused(run: str, override: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_run(run, [override])
+    assert said in str(caught.value)

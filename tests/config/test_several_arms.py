@@ -262,7 +262,9 @@ def test_what_only_several_arms_have_is_refused_of_one_and_so_is_a_way_without_k
     assert said in line
 
 
-def test_a_camera_on_the_hand_of_no_arm_is_refused(root: Path) -> None:
+def test_a_camera_on_the_hand_of_no_arm_is_refused(root: Path, edit: Edit) -> None:
     mount = "{arm: left, parent: tcp, position_m: [0, 0, 0], error_m: 0, quaternion_xyzw: [0, 0, 0, 1]}"
-    (line,) = refusal(root, f"cell.cameras.wrist.mount={mount}", run="fr3_table")
+    model = "    model: realsense_d405\n"
+    edit("cells/fr3_table.yaml", model, f"{model}    mount: {mount}\n")
+    (line,) = refusal(root, run="fr3_table")
     assert "cell.cameras.wrist.mount.arm: there is no arm 'left' in the cell" in line

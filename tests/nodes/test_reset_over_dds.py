@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from cell_rig import running_cell, wait_until
 
+from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
+from robot_stack.config.task import StartConfig
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 
@@ -41,11 +43,16 @@ def cell(run, tmp_path_factory):
         yield cell
 
 
-def along(run, path: str):
-    """The same run with another way to the start."""
-    start = run.task.reset.start.model_copy(update={"path": path})
+def with_start(run, pose: TaughtPose, **settings):
+    """The same run, whose arm starts from another pose."""
+    start = StartConfig(pose="taught", **settings)
     reset = run.task.reset.model_copy(update={"start": start})
-    return replace(run, task=run.task.model_copy(update={"reset": reset}))
+    cell = run.cell.model_copy(update={"poses": {"taught": pose}})
+    return replace(run, cell=cell, task=run.task.model_copy(update={"reset": reset}))
+
+
+def taught(joints_rad, position_m) -> TaughtPose:
+    return TaughtPose(joints_rad=tuple(joints_rad), position_m=tuple(position_m), quaternion_xyzw=(1, 0, 0, 0))
 
 
 class Person:
@@ -88,14 +95,13 @@ class Person:
         self._node.destroy_node()
 
 
-def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run, monkeypatch):
+def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
     from robot_stack.nodes.cell_link import CellLink
 
     link: CellLink = cell._link
     ends = []
     with Person(run.run.cell, answers=True) as person:
-        for seed, path in ((1, "over"), (2, "over"), (1, "joints")):
-            monkeypatch.setattr(cell, "_run", along(run, path))
+        for seed in (1, 2):
             cell.reset(seed)
             with link.locked():
                 ends.append(link.states["fr3"].T_base_tcp.position_m)
@@ -105,7 +111,37 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run, monk
     for end in ends:
         assert np.abs(end - goal).max() < 0.01 + 0.005
     assert np.linalg.norm(ends[0] - ends[1]) > 0.001, "another seed, another start"
-    assert np.linalg.norm(ends[0] - ends[2]) < 0.005, "the same, along the joints"
+
+
+def test_the_arm_goes_back_along_its_joints_to_where_it_was_led(cell, run, monkeypatch):
+    link, seen = cell._link, []
+    with Person(run.run.cell, answers=True):
+        for place in ((0.46, 0.08, 0.12), (0.54, -0.06, 0.2)):
+            monkeypatch.setattr(cell, "_run", with_start(run, taught(np.zeros(7), place)))
+            cell.reset(1)
+            with link.locked():
+                seen.append(link.states["fr3"])
+        was = seen[0]
+        pose = taught(was.joints_rad, was.T_base_tcp.position_m)
+        monkeypatch.setattr(cell, "_run", with_start(run, pose, path="joints"))
+        cell.reset(1)
+        with link.locked():
+            end = link.states["fr3"]
+    assert np.linalg.norm(seen[1].T_base_tcp.position_m - was.T_base_tcp.position_m) > 0.1
+    assert np.linalg.norm(end.T_base_tcp.position_m - was.T_base_tcp.position_m) < 0.005
+    assert np.abs(end.joints_rad - was.joints_rad).max() < 0.1
+
+
+def test_on_the_way_back_the_scene_stays_nobody_is_asked_and_the_arm_stays_too(cell, run):
+    link = cell._link
+    with Person(run.run.cell, answers=False) as person:
+        with link.locked():
+            before = link.states["fr3"].T_base_tcp.position_m
+        cell.reset(9, backward=True, scene=False)
+        with link.locked():
+            after = link.states["fr3"].T_base_tcp.position_m
+        assert not any(person.prompts)
+    assert np.linalg.norm(after - before) < 0.003
 
 
 def test_a_person_who_never_answers_is_named_after_a_bounded_time(cell, run, monkeypatch):

@@ -9,6 +9,7 @@ from robot_stack.control.output_watchdog import OutputWatchdog
 from robot_stack.nodes.diagnostics import Due, RateMeter
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.person import ScriptedPerson
+from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.stamp_join import StampJoin
 from robot_stack.run.build import build_operator
 from robot_stack.types.command import Mode
@@ -125,3 +126,28 @@ def test_watchdog_refuses_a_repeated_command():
     watchdog.offer(np.full(6, 0.1), 100 * MS, 100 * MS)
     assert "second safety process" in watchdog.offer(np.full(6, 0.2), 100 * MS, 101 * MS)
     assert watchdog.twist(102 * MS)[0] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (ResetRequest(seed=12), "12"),
+        (ResetRequest(seed=12, backward=True, scene=False), "12 back as_it_is"),
+        (ResetRequest(seed=0, scene=False), "0 as_it_is"),
+    ],
+)
+def test_a_reset_request_is_read_as_it_was_written(asked: ResetRequest, text: str) -> None:
+    assert asked.to_text() == text
+    assert ResetRequest.from_text(text) == asked
+
+
+@pytest.mark.parametrize("text", ["", "back", "12 forth", "-1", "1.5"])
+def test_a_text_that_is_no_reset_request_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="must be a seed, then back or as_it_is"):
+        ResetRequest.from_text(text)
+
+
+def test_the_status_says_that_it_is_the_way_back() -> None:
+    status = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="e", backward=True)
+    assert EpisodeStatus.from_text(status.to_text()) == status
+    assert not EpisodeStatus.from_text("phase=running kind=demo episode=e").backward

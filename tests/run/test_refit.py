@@ -11,6 +11,7 @@ from driven import Driven
 from tiny_run import write_run
 
 from reward_models.progress.config import ProgressConfig
+from robot_stack.config.resolve import load_run
 from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.metrics import read_metrics
@@ -25,11 +26,12 @@ from robot_stack.types.transition import EndReason, EpisodeKind
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=2, batch=4, held_out=1)
 P = Source.POLICY
+TASK = load_run("peg_insert").task
 
 
 def _refitter(bench: Bench, settings: ProgressConfig = TINY) -> Refitter:
     return Refitter(
-        folder=bench.folder, settings=settings, spec=SPEC, text="insert the peg", ledger=bench.ledger,
+        folder=bench.folder, settings=settings, spec=SPEC, task=TASK, ledger=bench.ledger,
         scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
 
@@ -201,7 +203,7 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
 def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
     trust = trust_of(bench)
     refitter = Refitter(
-        folder=bench.folder, settings=TINY, spec=SPEC, text="insert the peg", ledger=bench.ledger, scorer=bench.scorer,
+        folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, ledger=bench.ledger, scorer=bench.scorer,
         trust=trust, ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
     _demos(bench)

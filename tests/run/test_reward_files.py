@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from reward_models.both_ways import BothWays
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
@@ -57,3 +58,23 @@ def test_another_version_or_other_settings_are_refused(tmp_path: Path) -> None:
         load_reward(path, model.version, TINY.model_copy(update={"width": 32}))
     with pytest.raises(RewardError, match="of other settings"):
         load_reward(path, model.version, BOTH)
+
+
+def test_a_model_of_both_ways_scores_each_by_its_own_part_and_comes_back(tmp_path: Path) -> None:
+    quiet = dict(seed=0, on_step=lambda *_: None)
+    there, _, _ = fit_reward(episodes(), TINY, text="open the drawer", **quiet)
+    back, _, _ = fit_reward(episodes()[::-1], TINY, text="close the drawer", **quiet)
+    model = BothWays(there, back, column=-1)
+    save_reward(tmp_path / "reward.safetensors", model)
+    again = load_reward(tmp_path / "reward.safetensors", model.version, TINY)
+    assert isinstance(again, BothWays)
+    assert (again.column, again.backward.text, again.text) == (-1, "close the drawer", "open the drawer")
+    for sign, one in ((1.0, there), (-1.0, back)):
+        frames = episodes()[0].frames.copy()
+        frames[:, -1] = sign
+        for expected, got in zip(one.score(frames, 3), again.score(frames, 3), strict=True):
+            assert np.array_equal(expected, got)
+        assert np.array_equal(one.standardised(frames), again.standardised(frames))
+    assert not np.array_equal(there.score(frames).progress, back.score(frames).progress)
+    with pytest.raises(RewardError, match="must be 0123"):
+        load_reward(tmp_path / "reward.safetensors", "0123", TINY)

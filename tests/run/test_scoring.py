@@ -9,9 +9,10 @@ import pytest
 from bench import RULE, SPEC, FakeModel, make_scorer
 
 from reward_models.progress.model import FrameScores
+from robot_stack.config.resolve import load_run
 from robot_stack.config.task import GateCondition, NOfM, SuccessConfig
 from robot_stack.run.scoring import Scorer
-from robot_stack.run.success import SuccessRule
+from robot_stack.run.success import SuccessRule, success_rule
 
 PROPRIO = np.zeros((1, SPEC.proprio_size), np.float32)
 
@@ -138,11 +139,8 @@ def test_rule_wants_n_hits_of_the_last_m() -> None:
     assert _declared(rule, [0.9, 0.1, 0.1, 0.9, 0.1, 0.9]) == [False] * 5 + [True]
 
 
-def test_rule_latches_until_the_next_episode() -> None:
-    rule = SuccessRule(RULE, SPEC)
-    assert _declared(rule, [0.9, 0.9, 0.0, 0.0, 0.0])[-1]
-    rule.reset()
-    assert _declared(rule, [0.9, 0.0, 0.0]) == [False, False, False]
+def test_rule_latches() -> None:
+    assert _declared(SuccessRule(RULE, SPEC), [0.9, 0.9, 0.0, 0.0, 0.0])[-1]
 
 
 def test_threshold_itself_is_a_hit_and_nan_never_is() -> None:
@@ -167,3 +165,19 @@ def test_gate_leaves_entries_without_a_bound_alone() -> None:
     assert not SuccessRule(config, SPEC).update(0.9, proprio)
     proprio[2] = 0.2
     assert SuccessRule(config, SPEC).update(0.9, proprio)
+
+
+def test_the_way_back_has_a_rule_of_its_own() -> None:
+    task = load_run("peg_in_and_out").task
+    spec = load_run("peg_in_and_out").spec()
+    at, pose = spec.part("direction").start, spec.part("tcp_pose").start + 2
+
+    def declared(direction: float, down_m: float) -> bool:
+        rule, proprio = success_rule(task, spec), np.zeros(spec.proprio_size, np.float32)
+        proprio[at], proprio[pose] = direction, down_m
+        return [rule.update(0.9, proprio) for _ in range(3)][-1]
+
+    assert declared(1.0, 0.07)
+    assert not declared(1.0, -0.07)
+    assert declared(-1.0, -0.07)
+    assert not declared(-1.0, 0.07)

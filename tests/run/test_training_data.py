@@ -14,7 +14,7 @@ from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
 from robot_stack.run.live_policy import LivePolicy
-from robot_stack.run.training_data import LEVER_M, TO_GO_SCALE, nearer, proprio_slice, reward_inputs, to_go
+from robot_stack.run.training_data import LEVER_M, TO_GO_SCALE, nearer, reward_inputs, to_go
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose
@@ -87,9 +87,9 @@ def test_an_arm_that_never_moved_leaves_only_the_clock() -> None:
 
 
 def test_missing_proprio_field_is_named() -> None:
-    assert proprio_slice(SPEC, "force") == slice(6, 7)
+    assert SPEC.part("force") == slice(6, 7)
     with pytest.raises(SpecError, match=r"\['tcp_pose', 'force'\], must include 'torque'"):
-        proprio_slice(SPEC, "torque")
+        SPEC.part("torque")
 
 
 def test_reward_model_sees_features_and_proprio_side_by_side() -> None:

@@ -103,3 +103,19 @@ def test_a_non_finite_reading_never_becomes_an_observation():
     broken = replace(state(Pose.identity()), wrench=np.full(6, np.nan))
     with pytest.raises(SpecError, match="finite"):
         Observer(spec()).observe(snapshot(broken), 1)
+
+
+def test_the_direction_is_one_and_on_the_way_back_minus_one():
+    observer = Observer(spec((("tcp_pose", 6), ("direction", 1))))
+    assert observer.observe(snapshot(state(Pose.identity())), 1).proprio[6] == 1.0
+    observer.begin_episode(backward=True)
+    assert observer.observe(snapshot(state(Pose.identity())), 2).proprio[6] == -1.0
+    observer.begin_episode()
+    assert observer.observe(snapshot(state(Pose.identity())), 3).proprio[6] == 1.0
+
+
+def test_two_arms_have_one_direction():
+    observer = Observer(spec((("direction", 1), ("left.gripper", 1)), ("left", "right")))
+    observer.begin_episode(backward=True)
+    both = snapshot(state(Pose.identity(), "left"), state(Pose.identity(), "right"))
+    np.testing.assert_allclose(observer.observe(both, 1).proprio, [-1.0, 0.25])

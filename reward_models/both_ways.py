@@ -1,0 +1,43 @@
+"""Two progress models as one: of a task, and of its way back, each asked about the frames that go its way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reward_models.confirmed import ConfirmedModel
+from reward_models.progress.model import FrameScores, ProgressModel
+
+OneWay = ProgressModel | ConfirmedModel
+
+
+class BothWays:
+    """Looks at one entry of each frame to know which way an episode goes.
+
+    Args:
+        forward: Of the task.
+        backward: Of the way back, on the same inputs.
+        column: Entry of a frame's inputs that is negative on the way back.
+
+    Attributes:
+        version: Of both.
+    """
+
+    def __init__(self, forward: OneWay, backward: OneWay, column: int) -> None:
+        self.forward, self.backward, self.column = forward, backward, column
+        self.version = f"{forward.version[:8]}{backward.version[:8]}"
+
+    @property
+    def text(self) -> str:
+        """The task that it was trained on, forward."""
+        return self.forward.text
+
+    def standardised(self, frames: np.ndarray) -> np.ndarray:
+        """Frames (T, D) of one episode as its model takes them."""
+        return self._of(frames).standardised(frames)
+
+    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+        """See `ProgressModel.score`."""
+        return self._of(frames).score(frames, start, text=text)
+
+    def _of(self, frames: np.ndarray) -> OneWay:
+        return self.backward if len(frames) and frames[0, self.column] < 0 else self.forward
