@@ -20,8 +20,8 @@ SAMPLED = _kept(1, ReliabilityPolicy.BEST_EFFORT)
 """Requested for images and state that are only looked at: fits every driver."""
 
 SAMPLED_EACH = _kept(10, ReliabilityPolicy.BEST_EFFORT)
-"""Requested of foreign input devices: fits every driver, a short press between two looks is seen, and a sender that
-floods is at most ten messages ahead."""
+"""Requested of foreign input devices and joint states: fits every driver, a short press between two looks is seen, and
+a sender that floods is at most ten messages ahead."""
 
 EVERY = _kept(100, ReliabilityPolicy.RELIABLE)
 """Offered and requested where each message counts: labels and events."""

@@ -39,5 +39,7 @@ class ResetRequest:
         """
         seed, *words = text.split() or [""]
         if not seed.isdecimal() or not set(words) <= {_BACK, _AS_IT_IS}:
-            raise SpecError(f"reset request is {text!r}, must be a seed, then {_BACK} or {_AS_IT_IS}; update the sender")
+            raise SpecError(
+                f"reset request is {text!r}, must be a seed, then {_BACK} or {_AS_IT_IS}; update the sender"
+            )
         return cls(seed=int(seed), backward=_BACK in words, scene=_AS_IT_IS not in words)

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -155,11 +156,10 @@ class Actor:
             reset=plan.reset if start is ResetType.NOMINAL else start,
         )
         policy = None if plan.kind is EpisodeKind.DEMO else self._policy
-        outcome = run_in_turn(
-            self._turns,
-            start,
-            lambda: self._loop.run_episode(header, policy, self._client, scores=self._client, stopping=stop.is_set),
+        episode = partial(
+            self._loop.run_episode, header, policy, self._client, scores=self._client, stopping=stop.is_set
         )
+        outcome = run_in_turn(self._turns, start, episode)
         if plan is not _DEMONSTRATE and outcome.end is not EndReason.FAULT:
             helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
             self._help.ended(plan, header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)

@@ -189,8 +189,8 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     model: RewardNetwork
     if "column" in metadata:
-        ways = [_restored(path, _under(way, tensors), _under(way, metadata), config) for way in _WAYS]
-        model = BothWays(*ways, int(metadata["column"]))
+        there, back = (_restored(path, _under(way, tensors), _under(way, metadata), config) for way in _WAYS)
+        model = BothWays(there, back, int(metadata["column"]))
     else:
         model = _restored(path, tensors, metadata, config)
     if model.version != version:

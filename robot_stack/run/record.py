@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
@@ -72,11 +73,8 @@ class Recorder:
                     continue
                 header = self._header()
                 try:
-                    told = run_in_turn(
-                        self._turns,
-                        header.reset,
-                        lambda header=header: self._loop.run_episode(header, None, sink, stopping=stop.is_set),
-                    )
+                    episode = partial(self._loop.run_episode, header, None, sink, stopping=stop.is_set)
+                    told = run_in_turn(self._turns, header.reset, episode)
                 except RobotError as error:
                     self._say(f"episode not run: {error}")
                     sink.settle(SETTLE_S)

@@ -68,4 +68,6 @@ class RuleOfEitherWay:
 def success_rule(task: TaskConfig, spec: Spec) -> Rule:
     """Of one episode of a task."""
     forward = SuccessRule(task.success, spec)
-    return forward if task.backward is None else RuleOfEitherWay(forward, SuccessRule(task.backward.success, spec), spec)
+    return (
+        forward if task.backward is None else RuleOfEitherWay(forward, SuccessRule(task.backward.success, spec), spec)
+    )

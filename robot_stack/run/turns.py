@@ -3,9 +3,9 @@
 Where one ends, the other begins; after a try that failed the same is tried again from where it ended. Every so often,
 and after some failures in a row, the scene is put back all the same: errors add up, and an object out of reach ends it.
 
-Source: RoboFuME (Yang et al., 2023, arXiv:2310.15145), a task and its reverse learned at once by one policy that is told
-which; there by words, here by the entry `direction` of proprio. Deviation: the direction changes with success instead
-of with each episode, since a way back cannot begin at a task that is not done.
+Source: RoboFuME (Yang et al., 2023, arXiv:2310.15145), a task and its reverse learned at once by one policy that is
+told which; there by words, here by the entry `direction` of proprio. Deviation: the direction changes with success
+instead of with each episode, since a way back cannot begin at a task that is not done.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from robot_stack.types.spec import DIRECTION, ProprioField, Spec
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
     """What the first observation of an episode fixes.

@@ -7,7 +7,6 @@ import numpy as np
 
 from sim.tasks.peg_insert import PegInsert
 
-
 SLACK_M, SLACK_RAD = 0.002, 0.02
 """An arm at rest hangs this far off where it was put."""
 

@@ -16,7 +16,6 @@ from std_msgs.msg import Bool, Float64, Float64MultiArray, Header, Int8, String,
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_stack.config.driver_parts import PoseFromTopic
-from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.config.drivers import (
     DriverRobot,
     FrankaRobot,
@@ -25,6 +24,7 @@ from robot_stack.config.drivers import (
     UrRobot,
     command_topics,
 )
+from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.drivers.messages import pose_to_msg

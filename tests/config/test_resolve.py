@@ -224,7 +224,11 @@ def test_the_shipped_folder_is_found_under_an_install_prefix(tmp_path: Path) -> 
         ("peg_in_and_out", "training.protocol.max_level=2", "max_level: input should be 0 with task.backward"),
         ("peg_in_and_out", "training.demos=1", "training.demos: input should be 2 at least with task.backward (got 1)"),
         ("peg_in_and_out", "reward.rescore={name: clip}", "a large model is told one task only"),
-        ("peg_in_and_out", "task.backward=null", "backward is missing, must be there for the proprio field 'direction'"),
+        (
+            "peg_in_and_out",
+            "task.backward=null",
+            "backward is missing, must be there for the proprio field 'direction'",
+        ),
         ("peg_in_and_out", "task.backward.success.gate={force: {}}", "gate names the field 'force', must be one of"),
         ("peg_insert", "task.backward={text: back, success: {threshold: 0.5, n_of_m: {n: 1, m: 1}}}", "proprio lacks"),
     ],

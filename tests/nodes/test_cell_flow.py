@@ -77,6 +77,23 @@ def test_start_is_refused_unless_ready_and_the_filter_says_why(cell):
     assert cell.mode() in (Mode.READY, Mode.POLICY)
 
 
+def test_the_person_takes_out_again_what_was_put_in_and_the_socket_stays(cell):
+    for seed, backward in ((1, False), (2, True)):
+        cell.reset(seed, backward=backward, scene=not backward)
+        assert cell.truth() is not True, "another way, another goal"
+        rose_m = -cell._link.states["fr3"].T_base_tcp.position_m[2]
+        cell.start(f"demo{seed}", EpisodeKind.DEMO)
+        said, deadline_s = (), time.monotonic() + 20.0
+        while "success" not in said and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+            said += cell.events()
+        cell.finish()
+        assert "success" in said
+        assert cell.truth() is True
+        rose_m += cell._link.states["fr3"].T_base_tcp.position_m[2]
+        assert bool(rose_m > 0.05) is backward
+
+
 def test_a_demonstration_reaches_success_and_every_tick_is_labelled_human(cell):
     cell.reset(1)
     cell.start("demo", EpisodeKind.DEMO)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +63,7 @@ def test_a_way_back_begins_only_at_a_done_task_or_at_a_failed_way_back(went, eve
         if after is CARRIED:
             assert (before is BACK and success) or (before is not BACK and not success)
     fresh = [i for i, start in enumerate(found) if start is NOMINAL]
-    assert all(b - a <= every for a, b in zip(fresh, fresh[1:], strict=False))
+    assert all(b - a <= every for a, b in pairwise(fresh))
 
 
 def outcome(end: EndReason, operator: Verdict | None = None) -> EpisodeOutcome:

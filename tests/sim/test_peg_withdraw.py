@@ -71,5 +71,5 @@ def test_a_start_of_an_insertion_is_the_end_of_a_way_back_and_an_inserted_peg_is
 
 def test_a_scene_without_a_way_back_says_so() -> None:
     world = build_world(load_run("two_arm_insert"))
-    with pytest.raises(SpecError, match="has no way back, must have one; leave out task.backward"):
+    with pytest.raises(SpecError, match="has no way back, must have one; leave out"):
         world.turn(backward=True)

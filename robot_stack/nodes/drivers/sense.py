@@ -19,7 +19,7 @@ from robot_stack.control.driver_health import Input
 from robot_stack.nodes.conversion import stamp_ns_of
 from robot_stack.nodes.drivers.messages import joint_values, pose_from_msg, wrench_from_msg
 from robot_stack.nodes.drivers.wires import Wires
-from robot_stack.nodes.qos import LATCHED
+from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
 from robot_stack.run.build_arm import build_chain, build_frames, described_chain, joint_names
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
@@ -83,7 +83,7 @@ class Sense:
             self._lag_ns = clock.now().nanoseconds - stamp_ns if stamp_ns else 0
             return read(msg, now_ns)
 
-        wires.listen(JointState, robot.joint_states, "joint states", take, timeout_s=timeout_s)
+        wires.listen(JointState, robot.joint_states, "joint states", take, timeout_s=timeout_s, qos=SAMPLED_EACH)
         if gripper is not None and robot.gripper is not None:
             self.arm.set_gripper_ends(robot.gripper.closed, robot.gripper.open)
             topic = robot.gripper.joint_states or robot.joint_states

@@ -1,8 +1,9 @@
 """Topics between the robot process and a driver, and why nothing comes or goes on one.
 
 Asked for is BEST_EFFORT, which fits every publisher; offered is RELIABLE, which fits every subscriber; one message
-deep either way, so that nothing old waits in a queue. What does not fit is found by the events of the middleware and
-read from the graph, and named with both sides' QoS.
+deep either way, so that nothing old waits in a queue. Only joint states are taken ten deep: at 500 Hz two come while a
+tick is computed, and speeds that are found by differences want each. What does not fit is found by the events of the
+middleware and read from the graph, and named with both sides' QoS.
 """
 
 from __future__ import annotations
