@@ -29,6 +29,7 @@ class Scene:
         reason: Its own words for HOLD and STOP.
         silent_s: Since the safety process was last heard.
         kind: Of the running episode, or "".
+        way: What is to be done in it, where the task and its way back are done in turn, else "".
         resetting: Whether the scene is being put back.
         prompt: What the cell asks a person to do, or "".
         here: Whether a page's hand is on the arm.
@@ -41,6 +42,7 @@ class Scene:
     reason: str
     silent_s: float
     kind: str
+    way: str
     resetting: bool
     prompt: str
     here: bool
@@ -94,12 +96,16 @@ def banner(scene: Scene) -> Banner:
 
 
 def _policy_why(scene: Scene) -> str:
-    return "It is being evaluated." if scene.kind == "eval" else "It practises."
+    return ("It is being evaluated" if scene.kind == "eval" else "It practises") + _way(scene)
 
 
 def _human_why(scene: Scene) -> str:
     hand = f"{'A page' if scene.here else scene.rights.device} drives"
-    return f"{hand}: a demonstration." if scene.kind == "demo" else f"{hand}: a correction."
+    return f"{hand}: a {'demonstration' if scene.kind == 'demo' else 'correction'}{_way(scene)}"
+
+
+def _way(scene: Scene) -> str:
+    return f": {_sentence(scene.way)}" if scene.way else "."
 
 
 def _now(scene: Scene) -> str:

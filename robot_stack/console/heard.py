@@ -60,6 +60,8 @@ class Heard:
         self.episodes = EpisodeList(run.run.rate_hz)
         self.verdicts = Verdicts()
         self.curve = Curve(run.run.rate_hz, run.task.success.threshold)
+        back = run.task.backward
+        self._ways = ("", "") if back is None else (run.task.text, back.text)
         self.log: deque[dict[str, Any]] = deque(maxlen=LOG_LINES)
         self.logged = 0
         self.version = 0
@@ -67,6 +69,7 @@ class Heard:
         self.reason = ""
         self.prompt = ""
         self.kind = ""
+        self.way = ""
         self.finished = False
         self.resetting = False
         self._last_episode = ""
@@ -92,14 +95,14 @@ class Heard:
         self.episodes.drives(mode, now_ns)
         self.curve.drives(mode, now_ns)
 
-    def episode(self, episode_id: str, kind: str, now_ns: int, now_unix_s: float) -> None:
-        """An episode runs."""
+    def episode(self, episode_id: str, kind: str, now_ns: int, now_unix_s: float, *, backward: bool = False) -> None:
+        """An episode runs, of the task or of its way back."""
         if episode_id == self.episodes.running:
             return
         self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
         self.curve.begin(episode_id, self.mode, now_ns)
         self.facts.clips = self.facts.cuts()
-        self.kind, self._last_episode = kind, episode_id
+        self.kind, self.way, self._last_episode = kind, self._ways[backward], episode_id
         self.finished = self.resetting = False
 
     def no_episode(self, *, resetting: bool, now_ns: int) -> None:

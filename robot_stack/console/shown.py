@@ -99,6 +99,7 @@ def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:
         reason=heard.reason,
         silent_s=heard.safety_silent_s(now_ns),
         kind=heard.kind,
+        way=heard.way,
         resetting=heard.resetting,
         prompt=heard.prompt,
         here=here,

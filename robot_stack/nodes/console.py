@@ -232,7 +232,8 @@ class ConsoleNode(StackNode):
         now_ns = time.monotonic_ns()
         with self._desk.locked():
             if status.phase is Phase.RUNNING and status.kind is not None:
-                self._heard.episode(status.episode_id, status.kind.value, now_ns, time.time())
+                kind, back = status.kind.value, status.backward
+                self._heard.episode(status.episode_id, kind, now_ns, time.time(), backward=back)
                 self._pictures.begin(status.episode_id)
             else:
                 self._heard.no_episode(resetting=status.phase is Phase.RESETTING, now_ns=now_ns)

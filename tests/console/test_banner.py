@@ -13,8 +13,8 @@ from robot_stack.types.command import Mode
 SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted person")
 REAL = Rights(enable=False, drive=False, arms=("fr3",), grips=False, device="The device at the robot")
 SCENE = Scene(
-    mode=Mode.POLICY, reason="", silent_s=0.5, kind="online", resetting=False, prompt="", here=False, claim=None,
-    learner="the learner is training", rights=SIM,
+    mode=Mode.POLICY, reason="", silent_s=0.5, kind="online", way="", resetting=False, prompt="", here=False,
+    claim=None, learner="the learner is training", rights=SIM,
 )  # fmt: skip
 
 
@@ -32,6 +32,8 @@ def test_every_mode_has_its_word_a_reason_and_something_to_do(mode):
     [
         ({}, "It practises.", "hold SPACE or a pad, and steer"),
         ({"kind": "eval"}, "evaluated", "hold SPACE"),
+        ({"way": "take the peg out"}, "It practises: Take the peg out.", "hold SPACE"),
+        ({"mode": Mode.HUMAN, "kind": "demo", "way": "put it in"}, "a demonstration: Put it in.", "Press S when it is"),
         ({"rights": REAL}, "practises", "take the device"),
         ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted person drives: a demonstration.", "Press S when it is"),
         ({"mode": Mode.HUMAN, "here": True}, "A page drives: a correction.", "then let go. Press S"),
