@@ -1,7 +1,8 @@
 """Whether the word of the active reward model counts: watches it against people and demonstrations, and stops trust.
 
 Without trust the learner goes on with what people say: no shaping, no success declared by the model. The next version,
-fitted with the offending episodes as negatives, is trusted again if it passes the canaries.
+fitted with the offending episodes as negatives, is trusted again if it passes the canaries. What is usual on a task is
+not on its way back: each is watched by itself, and trust in both is lost together.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Trust:
         self._scorer = scorer
         self._shape = shape
         self._log = log
-        self._watch: Watch | None = None
-        self._known: list[str] = []
+        self._watches: dict[bool, Watch] = {}
+        self._known: dict[bool, list[str]] = {}
         self._seen: set[str] = set()
         self.lost = False
 
@@ -65,10 +66,12 @@ class Trust:
         It is trusted unless it fails its canaries.
         """
         known = [name for name in known if self._scorer.holds(name)]
-        demos = [a.header.episode_id for a in self._ledger.demos() if a.header.episode_id in known] or list(known)
-        others = {name: [other for other in demos if other != name] or [name] for name in demos}
-        normal = Normal.of([self._evidence(self._ledger.episodes[name], others[name]) for name in demos])
-        self._watch, self._known = Watch(self._config, normal), list(known)
+        self._watches, self._known = {}, {}
+        demos: list[str] = []
+        for backward in (False, True):
+            same = [name for name in known if self._ledger.episodes[name].header.backward is backward]
+            if same:
+                demos += self._watch(same, backward=backward)
         self._seen = {a.header.episode_id for a in self._ledger.accounts if a.end is not None}
         self.lost = False
         alarm = self._canary(model, demos)
@@ -80,7 +83,7 @@ class Trust:
 
     def consider(self) -> bool:
         """Look at the episodes that have been judged since; True if that ended trust."""
-        if self._watch is None or self.lost:
+        if not self._watches or self.lost:
             return False
         online = [a for a in self._ledger.accounts if a.header.kind is EpisodeKind.ONLINE]
         for number, account in enumerate(online):
@@ -95,7 +98,8 @@ class Trust:
             ):
                 continue
             self._seen.add(name)
-            alarms = self._watch.add(self._evidence(account, self._known))
+            watch = self._watches.get(account.header.backward)
+            alarms = watch.add(self._evidence(account, self._known[account.header.backward])) if watch else ()
             if alarms:
                 self.lose(*alarms)
                 return True
@@ -108,6 +112,14 @@ class Trust:
         self._shape(False)
         for alarm in alarms:
             self._log(self._scorer.version, alarm)
+
+    def _watch(self, known: list[str], *, backward: bool) -> list[str]:
+        """Begin to watch one way, of which these episodes are known; returns those that say what is usual there."""
+        demos = [a.header.episode_id for a in self._ledger.demos() if a.header.episode_id in known] or known
+        others = {name: [other for other in demos if other != name] or [name] for name in demos}
+        normal = Normal.of([self._evidence(self._ledger.episodes[name], others[name]) for name in demos])
+        self._watches[backward], self._known[backward] = Watch(self._config, normal), known
+        return demos
 
     def _evidence(self, account: EpisodeAccount, known: Sequence[str]) -> EpisodeEvidence:
         episode_id = account.header.episode_id

@@ -97,7 +97,7 @@ def make_scorer(rule: SuccessConfig = RULE) -> Scorer:
     return Scorer(lambda: SuccessRule(rule, SPEC))
 
 
-def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None) -> Trust:
+def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, haste: float = 0.01) -> Trust:
     """Trust in the models of a bench, with unlike episodes and disagreement left out: its frames are noise."""
     heard: list[tuple[str, Alarm]] = [] if alarms is None else alarms
 
@@ -105,7 +105,7 @@ def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None) -> Tru
         bench.replay.activate_scores(bench.scorer.version if by_scores else None)
 
     return Trust(
-        AlarmConfig(strange_episodes=100, haste=0.01),
+        AlarmConfig(strange_episodes=100, haste=haste),
         threshold=RULE.threshold,
         ledger=bench.ledger,
         scorer=bench.scorer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from reward_models.progress.model import FrameScores
 from robot_stack.run.trust import Trust
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
-from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
 
 P = Source.POLICY
 
@@ -133,3 +134,29 @@ def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
     assert trust.consider() is False
     trust.renew(Model("good", 0.99), ["000000-demo-a", "000001-demo-a", "000010-online-a"])  # type: ignore[arg-type]
     assert not trust.lost
+
+
+def goes_back(bench: Bench, name: str) -> None:
+    account = bench.ledger.episodes[name]
+    account.header = replace(account.header, reset=ResetType.BACK)
+
+
+def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench) -> None:
+    for number in (2, 3):
+        name = f"{number:06d}-demo-a"
+        bench.send(name, [Source.HUMAN] * 2, EndReason.SUCCESS, kind=EpisodeKind.DEMO)
+        bench.take()
+        goes_back(bench, name)
+    alarms: list[tuple[str, Alarm]] = []
+    trust = trust_of(bench, alarms, haste=0.3)
+    model = Model("quick", 0.99)
+    bench.scorer.adopt(model, list(bench.ledger.episodes))  # type: ignore[arg-type]
+    trust.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
+    for number in range(10, 16):
+        practise(bench, number, refused=False)  # claimed at frame 1
+        goes_back(bench, f"{number:06d}-online-a")
+        assert not trust.consider()
+    for number in range(16, 18):
+        practise(bench, number, refused=False)
+        trust.consider()
+    assert [alarm.kind for _, alarm in alarms] == ["haste"]
