@@ -1,0 +1,132 @@
+"""The verbs of docs/bringup.md in their order, each as a person calls it, on the simulated cell and over DDS."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+from robot_stack.nodes.run_folder import free_address
+
+SMALL = (
+    "cell.dds_domain=77",
+    "cell.console.address=127.0.0.1:0",
+    "training.demos=2",
+    "training.max_episodes=2",
+    "encoder.settings.steps=10",
+    "encoder.settings.batch=16",
+    "reward.settings.steps=20",
+    "reward.settings.batch=16",
+    "algorithm.settings.pretrain_updates=20",
+    "algorithm.settings.batch_size=16",
+    "algorithm.settings.utd=1.0",
+    "algorithm.settings.critics=2",
+    "algorithm.settings.hidden=[32, 32]",
+    "algorithm.settings.head=8",
+    "task.episode_steps=60",
+    "task.sim.clearance_m=0.008",
+    "task.sim.start_height_m=0.02",
+    "task.sim.socket_range_m=[0.02, 0.02]",
+    "task.sim.start_range_m=[0.02, 0.02, 0.0]",
+)
+FOLDER = Path("runs/peg_insert")
+START_S = 240.0
+
+
+class Terminal:
+    """Of one person, in one folder."""
+
+    def __init__(self, here: Path) -> None:
+        self.here = here
+        self._settings = [word for text in (*SMALL, f"cell.learner_address={free_address('127.0.0.1:0')}")
+                          for word in ("--set", text)]  # fmt: skip
+
+    def call(self, *words: str) -> subprocess.Popen[str]:
+        """A command that goes on meanwhile."""
+        settings = self._settings if words[0] in ("record", "train", "act", "up", "show") else []
+        command = [sys.executable, "-m", "robot_stack.cli.main", *words, *settings]
+        return subprocess.Popen(command, cwd=self.here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def say(self, *words: str) -> str:
+        """What a command prints; it must end well."""
+        return ended(self.call(*words))
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    try:
+        printed, words = process.communicate(timeout=START_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise AssertionError(f"{process.args} goes on: {process.communicate()}") from None
+    assert process.returncode == 0, (process.args, printed[-3000:], words[-3000:])
+    return printed
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    yield Terminal(tmp_path_factory.mktemp("journey"))
+
+
+def test_show_says_what_will_be_run(terminal: Terminal) -> None:
+    assert "run.training.demos" in terminal.say("show", "peg_insert")
+
+
+def test_record_ends_with_the_demonstrations_on_disk(terminal: Terminal) -> None:
+    said = terminal.say("record", "sim", "--episodes", "2")
+    assert said.splitlines()[-1] == "Next: robot-stack train peg_insert"
+    assert len(list((terminal.here / FOLDER / "store/episodes").glob("*-demo-hand.zarr"))) >= 2
+
+
+def test_train_and_act_practise_together_until_it_is_enough(terminal: Terminal) -> None:
+    """Train begins with what was recorded, act finds it by the cell's address."""
+    learner = terminal.call("train", "peg_insert")
+    try:
+        said = terminal.say("act", "peg_insert")
+        learned = ended(learner)
+    finally:
+        learner.kill()
+    assert said.splitlines()[-1].startswith("Next: robot-stack deploy")
+    assert learned.splitlines()[-1] == "Next: robot-stack report runs/peg_insert"
+    assert (terminal.here / FOLDER / "policy.safetensors").exists()
+
+
+def test_deploy_runs_what_was_learned(terminal: Terminal) -> None:
+    said = terminal.say("deploy", "peg_insert", "--episodes", "1")
+    assert said.splitlines()[-1] == "Next: robot-stack report peg_insert"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval peg_insert --episodes 1",
+        "report peg_insert",
+        "reward audit peg_insert",
+        "reward eval peg_insert",
+        "data list peg_insert",
+        "data show peg_insert",
+        "env runs/peg_insert",
+    ],
+)
+def test_what_was_recorded_can_be_looked_at(terminal: Terminal, line: str) -> None:
+    assert terminal.say(*line.split())
+
+
+def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal) -> None:
+    logs = sorted((terminal.here / FOLDER / "commands/fr3").glob("*.jsonl.gz"))
+    assert len(logs) >= 3  # recorded, practised, deployed
+    for log in logs:
+        assert terminal.say("check-log", str(log))
+
+
+def test_up_does_it_all_on_one_machine(terminal: Terminal) -> None:
+    said = terminal.say("up", "peg_insert", "--folder", "runs/whole")
+    assert said.splitlines()[-1] == "Next: robot-stack report runs/whole"
+    assert (terminal.here / "runs/whole/policy.safetensors").exists()
+    report = json.loads(terminal.say("report", "runs/whole", "--json"))
+    assert report["training"]["episodes"] >= 2
