@@ -43,6 +43,7 @@ class EpisodeEvidence:
         distance: How far each frame's inputs are from all that was trained on, same.
         claimed_at: Frame at which the model declared success, None if it did not.
         refused: A person refused that claim.
+        again: It began where an earlier try had ended, perhaps nearly done: how fast it was says nothing.
     """
 
     name: str
@@ -51,6 +52,7 @@ class EpisodeEvidence:
     distance: np.ndarray
     claimed_at: int | None
     refused: bool
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class Normal:
         return cls(
             spread=float(np.nanpercentile(np.concatenate([d.spread for d in demos]), 99)),
             distance=float(np.nanpercentile(np.concatenate([d.distance for d in demos]), 99)),
-            fastest=min(len(d.progress) for d in demos),
+            fastest=min(len(d.progress) for d in [d for d in demos if not d.again] or demos),
         )
 
 
@@ -148,7 +150,8 @@ class Watch:
             phi = episode.progress[np.isfinite(episode.progress)]
             if len(phi) > 1 and np.abs(np.diff(phi)).sum() > self._config.cycling * max(phi.max(), 0.2):
                 cycling.append(episode)
-            if episode.claimed_at is not None and episode.claimed_at < self._config.haste * self._normal.fastest:
+            early = self._config.haste * self._normal.fastest
+            if not episode.again and episode.claimed_at is not None and episode.claimed_at < early:
                 hasty.append(episode)
         return (
             _repeated("cycling", cycling, f"Φ goes up and down, {self._config.cycling:g} times its highest value"),

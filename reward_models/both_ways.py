@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
 from reward_models.confirmed import ConfirmedModel
@@ -24,7 +26,7 @@ class BothWays:
 
     def __init__(self, forward: OneWay, backward: OneWay, column: int) -> None:
         self.forward, self.backward, self.column = forward, backward, column
-        self.version = f"{forward.version[:8]}{backward.version[:8]}"
+        self.version = hashlib.sha256(f"{forward.version} {backward.version}".encode()).hexdigest()[:16]
 
     @property
     def text(self) -> str:
@@ -33,11 +35,12 @@ class BothWays:
 
     def standardised(self, frames: np.ndarray) -> np.ndarray:
         """Frames (T, D) of one episode as its model takes them."""
-        return self._of(frames).standardised(frames)
+        return self.of(frames).standardised(frames)
 
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
         """See `ProgressModel.score`."""
-        return self._of(frames).score(frames, start, text=text)
+        return self.of(frames).score(frames, start, text=text)
 
-    def _of(self, frames: np.ndarray) -> OneWay:
+    def of(self, frames: np.ndarray) -> OneWay:
+        """The model that is asked about these frames of one episode."""
         return self.backward if len(frames) and frames[0, self.column] < 0 else self.forward

@@ -42,8 +42,10 @@ def find_data(name: str) -> StoreView:
     for candidate in (RUNS / name, Path(name)):
         if (candidate / STORE / IDENTITY).is_file():
             resolved = candidate / RESOLVED
-            text = load_resolved(resolved).task.text if resolved.is_file() else None
-            return open_store(candidate / STORE, text)
+            if not resolved.is_file():
+                return open_store(candidate / STORE)
+            task = load_resolved(resolved).task
+            return open_store(candidate / STORE, task.text, task.backward.text if task.backward else None)
         if (candidate / IDENTITY).is_file():
             return open_store(candidate)
     if Path(name).is_dir() and not (Path(name) / RESOLVED).is_file():

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from robot_stack.nodes.listening import Listening
 
 RUNS = Path("runs")
+OTHERS_S = 4.0
+"""After a process that the cell cannot do without has failed, for the others to fail too."""
 START_S = 40.0
 PERSON_S = 60.0
 ROUND_TRIPS = 50
@@ -68,8 +70,9 @@ def run(
     findings += [_memory(resolved), *_learner(resolved)]
     if findings[0].level is not finding.Level.FAIL:
         place = folder if folder is not None else RUNS / "doctor" / resolved.name
-        with own_cell(resolved, place, running=folder is not None) as ending:
-            findings += _examine(resolved, ending, seconds, Enter.on_terminal() if not dry else None)
+        failures: dict[str, str] = {}
+        with own_cell(resolved, place, running=folder is not None, failures=failures) as ending:
+            findings += _examine(resolved, ending, failures, seconds, Enter.on_terminal() if not dry else None)
     again, onward = f"robot-stack doctor {name}", _onward(resolved, name)
     if as_json:
         print(json.dumps({"cell": resolved.run.cell, "findings": finding.plain(findings)}, indent=2))
@@ -113,7 +116,13 @@ def _learner(resolved: ResolvedRun) -> list[Finding]:
     return [finding.ok("learner", f"{address} answers: {status.phase}")]
 
 
-def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, enter: Enter | None) -> list[Finding]:
+def _examine(
+    resolved: ResolvedRun,
+    ending: Callable[[], str],
+    failures: Mapping[str, str],
+    seconds: float,
+    enter: Enter | None,
+) -> list[Finding]:
     from robot_stack.nodes.doctor import Ear, commands, may_be_empty, round_trips
     from robot_stack.nodes.listening import listening
 
@@ -124,7 +133,7 @@ def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, e
         say(f"waiting for {', '.join(names)}")
         here.listen(START_S, lambda: bool(ending()) or not ear.missing())
         if ending():
-            return [finding.fail("node", ending())]
+            return _not_started(here, ending, failures)
         ear.forget()
         here.starved_s = 0.0
         say(f"listening for {seconds:g} s; leave the device alone")
@@ -158,6 +167,17 @@ def _examine(resolved: ResolvedRun, ending: Callable[[], str], seconds: float, e
             ]
         findings += [finding.fail("message", f"{topic}: {text}") for topic, text in ear.refused.items()]
         return findings + _with_person(resolved, here, enter)
+
+
+def _not_started(here: Listening[Ear], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:
+    """Every process that has failed, not only the first: a person mends them all at once."""
+
+    def look() -> bool:
+        ending()
+        return False
+
+    here.listen(OTHERS_S, look)
+    return [finding.fail("node", how) for how in list(failures.values()) or [ending()]]
 
 
 def _with_person(resolved: ResolvedRun, here: Listening[Ear], enter: Enter | None) -> list[Finding]:

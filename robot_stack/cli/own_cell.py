@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,13 +16,16 @@ from robot_stack.nodes.supervisor import Supervisor
 
 
 @contextmanager
-def own_cell(resolved: ResolvedRun, folder: Path, *, running: bool) -> Iterator[Callable[[], str]]:
+def own_cell(
+    resolved: ResolvedRun, folder: Path, *, running: bool, failures: MutableMapping[str, str] | None = None
+) -> Iterator[Callable[[], str]]:
     """This process in the environment of a cell, whose processes are started unless they run already.
 
     Args:
         resolved: The run.
         folder: Of the run that is going on, or where logs of the processes started here go.
         running: Whether they run.
+        failures: Gets, process by process, how each that failed has ended.
 
     Yields:
         What says why the cell has ended, or "" while it goes on; call it often.
@@ -42,6 +45,8 @@ def own_cell(resolved: ResolvedRun, folder: Path, *, running: bool) -> Iterator[
 
         def ending() -> str:
             supervisor.step()
+            if failures is not None:
+                failures.update(supervisor.failures)
             return supervisor.ending or ""
 
         yield ending

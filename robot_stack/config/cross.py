@@ -15,6 +15,8 @@ from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import page_hand
 
+LEAST_DEMOS = 4
+"""Of a task with a way back: a classifier of success wants two of a kind."""
 ROUNDED_M = 1e-4
 """Angles of a mount are written with few digits."""
 
@@ -309,8 +311,9 @@ def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
     if resolved.run.training.protocol.max_level:
         text = "input should be 0 with task.backward: the scene stays as it was left, nobody goes back to a start"
         yield _mistake(resolved, "run.training.protocol.max_level", text)
-    if resolved.run.training.demos < 2:
-        text = f"input should be 2 at least with task.backward (got {resolved.run.training.demos}): one for each way"
+    if resolved.run.training.demos < LEAST_DEMOS:
+        have = resolved.run.training.demos
+        text = f"input should be {LEAST_DEMOS} at least with task.backward (got {have}): two for each way"
         yield _mistake(resolved, "run.training.demos", text)
     if resolved.run.reward.rescore is not None:
         text = "a large model is told one task only, must be left out with task.backward; remove it"

@@ -109,7 +109,7 @@ class Heard:
         """None runs: one has just ended, or the scene is put back."""
         self.episodes.end(now_ns)
         self.curve.drives(None, now_ns)
-        self.kind, self.finished, self.resetting = "", not resetting, resetting
+        self.kind, self.way, self.finished, self.resetting = "", "", not resetting, resetting
 
     def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> None:
         """Keys of a person, on any device. A verdict is on the running episode, or on the one that the model claims."""

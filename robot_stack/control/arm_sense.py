@@ -20,6 +20,8 @@ from robot_stack.types.robot import RobotState
 DISAGREE_M = 0.02
 DISAGREE_RAD = 0.1
 """Driver's pose and own kinematics may differ by this: they are not of the same instant."""
+LEAST_S = 5e-4
+"""Over a shorter time no speed is found by differences."""
 SMOOTHING = 0.5
 """Share of a new difference in a speed that is found by differences."""
 
@@ -41,6 +43,7 @@ class JointReader:
         self._names = tuple(names)
         self._topic = topic
         self._stamp_ns = 0
+        self._from: tuple[np.ndarray, int, int] | None = None
         self._order: list[str] = []
         self._places: list[int] = []
 
@@ -91,10 +94,13 @@ class JointReader:
         last = self.newest
         if last is None:
             return np.zeros_like(angles)
-        elapsed_s = elapsed(self._stamp_ns, stamp_ns, last.arrived_ns, now_ns)
-        if elapsed_s <= 0.0:
+        before, before_stamp_ns, before_ns = self._from or (last.angles, self._stamp_ns, last.arrived_ns)
+        elapsed_s = elapsed(before_stamp_ns, stamp_ns, before_ns, now_ns)
+        if elapsed_s < LEAST_S:  # without stamps, two that waited in a queue arrive as one: wait for the next
+            self._from = before, before_stamp_ns, before_ns
             return last.speeds
-        return np.asarray(SMOOTHING * (angles - last.angles) / elapsed_s + (1.0 - SMOOTHING) * last.speeds)
+        self._from = None
+        return np.asarray(SMOOTHING * (angles - before) / elapsed_s + (1.0 - SMOOTHING) * last.speeds)
 
 
 def elapsed(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns: int) -> float:

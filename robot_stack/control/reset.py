@@ -80,8 +80,8 @@ class Chained:
         """Of the first motion that is not done."""
         while self._left:
             wanted = self._left[0].twist(state)
-            if wanted is not None:
-                return wanted
+            if wanted is not None or len(self._left) == 1:
+                return wanted  # the last one is asked each time: somebody may have moved the arm away since
             del self._left[0]
         return None
 

@@ -94,7 +94,7 @@ def check_episode(episode: StoredEpisode, limits: CheckLimits = LIMITS) -> list[
     if episode.length < limits.min_steps:
         what = f"it has {episode.length} steps, must have {limits.min_steps} or more"
         found.append(_whole("short", Level.WARN, name, what))
-    idle = sum(share_of(episode.arrays["source"], who) for who in (Source.HOLD, Source.IDLE))
+    idle = share_of(episode.arrays["source"], Source.HOLD, Source.IDLE)
     if idle > limits.idle_share:
         what = f"nobody moved the arm in {idle:.0%} of its steps, must be at most {limits.idle_share:.0%}"
         found.append(_whole("idle", Level.WARN, name, what))

@@ -37,6 +37,7 @@ class NewStore:
         spec: Of all episodes.
         task: Name of the task.
         text: The task in words.
+        back_text: Its way back in words, or "".
         labels: To be written by `finish`.
         notes: To be written by `finish`.
         left_out: Episode -> why it was not taken.
@@ -47,6 +48,7 @@ class NewStore:
     spec: Spec
     task: str
     text: str
+    back_text: str = ""
     labels: list[Label] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -106,6 +108,7 @@ class NewStore:
         origin = {
             "made_by": made_by,
             "text": self.text,
+            **({"back_text": self.back_text} if self.back_text else {}),
             "sources": [str(source.resolve()) for source in sources],
             "changes": dict(changes),
             "left_out": self.left_out,
@@ -116,7 +119,7 @@ class NewStore:
 def start_store(root: Path, like: StoreView) -> NewStore:
     """An empty store in the draft `root`, of the spec and task of another."""
     (root / "episodes").mkdir(parents=True)
-    return NewStore(root=root, spec=like.spec, task=like.task, text=like.text)
+    return NewStore(root=root, spec=like.spec, task=like.task, text=like.text, back_text=like.back_text)
 
 
 def _copy_files(source: Path, target: Path) -> str | None:

@@ -118,7 +118,12 @@ def _about(view: StoreView, episode: StoredEpisode) -> str:
     episode_id = episode.header.episode_id
     said = [json.dumps(asdict(label), sort_keys=True) for label in view.labels_of(episode_id)]
     end = episode.end.value if episode.end else "none"
-    lines = [f"# {episode_id}", f"Task: {view.text}", f"End: {end}", f"Note: {view.note_of(episode_id) or 'none'}"]
+    lines = [
+        f"# {episode_id}",
+        f"Task: {view.text_of(episode.header)}",
+        f"End: {end}",
+        f"Note: {view.note_of(episode_id) or 'none'}",
+    ]
     return "\n\n".join(
         [*lines, f"Header: `{json.dumps(asdict(episode.header))}`", *(f"Label: `{each}`" for each in said)]
     )

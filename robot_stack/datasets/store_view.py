@@ -21,6 +21,7 @@ from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeHeader
 
 IDENTITY = "store.json"
 LABELS = "labels.jsonl"
@@ -68,6 +69,12 @@ class StoreView:
     quarantined: Mapping[str, str]
     labels: tuple[Label, ...]
     notes: tuple[Note, ...]
+    back_text: str = ""
+    """Its way back in words, where it has one."""
+
+    def text_of(self, header: EpisodeHeader) -> str:
+        """What the robot was told in an episode."""
+        return (self.back_text or f"undo: {self.text}") if header.backward else self.text
 
     def path(self, episode_id: str) -> Path:
         """Directory of a closed episode.
@@ -114,12 +121,13 @@ class StoreView:
         return notes[-1] if notes else ""
 
 
-def open_store(root: Path, text: str | None = None) -> StoreView:
+def open_store(root: Path, text: str | None = None, back_text: str | None = None) -> StoreView:
     """Look at a folder of episodes.
 
     Args:
         root: The folder.
         text: The task in words; by default what the folder says of itself, else the name of the task.
+        back_text: Its way back in words; by default what the folder says of itself, else "".
 
     Raises:
         StoreError: If it is none, or of another version of this program.
@@ -135,7 +143,8 @@ def open_store(root: Path, text: str | None = None) -> StoreView:
         root=root,
         spec=spec,
         task=task,
-        text=text or _origin_text(root) or task,
+        text=text or _origin_text(root, "text") or task,
+        back_text=back_text or _origin_text(root, "back_text") or "",
         episodes=tuple(sorted(closed)),
         unfinished=tuple(sorted(unfinished)),
         quarantined={**_set_aside(root / "quarantine"), **damaged},
@@ -190,10 +199,11 @@ def _notes(path: Path) -> tuple[Note, ...]:
     return tuple(found)
 
 
-def _origin_text(root: Path) -> str | None:
+def _origin_text(root: Path, key: str) -> str | None:
     path = root / ORIGIN
     try:
-        text = json.loads(path.read_text())["text"] if path.exists() else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = json.loads(path.read_text()) if path.exists() else {"text": None}
+        text = said["text"] if key == "text" else said.get(key)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"file {path} is unreadable ({error!r}), must be as data edit writes it; remove it") from error
     return None if text is None else str(text)

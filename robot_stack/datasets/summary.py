@@ -11,7 +11,7 @@ import numpy as np
 from robot_stack.datasets.store_view import StoreView
 from robot_stack.replay.outcome import Outcome, counting_label, outcome
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.types.command import Source
+from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -80,7 +80,7 @@ def line_of(view: StoreView, episode: StoredEpisode) -> EpisodeSummary:
         outcome=outcome(labels, episode.end).name.lower(),
         said_by=said_by(labels),
         truth=truth_of(labels),
-        human_share=share_of(episode.arrays["source"], Source.HUMAN),
+        human_share=share_of(episode.arrays["source"], *IN_HAND),
         note=view.note_of(episode_id),
     )
 
@@ -97,9 +97,9 @@ def truth_of(labels: Iterable[Label]) -> str | None:
     return said[-1] if said else None
 
 
-def share_of(source: np.ndarray, who: Source) -> float:
-    """Share of actions, uint8, shape (T,), of one source; 0 where there are none."""
-    return float((source == who).mean()) if len(source) else 0.0
+def share_of(source: np.ndarray, *who: Source) -> float:
+    """Share of actions, uint8, shape (T,), of these sources; 0 where there are none."""
+    return float(np.isin(source, who).mean()) if len(source) else 0.0
 
 
 def select(

@@ -37,7 +37,7 @@ from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.qos import HEARTBEAT, STATE
-from robot_stack.types.errors import ConfigError
+from robot_stack.types.errors import ConfigError, StackError
 
 HEARTBEAT_HZ = 20.0
 DIAGNOSTICS_HZ = 1.0
@@ -174,7 +174,8 @@ def run_node(
         return 0
     except Exception as error:  # the top of a process: say it, hold the robot, leave with a non-zero code
         reason = str(error)
-        print(f"{name}: {error}\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        where = "" if isinstance(error, StackError) else f"\n{traceback.format_exc()}"
+        print(f"{name}: {error}{where}", file=sys.stderr, flush=True)
         return 1
     finally:
         if node is not None:

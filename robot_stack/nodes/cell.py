@@ -215,9 +215,10 @@ class RosCell:
         link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING, backward=backward).to_text()))
         request = ResetRequest(seed=seed, backward=backward, scene=scene)
         make_ready(link, self._run, request, deadline_s, self._await)
-        if not backward and any(arm.start is not None for arm in self._arms.values()):
+        moves = not backward and any(arm.start is not None for arm in self._arms.values())
+        if moves:
             self._go_to_start(link, seed, deadline_s)
-        self._observer.begin_episode(backward=backward)
+        self._observer.begin_episode(backward=backward, again=not scene and not moves)
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or in a demo to the person.

@@ -122,8 +122,8 @@ class SimRobotNode(StackNode):
             request = ResetRequest.from_text(msg.frame_id)
             if request.scene:
                 self._world.reset(request.seed)
+                self._say_fault("")
             self._world.turn(backward=request.backward)
-            self._say_fault("")
         except (RobotError, SpecError) as error:
             answer = f"{msg.frame_id}: {error}"
         self._stepped_ns = time.monotonic_ns()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from std_msgs.msg import String
 
@@ -31,10 +32,11 @@ def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline
     Raises:
         RobotError: If a step fails, or does not come in time.
     """
-    if run.task.reset.by == "sim":
-        done_ns = _by_robot(link, request.to_text(), deadline_s, wait)
-    else:
-        done_ns = _by_person(link, run, deadline_s, wait) if request.scene else time.monotonic_ns()
+    by_person = run.task.reset.by == "person"
+    done_ns = _by_person(link, run, deadline_s, wait) if by_person and request.scene else time.monotonic_ns()
+    if all(robot.backend == "sim" for robot in run.robots.values()):  # it must know which way, whoever resets
+        asked = replace(request, scene=request.scene and not by_person)
+        done_ns = _by_robot(link, asked.to_text(), deadline_s, wait)
     wait(
         lambda: min(link.stamps_ns.values()) > done_ns and not _problem(link),
         deadline_s,

@@ -13,6 +13,8 @@ from robot_stack.nodes.process_table import RESPAWN_DELAY_S, After, ProcessSpec,
 from robot_stack.nodes.shared_memory import remove_stale
 
 POLL_S = 0.05
+LOG_BYTES = 1 << 20
+"""Of a process's log that are searched for its last words."""
 
 
 class _Child:
@@ -25,9 +27,13 @@ class _Child:
         self.started_s = 0.0
         self.restarts = 0
         self.rule = Restarts(spec)
+        self._log: Path | None = None
+        self._logged = 0
 
     def start(self, environment: Mapping[str, str], log_folder: Path) -> None:
-        with (log_folder / f"{self.spec.name}.log").open("ab") as log:
+        self._log = log_folder / f"{self.spec.name}.log"
+        with self._log.open("ab") as log:
+            self._logged = log.tell()
             self.process = subprocess.Popen(
                 self.spec.argv,
                 env={**environment, **self.spec.env},
@@ -38,6 +44,16 @@ class _Child:
                 preexec_fn=_prepare(self.spec),
             )
         self.started_s, self.restart_s = time.monotonic(), None
+
+    def last_words(self) -> str:
+        """The sentence with which its program explained itself since it was started: a line "program: why", or ""."""
+        if self._log is None or len(self.spec.argv) < 3:
+            return ""
+        program = f"{self.spec.argv[2].rpartition('.')[2]}: "
+        with self._log.open("rb") as log:
+            log.seek(self._logged)
+            lines = log.read(LOG_BYTES).decode(errors="replace").splitlines()
+        return next((line.removeprefix(program) for line in lines if line.startswith(program)), "")
 
     def signal(self, number: int) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -76,6 +92,8 @@ class Supervisor:
         self._say = say
         self._ending: str | None = None
         self._exit_code = 0
+        self.failures: dict[str, str] = {}
+        """Process -> how it last ended, and in its own words why."""
 
     def __enter__(self) -> Supervisor:
         self.start()
@@ -158,7 +176,10 @@ class Supervisor:
         assert child.process is not None
         code, spec = child.process.returncode, child.spec
         child.process = None
-        how = f"{spec.name} ended {_in_words(code)}"
+        why = child.last_words() if code else ""
+        how = f"{spec.name} ended {_in_words(code)}" + (f": {why}" if why else "")
+        if code:
+            self.failures[spec.name] = how
         then = child.rule.after(code, now_s - child.started_s)
         if then is After.RESPAWN:
             remove_stale()
@@ -168,7 +189,7 @@ class Supervisor:
             self._say(how)
         else:
             log = self._log_folder / f"{spec.name}.log"
-            self.end(how if code == 0 else f"{how}; read {log}", int(code != 0))
+            self.end(how if code == 0 or why else f"{how}; read {log}", int(code != 0))
 
     def _stop(self, children: Iterable[_Child]) -> None:
         begun_s = time.monotonic()

@@ -139,7 +139,7 @@ def _safety(record: RunRecord) -> str:
 
 
 def _commands(record: RunRecord, name: str) -> str:
-    task = f" TASK={record.resolved.task.name} SEED={record.resolved.run.seed}" if record.resolved else ""
+    task = f" TASK={record.resolved.name} SEED={record.resolved.run.seed}" if record.resolved else ""
     resumes = len(record.of_kind("resume"))
     told = f"<p>Times the learner was resumed: {resumes}.</p>" if resumes else ""
     lines = (

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from robot_stack.report.plot_learning import succeeded
 from robot_stack.report.run_folder import Row, RunRecord, goes_back
 from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet
-from robot_stack.types.command import Source
+from robot_stack.types.command import IN_HAND
 from robot_stack.types.reward import EpisodeScores
 
 
@@ -20,7 +20,7 @@ def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
     Args:
         source: `Source` per step, integer, shape (T,).
     """
-    held = np.isin(source, (Source.HUMAN, Source.IDLE)).astype(np.int8)
+    held = np.isin(source, IN_HAND).astype(np.int8)
     edges = np.flatnonzero(np.diff(np.concatenate([[0], held, [0]])))
     return [(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2])]
 

@@ -31,6 +31,9 @@ from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
 
 RETRY_S = 1.0
+VERDICT_S, VERDICT_IN_TURN_S = 0.8, 3.0
+"""How long a success that the model declares may be refused before the next episode: in turn, all the time that the
+page gives for it, since what follows begins with what was declared."""
 RECENT_TICKS = 200
 OLD_PARAMS_SHARE = 0.5
 """Of the age at which the policy stops acting: from here on somebody should look at the learner."""
@@ -81,7 +84,9 @@ class Actor:
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
         limits = LoopLimits(
-            episode_steps=resolved.task.episode_steps, max_params_age_s=resolved.run.training.max_params_age_s
+            episode_steps=resolved.task.episode_steps,
+            max_params_age_s=resolved.run.training.max_params_age_s,
+            verdict_s=VERDICT_S if resolved.task.backward is None else VERDICT_IN_TURN_S,
         )
         self._loop = ControlLoop(cell, self._spec, clock, limits)
 

@@ -68,8 +68,14 @@ def _model(robot: SimRobot) -> ArmModel:
 
 
 def build_world(resolved: ResolvedRun) -> World:
-    """The simulated arms and task."""
+    """The simulated arms and task.
+
+    Raises:
+        ConfigError: If the task has a way back and the simulated one has none.
+    """
     task = resolved.task.name
+    if resolved.task.backward is not None and find_task(task).back is None:
+        raise ConfigError(f"task.backward is given, and the simulated task {task!r} has no way back; leave it out")
     return make_world(placed_arms(resolved), task=task, config=resolved.section("task.sim", find_task(task).config))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import dominant
-from robot_stack.types.command import Mode, Source
+from robot_stack.types.command import IN_HAND, Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
@@ -54,7 +54,7 @@ class EpisodeOutcome:
         header: Which episode.
         end: Why it ended.
         steps: Recorded actions.
-        human_steps: Steps that a person executed.
+        human_steps: Steps in a person's hand, moving or not.
         declared: True if the reward model declared success.
         refused: True if the person refused that.
         operator: What the person said, or None.
@@ -339,7 +339,7 @@ class _Episode:
         )
         if row is not None:
             self.index += 1
-            self.human_steps += row.source is Source.HUMAN
+            self.human_steps += row.source in IN_HAND
 
     def say(self, verdict: Verdict, source: LabelSource) -> None:
         """Append a label."""

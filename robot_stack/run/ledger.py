@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.types.command import Source
+from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
@@ -20,7 +21,7 @@ class EpisodeAccount:
     Attributes:
         header: As announced.
         steps: Actions so far.
-        human_steps: Of them, executed by a person.
+        human_steps: Of them, in a person's hand, moving or not.
         interventions: Times a person took over.
         clipped: Steps the safety filter changed.
         end: Why it ended, or None.
@@ -46,13 +47,13 @@ class EpisodeAccount:
         """The account that all steps of an episode on disk add up to."""
         arrays = episode.arrays
         source = arrays["source"]
-        human = source == Source.HUMAN
-        before = np.concatenate([[Source.HOLD], source])[:-1]
+        held = np.isin(source, IN_HAND)
+        before = np.concatenate([[False], held])[:-1]
         return cls(
             header=episode.header,
             steps=len(source),
-            human_steps=int(human.sum()),
-            interventions=int((human & (before != Source.HUMAN) & (before != Source.IDLE)).sum()),
+            human_steps=int(held.sum()),
+            interventions=int((held & ~before).sum()),
             clipped=int(arrays["clipped"].sum()),
             end=episode.end,
             params_version=int(arrays["params_version"].max(initial=0)),
@@ -68,8 +69,8 @@ class EpisodeAccount:
             return
         source = step.action.source
         self.steps += 1
-        self.human_steps += source is Source.HUMAN
-        self.interventions += source is Source.HUMAN and self._source not in (Source.HUMAN, Source.IDLE)
+        self.human_steps += source in IN_HAND
+        self.interventions += source in IN_HAND and self._source not in IN_HAND
         self.clipped += step.action.clipped
         self.params_version = max(self.params_version, step.action.params_version)
         self._source = source
@@ -114,11 +115,31 @@ class EpisodeAccount:
         }
 
 
-class Ledger:
-    """All episodes of a run in the order of their start."""
+def balanced(demos: Sequence[EpisodeAccount], *, goes_back: bool) -> list[EpisodeAccount]:
+    """Those that count: without a way back all; with one, what would have come by turns and no more of either way.
 
-    def __init__(self, rate_hz: float) -> None:
+    Args:
+        demos: In the order of their start.
+        goes_back: Whether a task and its way back are done in turn.
+    """
+    if not goes_back:
+        return list(demos)
+    forward, back = ([a for a in demos if a.header.backward is way] for way in (False, True))
+    kept = {id(a) for a in (*forward[: len(back) + 1], *back[: len(forward)])}
+    return [a for a in demos if id(a) in kept]
+
+
+class Ledger:
+    """All episodes of a run in the order of their start.
+
+    Args:
+        rate_hz: Of the control loop.
+        goes_back: Whether a task and its way back are done in turn.
+    """
+
+    def __init__(self, rate_hz: float, *, goes_back: bool = False) -> None:
         self._rate_hz = rate_hz
+        self._goes_back = goes_back
         self.episodes: dict[str, EpisodeAccount] = {}
 
     def begin(self, header: EpisodeHeader) -> EpisodeAccount:
@@ -146,8 +167,8 @@ class Ledger:
         return [a for a in self.accounts if a.header.kind is kind and a.end is not None]
 
     def demos(self) -> list[EpisodeAccount]:
-        """Finished demonstrations that succeeded."""
-        return [a for a in self.ended(EpisodeKind.DEMO) if a.success]
+        """Finished demonstrations that succeeded; of a task and its way back as many each, or one more of the task."""
+        return balanced([a for a in self.ended(EpisodeKind.DEMO) if a.success], goes_back=self._goes_back)
 
     @property
     def online_steps(self) -> int:
@@ -164,6 +185,14 @@ class Ledger:
         if len(online) < window:
             return float("nan")
         return float(np.mean([a.success and a.human_steps == 0 for a in online]))
+
+    def again(self, account: EpisodeAccount) -> bool:
+        """Whether an episode tries the same way again from where the last try of its actor ended."""
+        if account.header.reset not in (ResetType.CARRIED, ResetType.BACK):
+            return False
+        actor, name = account.header.actor, account.header.episode_id
+        earlier = [a for a in self.accounts if a.header.actor == actor and a.header.episode_id < name]
+        return bool(earlier) and earlier[-1].header.backward is account.header.backward
 
     def human_share(self, accounts: list[EpisodeAccount]) -> float:
         """Share of steps that a person executed."""

@@ -124,7 +124,7 @@ class LocalCell:
         self._world.turn(backward=backward)
         self._operator.begin(Role.WATCH, backward=backward)
         self._backward = backward
-        self._observer.begin_episode(backward=backward)
+        self._observer.begin_episode(backward=backward, again=not scene)
         for _ in range(3):
             self._tick()
         now_ns = self._world.time_ns

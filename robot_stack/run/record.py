@@ -11,6 +11,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.run.ledger import EpisodeAccount, balanced
 from robot_stack.run.seeds import reset_seed
 from robot_stack.run.store_sink import StoreSink, next_number
 from robot_stack.run.turns import Turns, run_in_turn
@@ -26,14 +27,15 @@ RETRY_S = 1.0
 SETTLE_S = 10.0
 
 
-def shown(store: EpisodeStore) -> int:
-    """Demonstrations in a store that ended well and were not discarded."""
-    count = 0
-    for name in store.episodes:
+def shown(store: EpisodeStore, *, goes_back: bool = False) -> int:
+    """Demonstrations in a store that ended well and were not discarded; with a way back, those that go in turn."""
+    found = []
+    for name in sorted(store.episodes):
         if store.header(name).kind is EpisodeKind.DEMO:
             labels = [label for label in store.labels if label.episode_id == name]
-            count += outcome(labels, store.read(name, images=False).end) is Outcome.SUCCESS
-    return count
+            if outcome(labels, store.read(name, images=False).end) is Outcome.SUCCESS:
+                found.append(EpisodeAccount(header=store.header(name)))
+    return len(balanced(found, goes_back=goes_back))
 
 
 class Recorder:
@@ -66,7 +68,7 @@ class Recorder:
         for name in self._store.unfinished:
             self._store.close_unfinished(name)
         with StoreSink(self._store) as sink:
-            have = shown(self._store)
+            have = self._have()
             while have < wanted and not stop.is_set():
                 if self._cell.mode() is Mode.STOP:
                     stop.wait(RETRY_S)
@@ -81,9 +83,12 @@ class Recorder:
                     stop.wait(RETRY_S)
                     continue
                 sink.settle(SETTLE_S)
-                have = shown(self._store)
+                have = self._have()
                 self._say(f"{_in_words(told)}; {have} of {wanted} demonstrations")
         return have
+
+    def _have(self) -> int:
+        return shown(self._store, goes_back=self._resolved.spec().goes_back)
 
     def _header(self) -> EpisodeHeader:
         number = next_number(self._store)

@@ -22,7 +22,7 @@ from robot_stack.run.metrics import MetricsLog
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.training_data import nearer
 from robot_stack.run.trust import Trust
-from robot_stack.types.errors import ResumeError
+from robot_stack.types.errors import ResumeError, RewardError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.spec import DIRECTION, Spec
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -99,6 +99,8 @@ class Refitter:
             self.fit(on_step=fitting.unless(self._stopping))
         except fitting.FitStopped:
             return
+        except RewardError as error:  # a person has taken back what it was to learn from; the model in use goes on
+            self._metrics.log("refit_failed", reason=str(error))
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:

@@ -76,7 +76,7 @@ class Training:
             folder / "metrics.jsonl", wandb_mode=wandb_mode, run_name=folder.name, config=resolved.document()
         )
         self._store = EpisodeStore(folder / "store", self._spec, resolved.task.name)
-        self._ledger = Ledger(self._spec.rate_hz)
+        self._ledger = Ledger(self._spec.rate_hz, goes_back=self._spec.goes_back)
         self._scorer = Scorer(lambda: success_rule(resolved.task, self._spec), gate=self._settings.reward.gate)
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
@@ -239,8 +239,10 @@ class Training:
         sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
         known = state["features"] if state is not None else {}
         loaded = self._recorded.load(ingest, self._replay, known, stop=stop, say=self._say)
+        back = self._resolved.task.backward
         trust = Trust(
-            settings.reward.alarms, threshold=self._resolved.task.success.threshold, ledger=self._ledger,
+            settings.reward.alarms, threshold=self._resolved.task.success.threshold,
+            back_threshold=1.0 if back is None else back.success.threshold, ledger=self._ledger,
             scorer=self._scorer, shape=self._shape, log=self._alarm,
         )  # fmt: skip
         refitter = self._refitter = Refitter(
@@ -414,7 +416,7 @@ class Training:
     def status(self) -> LearnerStatus:
         """What the learner does, for actors and the console."""
         online = self._ledger.ended(EpisodeKind.ONLINE)
-        last = online[-20:]
+        last = [a for a in online if not a.header.backward][-20:]
         loop, cache = self._loop, self._recorded.cache
         return LearnerStatus(
             phase=self._phase,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from reward_models.alarms import Alarm, AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
+from reward_models.both_ways import BothWays, OneWay
 from reward_models.progress.text import other_task
 from robot_stack.run.fitting import RewardNetwork
 from robot_stack.run.ledger import EpisodeAccount, Ledger
@@ -30,6 +31,7 @@ class Trust:
     Args:
         config: When trust ends.
         threshold: Probability of success that counts as done.
+        back_threshold: The same on the way back.
         ledger: Verdicts.
         scorer: Scores; it stops declaring success while trust is lost.
         shape: Told True when scores may shape the reward, False when they may not.
@@ -44,13 +46,14 @@ class Trust:
         config: AlarmConfig,
         *,
         threshold: float,
+        back_threshold: float = 1.0,
         ledger: Ledger,
         scorer: Scorer,
         shape: Callable[[bool], None],
         log: Callable[[str, Alarm], None],
     ) -> None:
         self._config = config
-        self._threshold = threshold
+        self._thresholds = threshold, back_threshold
         self._ledger = ledger
         self._scorer = scorer
         self._shape = shape
@@ -133,26 +136,36 @@ class Trust:
             distance=nearest_distance(inputs, trained),
             claimed_at=self._scorer.declared_at.get(episode_id),
             refused=account.refused,
+            again=self._ledger.again(account),
         )
 
     def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
         """Frames whose answer is known: none of these shows the finished task that the words ask for."""
         rng = np.random.default_rng(0)
-        texts = [other_task(model.text, rng) for _ in range(CANARY_TEXTS)]
+        own = {self._asked(model, self._scorer.inputs(name)).text: None for name in demos}
+        texts = {text: [other_task(text, rng) for _ in range(CANARY_TEXTS)] for text in own}
         false = []
         for name in demos:
             inputs = self._scorer.inputs(name)
-            if model.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= self._threshold:
+            asked = self._asked(model, inputs)
+            threshold = self._thresholds[self._ledger.episodes[name].header.backward]
+            if asked.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= threshold:
                 false.append(f"{name} standing at its start")
             said = [
-                text for text in texts if model.score(inputs, len(inputs) - 1, text=text).success[-1] >= self._threshold
+                text
+                for text in texts[asked.text]
+                if asked.score(inputs, len(inputs) - 1, text=text).success[-1] >= threshold
             ]
             false += [f"{name} as {text!r}" for text in said]
-        asked = len(demos) * (1 + CANARY_TEXTS)
-        if len(false) <= 0.05 * asked:
+        count = len(demos) * (1 + CANARY_TEXTS)
+        if len(false) <= 0.05 * count:
             return None
         return Alarm(
             kind="canary",
-            words=f"calls {len(false)} of {asked} canaries a success, among them {false[0]}",
+            words=f"calls {len(false)} of {count} canaries a success, among them {false[0]}",
             episodes=tuple(demos),
         )
+
+    @staticmethod
+    def _asked(model: RewardNetwork, inputs: np.ndarray) -> OneWay:
+        return model.of(inputs) if isinstance(model, BothWays) else model

@@ -52,13 +52,18 @@ class Turns:
 
 
 def run_in_turn(turns: Turns, start: ResetType, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:
-    """Run an episode that starts so, and tell `turns` how it went; one that cannot be run leaves the scene unknown."""
+    """Run an episode that starts so, and tell `turns` how it went.
+
+    One that cannot be run, or that a fault ended, leaves the scene unknown: somebody may have been in it since.
+    """
     try:
         outcome = episode()
     except StackError:
         turns.lost()
         raise
     turns.ended(start, success=_did_it(outcome))
+    if outcome.end is EndReason.FAULT:
+        turns.lost()
     return outcome
 
 

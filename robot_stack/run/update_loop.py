@@ -165,7 +165,8 @@ class UpdateLoop:
         """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
         if not isinstance(self._learner, WatchesEpisodes):
             return
-        ended = {account.header.episode_id: account for account in self._ledger.ended(EpisodeKind.ONLINE)}
+        online = (a for a in self._ledger.ended(EpisodeKind.ONLINE) if not a.header.backward)
+        ended = {account.header.episode_id: account for account in online}
         seen = dict.fromkeys((*self._untold, *ended))  # the ledger's order is that of their start
         told = set(self._told)
         untold = [name for name in seen if name in ended and name not in told]

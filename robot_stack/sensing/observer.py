@@ -65,10 +65,18 @@ class Observer:
         self._beginning: dict[str, Beginning] = {}
         self._direction = 1.0
 
-    def begin_episode(self, *, backward: bool = False) -> None:
-        """Forget the start pose: the next observation becomes the new one. `backward`: it is the way back."""
-        self._beginning = {}
-        self._direction = -1.0 if backward else 1.0
+    def begin_episode(self, *, backward: bool = False, again: bool = False) -> None:
+        """Forget the start pose: the next observation becomes the new one.
+
+        Args:
+            backward: Whether it is the way back.
+            again: The same way is tried again from where the last try ended: the start pose is still that of the first
+                try, so that what is measured from it, as the gate of success does, means the same.
+        """
+        direction = -1.0 if backward else 1.0
+        if not again or direction != self._direction:
+            self._beginning = {}
+        self._direction = direction
 
     def observe(self, snapshot: Snapshot, stamp_ns: int) -> Observation:
         """The observation of the control tick at `stamp_ns`.

@@ -19,6 +19,10 @@ class Source(IntEnum):
     """The human held control without moving after a correction: executed, but no expert data."""
 
 
+IN_HAND = (Source.HUMAN, Source.IDLE)
+"""A person has the arm, moving it or holding it still."""
+
+
 class Mode(StrEnum):
     """State of control; the same words in code, log and banner."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,8 +68,8 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    yield Terminal(tmp_path_factory.mktemp("journey"))
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    return Terminal(tmp_path_factory.mktemp("journey"))
 
 
 def test_show_says_what_will_be_run(terminal: Terminal) -> None:

@@ -222,7 +222,7 @@ def test_the_shipped_folder_is_found_under_an_install_prefix(tmp_path: Path) -> 
     ("run", "override", "said"),
     [
         ("peg_in_and_out", "training.protocol.max_level=2", "max_level: input should be 0 with task.backward"),
-        ("peg_in_and_out", "training.demos=1", "training.demos: input should be 2 at least with task.backward (got 1)"),
+        ("peg_in_and_out", "training.demos=1", "training.demos: input should be 4 at least with task.backward (got 1)"),
         ("peg_in_and_out", "reward.rescore={name: clip}", "a large model is told one task only"),
         (
             "peg_in_and_out",

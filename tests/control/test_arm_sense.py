@@ -81,6 +81,19 @@ def test_speeds_that_a_driver_does_not_send_are_differences(sent: np.ndarray) ->
     np.testing.assert_allclose(joints.newest.speeds, 1.0, atol=1e-6)
 
 
+def test_two_messages_without_stamps_that_waited_in_a_queue_are_no_leap() -> None:
+    """At 500 Hz, rad/s 1: the second of each pair is taken 60 us after the first, the first 4 ms after the last."""
+    joints = reader()
+    for tick in range(60):
+        arrived_ns = (tick // 2) * 4 * MS + (tick % 2) * 60_000
+        assert joints.take(NAMES, HOME + 0.002 * tick, np.zeros(0), 0, arrived_ns) == ""
+        if tick > 20:
+            assert joints.newest is not None
+            assert np.abs(joints.newest.speeds - 1.0).max() < 0.55
+    assert joints.newest is not None
+    np.testing.assert_array_equal(joints.newest.angles, HOME + 0.002 * 59)
+
+
 def sense(*, pose_topic: str = "", frames: Frames = FRAMES, chain=CHAIN) -> ArmSense:
     arm = ArmSense("fr3", frames, reader(), pose_topic=pose_topic)
     arm.chain = chain

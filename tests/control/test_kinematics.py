@@ -43,7 +43,9 @@ def test_the_simulated_arm_has_the_kinematics_of_the_real_one() -> None:
     shown = load(config_root() / "robots" / "fr3.yaml", RobotConfig)
     chain = build_chain(shown)
     assert chain is not None
+    shown_pose, wanted_pose = chain.pose(HOME), FR3.pose(HOME)
     np.testing.assert_allclose(chain.jacobian(HOME)[1], FR3.jacobian(HOME)[1], atol=1e-12)
+    assert (shown_pose.rotation * wanted_pose.rotation.inv()).magnitude() < 1e-9
 
 
 @settings(max_examples=20, deadline=None)

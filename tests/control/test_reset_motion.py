@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from filter_rig import DOWN, Rig
@@ -191,3 +193,11 @@ def test_a_chain_of_motions_is_done_when_its_last_is_and_an_empty_one_at_once() 
     away = ResetMotion(goal_at(0.1, 0.0, 0.15), SETTINGS)
     chained = Chained([ResetMotion(rig.pose, STRAIGHT), away])
     assert chained.twist(here) == pytest.approx(away.twist(here))
+
+
+def test_an_arm_that_somebody_moves_away_again_has_not_arrived() -> None:
+    rig = Rig()
+    way = Chained([ResetMotion(rig.pose, STRAIGHT)])
+    assert way.twist(rig.state()) is None
+    moved = replace(rig.state(), T_base_tcp=goal_at(0.1, 0.0, 0.15))
+    assert way.twist(moved) is not None

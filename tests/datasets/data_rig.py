@@ -19,7 +19,7 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
 
 TASK = "peg_insert"
 TEXT = "insert the peg"
@@ -108,14 +108,25 @@ def changed(episode: StoredEpisode, **arrays: np.ndarray) -> StoredEpisode:
     return replace(episode, arrays={**episode.arrays, **arrays})
 
 
+def there_and_back(root: Path) -> StoreView:
+    """A folder with an episode of the task and one of its way back."""
+    spec = made_spec(side_px=64)
+    there, back = (made_episode(f"00000{number}-demo-a", spec, steps=5) for number in range(2))
+    header = replace(back.header, reset=ResetType.BACK)
+    return write_folder(root, [there, replace(back, header=header)], back_text="put it back")
+
+
 def label(episode_id: str, verdict: Verdict, source: LabelSource = LabelSource.OPERATOR, at: float = 1.0) -> Label:
     return Label(episode_id=episode_id, verdict=verdict, source=source, stamp_unix_s=at)
 
 
-def write_folder(root: Path, episodes: Sequence[StoredEpisode], labels: Sequence[Label] = ()) -> StoreView:
+def write_folder(
+    root: Path, episodes: Sequence[StoredEpisode], labels: Sequence[Label] = (), back_text: str = ""
+) -> StoreView:
     """A folder of episodes on disk."""
     (root / "episodes").mkdir(parents=True)
-    store = NewStore(root=root, spec=episodes[0].spec, task=TASK, text=TEXT, labels=list(labels))
+    spec = episodes[0].spec
+    store = NewStore(root=root, spec=spec, task=TASK, text=TEXT, back_text=back_text, labels=list(labels))
     for episode in episodes:
         store.write(episode)
     store.finish("test", [], {})

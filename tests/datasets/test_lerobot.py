@@ -17,6 +17,7 @@ from data_rig import (
     label,
     made_episode,
     made_spec,
+    there_and_back,
     two_arm_spec,
     write_folder,
 )
@@ -92,6 +93,18 @@ def test_everything_comes_back_but_pixels_within_the_stated_error(codec: str, tm
             assert apart.max() <= error["max"]
             assert apart.mean() < 4  # a neighbouring frame differs by 12
             assert error["psnr_db"] > (998 if lossless else 30)
+
+
+def test_the_way_back_is_told_in_its_own_words(tmp_path: Path) -> None:
+    view = there_and_back(tmp_path / "a")
+    export(view, tmp_path / "out")
+    tasks = pq.read_table(tmp_path / "out" / layout.TASKS).to_pydict()
+    assert tasks == {"task_index": [0, 1], "task": [view.text, "put it back"]}
+    rows = pq.read_table(next((tmp_path / "out/data").glob("*/*.parquet"))).to_pydict()
+    assert [set(rows["task_index"][:5]), set(rows["task_index"][5:])] == [{0}, {1}]
+    import_lerobot(tmp_path / "out", tmp_path / "b", like=None, on_episode=quiet)
+    again = open_store(tmp_path / "b")
+    assert (again.text, again.back_text) == (view.text, "put it back")
 
 
 def test_who_moved_each_of_two_arms_comes_back(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from data_rig import (
     label,
     made_episode,
     made_spec,
+    there_and_back,
     two_arm_spec,
     write_folder,
 )
@@ -51,6 +52,14 @@ def test_everything_comes_back_exactly(bags: Path, view: StoreView, tmp_path: Pa
     assert sorted(again.labels, key=str) == sorted(view.labels, key=str)
     for episode_id in view.episodes:
         assert_same_episode(again.read(episode_id), view.read(episode_id))
+
+
+def test_the_way_back_is_told_in_its_own_words(tmp_path: Path) -> None:
+    view = there_and_back(tmp_path / "a")
+    export_mcap(view, view.episodes, tmp_path / "out", on_episode=quiet)
+    import_mcap(tmp_path / "out", tmp_path / "b", on_episode=quiet)
+    again = open_store(tmp_path / "b")
+    assert (again.text, again.back_text) == (view.text, "put it back")
 
 
 def test_who_moved_each_of_two_arms_comes_back(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def test_line_says_how_an_episode_counts_and_who_says_so(view: StoreView) -> Non
     assert totals(lines) == {"demo": {"success": 2}, "online": {"failure": 1, "open": 1, "success": 1}}
 
 
-def test_share_of_a_person_is_of_the_steps_a_person_moved(tmp_path: Path) -> None:
+def test_share_of_a_person_is_of_the_steps_in_their_hand_moving_or_not(tmp_path: Path) -> None:
     sources = np.array([Source.HUMAN] * 5 + [Source.IDLE] * 3 + [Source.POLICY] * 10 + [Source.HOLD] * 2, np.uint8)
     view = write_folder(tmp_path / "a", [changed(made_episode("e"), source=sources)])
-    assert summarize(view)[0][0].human_share == 0.25
+    assert summarize(view)[0][0].human_share == 0.4
 
 
 def test_whole_episode_comes_back_as_it_was_written(tmp_path: Path) -> None:

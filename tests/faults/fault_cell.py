@@ -54,7 +54,7 @@ class ScriptedCell:
     def events(self) -> tuple[str, ...]:
         return ()
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
         pass
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:

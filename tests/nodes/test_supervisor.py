@@ -144,3 +144,15 @@ def test_starting_is_not_done_by_the_constructor(tmp_path):
     Supervisor([row("robot", f"touch {tmp_path}/ran")], environment={}, log_folder=tmp_path / "log")
     time.sleep(0.05)
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_end_of_the_run_says_why_in_the_words_of_the_process(tmp_path):
+    module = tmp_path / "robot.py"
+    module.write_text("import sys; print('[WARN] hello'); print('robot: no arm is there; plug it in'); sys.exit(1)")
+    row = ProcessSpec(name="robot", argv=(sys.executable, "-m", "robot"), required=True)
+    (tmp_path / "robot.log").write_text("robot: what an earlier run said\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with Supervisor([row], environment=environment, log_folder=tmp_path) as supervisor:
+        assert supervisor.run(timeout_s=20) == 1
+    assert supervisor.ending == "robot ended with exit code 1: no arm is there; plug it in"
+    assert supervisor.failures == {"robot": supervisor.ending}

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,13 @@ import torch
 from bench import header_of, label_of, steps_of
 
 from robot_stack.run.governor import Governor
-from robot_stack.run.ledger import Ledger
+from robot_stack.run.ledger import EpisodeAccount, Ledger
 from robot_stack.run.memory import tree_megabytes
 from robot_stack.run.metrics import MetricsLog, read_metrics
 from robot_stack.run.seeds import reset_seed
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
-from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
 
 P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 
@@ -44,7 +45,7 @@ def test_row_says_what_the_episode_came_to() -> None:
     ledger.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
     ledger.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
     row = ledger.episodes[name].row(10.0)
-    assert (row["steps"], row["duration_s"], row["human_steps"]) == (7, 0.7, 4)
+    assert (row["steps"], row["duration_s"], row["human_steps"]) == (7, 0.7, 5)
     assert row["interventions"] == 2  # IDLE in between is the same one
     assert (row["end"], row["success"], row["declared"], row["refused"], row["truth"]) == (
         "success", False, True, True, False,
@@ -229,3 +230,33 @@ def test_memory_of_a_process_includes_its_children() -> None:
     finally:
         child.communicate(timeout=10)
     assert tree_megabytes(child.pid) == 0.0
+
+
+def _back(account: EpisodeAccount) -> EpisodeAccount:
+    account.header = replace(account.header, reset=ResetType.BACK)
+    return account
+
+
+def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
+    names = [f"{number:06d}-demo-a" for number in range(6)]
+    ledger = Ledger(10.0, goes_back=True)
+    for name in names:
+        account = ledger.begin(header_of(name, EpisodeKind.DEMO))
+        for step in steps_of(name, [H], EndReason.SUCCESS):
+            account.add(step)
+    assert [a.header.episode_id for a in ledger.demos()] == names[:1]
+    _back(ledger.episodes[names[4]])
+    assert [a.header.episode_id for a in ledger.demos()] == [names[0], names[1], names[4]]
+    _back(ledger.episodes[names[5]])
+    assert [a.header.episode_id for a in ledger.demos()] == [names[0], names[1], names[2], names[4], names[5]]
+
+
+def test_a_second_try_from_where_the_first_ended_is_known_as_one() -> None:
+    starts = [ResetType.NOMINAL, ResetType.BACK, ResetType.BACK, ResetType.CARRIED, ResetType.CARRIED]
+    ledger = Ledger(10.0, goes_back=True)
+    for number, start in enumerate(starts):
+        account = ledger.begin(header_of(f"{number:06d}-online-a"))
+        account.header = replace(account.header, reset=start)
+        ledger.begin(header_of(f"{number:06d}-online-b", actor="b"))  # another cell meanwhile
+    told = [ledger.again(a) for a in ledger.accounts if a.header.actor == "a"]
+    assert told == [False, False, True, False, True]

@@ -147,7 +147,7 @@ def test_start_that_fails_after_it_handed_over_is_taken_back() -> None:
 
 def test_failed_reset_records_nothing() -> None:
     class Stuck(FakeCell):
-        def reset(self, seed: int) -> None:
+        def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
             raise RobotError("arm is not at its start")
 
     sink = ListSink()

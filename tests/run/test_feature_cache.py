@@ -173,7 +173,7 @@ def test_restart_encodes_only_what_is_not_kept(bench: Bench, tmp_path: Path, mon
         again.ingest.load_cached(cached)
         assert encoded == []
         assert len(again.replay.pools.online) == 4
-        assert again.ledger.episodes[NAME].human_steps == 2
+        assert again.ledger.episodes[NAME].human_steps == 3
         assert len(again.scorer.inputs(NAME)) == 5
     finally:
         again.close()

@@ -19,8 +19,8 @@ from robot_stack.run.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.run.scoring import Scorer
 from robot_stack.run.success import SuccessRule
 from robot_stack.types.command import Source
-from robot_stack.types.errors import ResumeError, RewardError
-from robot_stack.types.event import Verdict
+from robot_stack.types.errors import ResumeError
+from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
 
@@ -122,13 +122,36 @@ def test_refit_is_due_after_so_many_episodes_and_once(bench: Bench) -> None:
     assert refitter._thread is thread
 
 
-def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> None:
+def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) -> None:
+    """As when a person takes back what they said of the demonstrations."""
+    _demos(bench)
     refitter = _refitter(bench)
-    _practise(bench, REFIT_AT[0])  # no demonstration: nothing to learn success from
+    refitter.fit()
+    version = bench.scorer.version
+    for account in bench.ledger.demos():
+        account.verdicts[LabelSource.OPERATOR] = Verdict.FAILURE
+    _practise(bench, REFIT_AT[0])
+    refitter.maybe_start()
+    _finish(refitter)
+    assert (refitter.completed_at, bench.scorer.version) == (0, version)
+    refitter.maybe_start()
+    (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "refit_failed"]
+    assert "record a demonstration" in row["reason"]
+
+
+def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    refitter = _refitter(bench)
+    _demos(bench)
+    _practise(bench, REFIT_AT[0])
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("robot_stack.run.fitting.save_reward", broken)
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == 0
-    with pytest.raises(RewardError, match="record a demonstration"):
+    with pytest.raises(OSError, match="no space left"):
         refitter.maybe_start()
 
 

@@ -83,7 +83,7 @@ def outcome(end: EndReason, operator: Verdict | None = None) -> EpisodeOutcome:
         (outcome(EndReason.TIMEOUT, Verdict.SUCCESS), BACK),
         (outcome(EndReason.TIMEOUT), CARRIED),
         (outcome(EndReason.OPERATOR, Verdict.DISCARD), CARRIED),
-        (outcome(EndReason.FAULT), CARRIED),
+        (outcome(EndReason.FAULT), NOMINAL),
     ],
 )
 def test_the_persons_word_decides_whether_it_was_done(told: EpisodeOutcome, following: ResetType) -> None:

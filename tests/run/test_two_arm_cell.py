@@ -68,7 +68,7 @@ class OneHand:
         self._selector = ArmSelector(["left", "right"])
         self._begun_ns: int | None = None
 
-    def begin(self, role: Role) -> None:
+    def begin(self, role: Role, *, backward: bool = False) -> None:
         self._begun_ns = None
 
     def see(self, seen: Seen) -> None:

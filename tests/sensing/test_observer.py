@@ -119,3 +119,14 @@ def test_two_arms_have_one_direction():
     observer.begin_episode(backward=True)
     both = snapshot(state(Pose.identity(), "left"), state(Pose.identity(), "right"))
     np.testing.assert_allclose(observer.observe(both, 1).proprio, [-1.0, 0.25])
+
+
+def test_a_second_try_is_measured_from_where_the_first_began():
+    observer = Observer(spec((("tcp_pose", 6), ("direction", 1))))
+    there = Pose(position_m=np.ones(3), quaternion_xyzw=np.array([0, 0, 0, 1.0]))
+    observer.begin_episode(backward=True)
+    observer.observe(snapshot(state(Pose.identity())), 1)
+    observer.begin_episode(backward=True, again=True)
+    np.testing.assert_allclose(observer.observe(snapshot(state(there)), 2).proprio[:3], 1.0)
+    observer.begin_episode(again=True)  # the other way begins where it begins
+    assert not observer.observe(snapshot(state(there)), 3).proprio[:6].any()

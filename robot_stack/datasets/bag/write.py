@@ -63,7 +63,7 @@ def _rows(episode: StoredEpisode, labels: Sequence[Label], view: StoreView) -> I
         "labels": [asdict(label) for label in labels],
         "spec": json.loads(spec.to_json()),
         "task": view.task,
-        "text": view.text,
+        "text": view.text_of(episode.header),
     }
     yield ticks[0], messages.ABOUT, messages.STRING, {"data": json.dumps(about, sort_keys=True)}
     names = [f"{field.name}.{i}" for field in spec.proprio for i in range(field.size)]

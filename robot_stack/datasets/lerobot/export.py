@@ -97,16 +97,18 @@ def export_lerobot(
         stats: Stats | None = None
         spans: list[dict[str, tuple[int, int]]] = []
         first = 0
+        texts: dict[str, int] = {}
         for number, episode_id in enumerate(episode_ids):
             on_episode("exported", number + 1, len(episode_ids))
             episode = view.read(episode_id)
             labels = view.labels_of(episode_id)
-            rows = rows_of(episode, labels, number=number, first=first)
+            task = texts.setdefault(view.text_of(episode.header), len(texts))
+            rows = rows_of(episode, labels, number=number, first=first, task=task)
             spans.append({v.camera.name: v.add(episode.arrays[IMAGE_PREFIX + v.camera.name]) for v in videos})
             own = _stats(rows, episode)
             file = data.add(arrow_table(rows))
             line = {
-                **_line(number, episode, first, view.text),
+                **_line(number, episode, first, view.text_of(episode.header)),
                 **_where("data", file),
                 **_video_columns(spans[-1], episode.length, rate_hz),
                 **flat(own),
@@ -126,7 +128,7 @@ def export_lerobot(
         ours = {"task": view.task, "spec": json.loads(view.spec.to_json()), "codec": codec, "image_errors": errors}
         for name, content in ((layout.INFO, info), (layout.STATS, to_json(stats)), (layout.OURS, ours)):
             (draft / name).write_text(json.dumps(content, indent=4) + "\n")
-        write_tasks(draft / layout.TASKS, [view.text])
+        write_tasks(draft / layout.TASKS, list(texts))
     return Exported(episodes=len(episode_ids), rows=first, codec=codec, image_errors=errors)
 
 

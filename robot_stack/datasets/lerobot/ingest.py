@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +65,10 @@ class LeRobotFolder:
     complete: bool
     _data: tuple[int, int, Any] | None = None
     _videos: dict[str, tuple[int, VideoReader]] = field(default_factory=dict)
+
+    def told(self, number: int) -> str:
+        """What the robot was told in an episode."""
+        return _told(self.episodes[number]) or self.text
 
     def read(self, number: int) -> tuple[StoredEpisode, list[Label]]:
         """One episode and its labels.
@@ -139,12 +143,20 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
             for number in range(len(source.episodes)):
                 on_episode("imported", number + 1, len(source.episodes))
                 episode, labels = source.read(number)
+                if episode.header.backward:
+                    store.back_text = source.told(number)
+                else:
+                    store.text = source.told(number)
                 store.write(episode)
                 store.labels += labels
         finally:
             source.close()
         store.finish("import lerobot", [folder], {"dataset": source.info.get("robot_type")})
     return store
+
+
+def _told(line: Mapping[str, Any]) -> str:
+    return str((line.get("tasks") or [""])[0])
 
 
 def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
@@ -179,9 +191,10 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
                 f"episode table of {folder} has {len(lines)} episodes, must have the {info['total_episodes']} of "
                 "info.json; fetch the dataset again"
             )
-        text = str((lines[0].get("tasks") or [task])[0])
     complete = not any(_touch(one, two, spec, float(info["fps"])) for one, two in itertools.pairwise(lines))
-    return LeRobotFolder(root=folder, info=info, spec=spec, task=task, text=text, episodes=lines, complete=complete)
+    return LeRobotFolder(
+        root=folder, info=info, spec=spec, task=task, text=_told(lines[0]) or task, episodes=lines, complete=complete
+    )
 
 
 def _touch(one: dict[str, Any], two: dict[str, Any], spec: Spec, fps: float) -> bool:

@@ -21,7 +21,9 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason
 
 
-def rows_of(episode: StoredEpisode, labels: Sequence[Label], *, number: int, first: int) -> dict[str, np.ndarray]:
+def rows_of(
+    episode: StoredEpisode, labels: Sequence[Label], *, number: int, first: int, task: int
+) -> dict[str, np.ndarray]:
     """Feature -> T rows, without videos.
 
     Args:
@@ -29,6 +31,7 @@ def rows_of(episode: StoredEpisode, labels: Sequence[Label], *, number: int, fir
         labels: Of this episode; they say how it counts.
         number: Index of the episode in the dataset.
         first: Index of its first row in the dataset.
+        task: Index of what the robot was told.
     """
     steps = episode.length
     found = {
@@ -55,7 +58,7 @@ def rows_of(episode: StoredEpisode, labels: Sequence[Label], *, number: int, fir
         "frame_index": frame,
         "episode_index": np.full(steps, number, np.int64),
         "index": first + frame,
-        "task_index": np.zeros(steps, np.int64),
+        "task_index": np.full(steps, task, np.int64),
     }
 
 

@@ -1,0 +1,79 @@
+"""A run of a task and its way back in turn, in one process: two reward models, one policy, ended and gone on with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from lockstep import practise
+
+from reward_models.both_ways import BothWays
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.stored_episode import read_episode
+from robot_stack.run.fitting import load_reward
+from robot_stack.run.metrics import read_metrics
+from robot_stack.run.settings import learning_settings
+from robot_stack.types.transition import ResetType
+
+TINY = (
+    "training.demos=4",
+    "encoder.settings.steps=10",
+    "encoder.settings.batch=16",
+    "reward.settings.steps=10",
+    "reward.settings.batch=8",
+    "algorithm.settings.pretrain_updates=20",
+    "algorithm.settings.batch_size=16",
+    "algorithm.settings.utd=0.5",
+    "algorithm.settings.critics=2",
+    "algorithm.settings.hidden=[32, 32]",
+    "algorithm.settings.head=8",
+    "task.episode_steps=70",
+    "task.sim.clearance_m=0.008",
+    "task.sim.socket_range_m=[0.02, 0.02]",
+)
+
+
+def tiny_run(episodes: int) -> ResolvedRun:
+    return load_run("peg_in_and_out", [*TINY, f"training.max_episodes={episodes}"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run that has ended once, and was gone on with for more episodes."""
+    folder = tmp_path_factory.mktemp("runs") / "both"
+    practise(tiny_run(3), folder)
+    (folder / "policy.safetensors").unlink()
+    practise(tiny_run(6), folder)
+    return folder
+
+
+def test_demonstrations_go_by_turns_and_practice_begins_where_the_last_episode_left(folder: Path) -> None:
+    headers = [read_episode(path, images=False).header for path in sorted((folder / "store/episodes").glob("*.zarr"))]
+    demos = [header.reset for header in headers if header.kind == "demo"]
+    assert demos[:2] == [ResetType.NOMINAL, ResetType.BACK]
+    assert sum(reset is ResetType.BACK for reset in demos) >= 2
+    assert {header.task for header in headers} == {"peg_insert"}
+    at = tiny_run(1).spec().part("direction").start
+    for path in (folder / "store/episodes").glob("*.zarr"):
+        episode = read_episode(path, images=False)
+        assert set(episode.arrays["proprio"][:, at]) == {-1.0 if episode.header.backward else 1.0}
+
+
+def test_each_way_has_a_reward_model_of_its_own_which_comes_back_after_a_restart(folder: Path) -> None:
+    resolved, rows = tiny_run(6), read_metrics(folder / "metrics.jsonl")
+    (fit, *_) = [row for row in rows if row["kind"] == "reward_fit"]
+    assert fit["version"] != fit["backward"]["version"]
+    path = folder / f"progress_{fit['version']}.safetensors"
+    model = load_reward(path, fit["version"], learning_settings(resolved).reward)
+    assert isinstance(model, BothWays)
+    assert (model.forward.text, model.backward.text) == (resolved.task.text, resolved.task.backward.text)
+    assert any(row["kind"] == "resume" for row in rows)
+    scored = {row["reward_version"] for row in rows if row["kind"] == "episode"}
+    assert fit["version"] in scored
+
+
+def test_what_counts_as_success_of_late_is_of_the_task_alone(folder: Path) -> None:
+    rows = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"]
+    assert {row["reset"] for row in rows} <= {"nominal", "carried", "back"}
+    assert any(row["reset"] == "back" for row in rows)
