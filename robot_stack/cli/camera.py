@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from robot_stack.cli.own_cell import say
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
@@ -46,10 +47,13 @@ def run(
     """
     resolved = load_run(name, overrides, root)
     config = _camera(resolved, camera)
+    say(f"waiting for camera {camera}, at most {PATIENCE_S:g} s")
     with tempfile.TemporaryDirectory() as folder:
         said = _photograph(resolved, camera, Path(folder))
         if not (Path(folder) / LAST).exists():
-            print(said or f"camera {camera} has shown nothing within {PATIENCE_S:g} s", file=sys.stderr)
+            if said:
+                say(said)
+            say(f"camera {camera} has shown nothing within {PATIENCE_S:g} s; mend that, then the same again")
             return 1
         _write(out, camera, config, Path(folder))
     return 0

@@ -46,4 +46,5 @@ def as_table(resolved: ResolvedRun) -> str:
     lines = [f"{setting:<{width}}  # {origin}" for setting, origin in rows]
     spec = resolved.spec()
     shapes = f"spec {spec.digest[:12]}: action {spec.action_size}, proprio {spec.proprio_size}, {spec.rate_hz:g} Hz"
-    return "\n".join([*lines, "", shapes, f"Next: robot-stack up {resolved.name}"])
+    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    return "\n".join([*lines, "", shapes, f"Next: robot-stack {'up' if simulated else 'doctor'} {resolved.name}"])

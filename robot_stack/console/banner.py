@@ -122,13 +122,18 @@ def _now(scene: Scene) -> str:
         return f"{_sentence(scene.prompt)} Then press {keys['reset_done']}."
     if scene.mode is Mode.DISARMED:
         return f"If the cell is safe, {_arm(scene)}."
+    if scene.mode is Mode.HUMAN and scene.rights.scripted and not scene.here:
+        return f"Watch.{' To take the arm yourself, hold SPACE or a pad, and steer.' if scene.rights.drive else ''}"
     if scene.mode is Mode.HUMAN:
         end = f"Press {keys['success']} when it is done, {keys['failure']} when it has failed."
         return end if scene.kind == "demo" else f"Guide it back on course, then let go. {end}"
     if scene.mode is Mode.POLICY:
         take = "hold SPACE or a pad, and steer" if scene.rights.drive else "take the device"
         return f"Watch. When it goes wrong, {take}."
-    return "The scene is being put back." if scene.resetting else _sentence(scene.learner) or "Wait for an episode."
+    if scene.resetting:
+        return "The scene is being put back."
+    then = " The arm can be taken once an episode runs." if scene.rights.drive else ""
+    return f"{_sentence(scene.learner)}{then}" if scene.learner else f"Wait for an episode.{then}"
 
 
 def _arm(scene: Scene) -> str:

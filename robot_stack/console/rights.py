@@ -13,6 +13,9 @@ ENABLING = ("arm", CLEAR_STOP)
 """Presses that let the arm move again."""
 
 
+SCRIPTED = "The scripted person"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
     """Of every page of a run.
@@ -42,8 +45,13 @@ class Rights:
             drive=simulated and moved,
             arms=tuple(run.robots),
             grips=any(arm.action.gripper != "none" for arm in run.arms.values()),
-            device="The scripted person" if scripted else "The device at the robot",
+            device=SCRIPTED if scripted else "The device at the robot",
         )
+
+    @property
+    def scripted(self) -> bool:
+        """Whether a script is the person at the robot, so that nobody there reads a page."""
+        return self.device == SCRIPTED
 
     def refuse_press(self, what: str) -> str:
         """Why a key or button of the page does nothing here, or ""."""
