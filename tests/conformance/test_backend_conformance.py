@@ -225,7 +225,11 @@ def test_a_gripper_wish_is_not_repeated_and_comes_in_the_grippers_own_units(benc
 @of("sim")
 def test_a_reset_is_answered_in_words(bench):
     """Of a simulator; a run on a real cell that asks for one does not load."""
-    for asked, words in (("7", ""), ("seven", "seven: invalid literal")):
+    for asked, words in (
+        ("7", ""),
+        ("7 back as_it_is", ""),
+        ("seven", "seven: reset request is 'seven', must be a seed"),
+    ):
         since = len(bench.safety.reset_answers)
         bench.ask_reset(asked)
         wait_until(lambda since=since: len(bench.safety.reset_answers) > since, "answer")
