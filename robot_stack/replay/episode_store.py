@@ -175,12 +175,15 @@ class EpisodeStore:
             return self._closed.get(episode_id, -1) + 1 if writer is None else writer.next_index
 
     def close_unfinished(self, episode_id: str) -> None:
-        """Close an episode whose actor will not come back, as FAULT at its newest frame; without one, quarantine it."""
+        """Close an episode whose actor will not come back, as FAULT at its newest frame.
+
+        Without a frame it is removed: it was announced and nothing more, as when the cell fails at its start.
+        """
         with self._mutex:
             writer = self._writer(episode_id)
             if writer.next_index == 0:
                 del self._writers[episode_id]
-                self._quarantine(self._path(episode_id), "length is 0 frames, must be 1 or more to be closed")
+                shutil.rmtree(self._path(episode_id))
                 return
             with disk_errors(f"closing episode {episode_id}"):
                 if writer.end is None:

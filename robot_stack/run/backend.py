@@ -200,7 +200,7 @@ class Backend:
         """Hand over what has been cut, once the disk has closed it: a full one may do so at a later flush."""
         for episode_id in sorted(self._cutting - set(self._store.unfinished)):
             self._cutting.discard(episode_id)
-            if episode_id in self._store.episodes:  # else it had no frame and was set aside
+            if episode_id in self._store.episodes:  # else it had no frame and is gone
                 self._hand_over(EpisodeCut(episode_id=episode_id))
 
     def _close_absent(self) -> None:

@@ -44,7 +44,7 @@ def test_no_other_episode_stays_open(killed: Killed) -> None:
 def test_episode_numbers_go_on_and_never_repeat(killed: Killed) -> None:
     numbers = [int(name[:6]) for name in stored(killed.folder) if name.endswith("-actor")]
     assert numbers == sorted(set(numbers))
-    assert numbers == list(range(len(numbers)))
+    assert len(set(range(max(numbers) + 1)) - set(numbers)) <= 1  # the kill may have come between header and frame
     assert max(numbers) > int(killed.cut_id[:6])
 
 

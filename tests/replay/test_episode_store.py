@@ -167,7 +167,9 @@ def test_an_abandoned_episode_closes_as_a_fault_at_its_newest_frame(tmp_path: Pa
         episode = store.read("a")
         assert (episode.length, episode.end) == (11, EndReason.FAULT)
         assert_holds(store, "a", [*steps[:11], dataclasses.replace(steps[11], action=None, end=EndReason.FAULT)])
-        assert "empty" in store.quarantined
+        assert (store.quarantined, store.unfinished) == ({}, ())
+        record(store, "empty", 3, EndReason.SUCCESS)  # an actor that comes back after all begins it anew
+        assert store.episodes == ("a", "empty")
 
 
 @pytest.mark.parametrize("name", ["image_wrist/c.1.0.0.0", "executed/c.0.0", "proprio/zarr.json", "manifest.json"])
