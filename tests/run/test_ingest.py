@@ -107,11 +107,12 @@ def test_cut_that_was_learned_from_disk_is_no_second_end(bench: Bench) -> None:
     assert bench.ledger.online_steps == 5
 
 
-def test_episode_without_a_frame_is_set_aside(bench: Bench) -> None:
+def test_episode_without_a_frame_is_gone(bench: Bench) -> None:
     bench.send("000000-online-a", [], None)
     bench.send("000001-online-a", [P])
     assert EpisodeCut(episode_id="000000-online-a") not in bench.backend.take()
-    assert list(bench.store.quarantined) == ["000000-online-a"]
+    assert (bench.store.quarantined, bench.store.unfinished) == ({}, ())
+    assert bench.store.episodes == ("000001-online-a",)
 
 
 def test_unfinished_episode_without_a_frame_loads(bench: Bench) -> None:
