@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -46,14 +47,17 @@ class _Child:
         self.started_s, self.restart_s = time.monotonic(), None
 
     def last_words(self) -> str:
-        """The sentence with which its program explained itself since it was started: a line "program: why", or ""."""
+        """How its program explained its end: the last line "program: why" since it was started, or ""."""
         if self._log is None or len(self.spec.argv) < 3:
             return ""
         program = f"{self.spec.argv[2].rpartition('.')[2]}: "
-        with self._log.open("rb") as log:
-            log.seek(self._logged)
-            lines = log.read(LOG_BYTES).decode(errors="replace").splitlines()
-        return next((line.removeprefix(program) for line in lines if line.startswith(program)), "")
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(self._logged, log.seek(0, os.SEEK_END) - LOG_BYTES))
+                lines = log.read().decode(errors="replace").splitlines()
+        except OSError:  # whoever supervises arms goes on without its words
+            return ""
+        return next((line.removeprefix(program) for line in reversed(lines) if line.startswith(program)), "")
 
     def signal(self, number: int) -> None:
         if self.process is not None and self.process.poll() is None:

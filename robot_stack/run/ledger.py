@@ -192,7 +192,8 @@ class Ledger:
             return False
         actor, name = account.header.actor, account.header.episode_id
         earlier = [a for a in self.accounts if a.header.actor == actor and a.header.episode_id < name]
-        return bool(earlier) and earlier[-1].header.backward is account.header.backward
+        last = max(earlier, key=lambda a: a.header.episode_id, default=None)  # after a restart they come in any order
+        return last is not None and last.header.backward is account.header.backward
 
     def human_share(self, accounts: list[EpisodeAccount]) -> float:
         """Share of steps that a person executed."""

@@ -148,7 +148,13 @@ def test_starting_is_not_done_by_the_constructor(tmp_path):
 
 def test_the_end_of_the_run_says_why_in_the_words_of_the_process(tmp_path):
     module = tmp_path / "robot.py"
-    module.write_text("import sys; print('[WARN] hello'); print('robot: no arm is there; plug it in'); sys.exit(1)")
+    module.write_text(
+        "import sys\n"
+        "print('robot: began')\n"
+        "print('chatter\\n' * 200_000)\n"  # more than is searched
+        "print('robot: no arm is there; plug it in')\n"
+        "sys.exit(1)\n"
+    )
     row = ProcessSpec(name="robot", argv=(sys.executable, "-m", "robot"), required=True)
     (tmp_path / "robot.log").write_text("robot: what an earlier run said\n")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -156,3 +162,15 @@ def test_the_end_of_the_run_says_why_in_the_words_of_the_process(tmp_path):
         assert supervisor.run(timeout_s=20) == 1
     assert supervisor.ending == "robot ended with exit code 1: no arm is there; plug it in"
     assert supervisor.failures == {"robot": supervisor.ending}
+
+
+def test_a_log_that_is_gone_ends_nobody(tmp_path):
+    log = tmp_path / "robot.log"
+    row = ProcessSpec(
+        name="robot",
+        argv=(sys.executable, "-c", f"import os, sys; os.remove({str(log)!r}); sys.exit(1)"),
+        required=True,
+    )
+    with Supervisor([row], environment=dict(os.environ), log_folder=tmp_path) as supervisor:
+        assert supervisor.run(timeout_s=20) == 1
+    assert supervisor.ending == f"robot ended with exit code 1; read {log}"
