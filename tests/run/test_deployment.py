@@ -6,16 +6,16 @@ import threading
 
 import numpy as np
 import pytest
+from outcomes import outcome
 
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.run import deploy as deploying
 from robot_stack.run.build import build_local_cell
-from robot_stack.run.control_loop import EpisodeOutcome, TickRecord
 from robot_stack.run.deploy import DEPLOYED, deploy, succeeded
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeKind
 
 PARAMS = Params(version=3, tensors={}, sha256="", metadata={})
 
@@ -55,24 +55,16 @@ def test_every_episode_is_recorded_as_an_evaluation_and_counted(tmp_path, monkey
     assert said[0].startswith("000000-eval-deployed: timeout, 0.5 s")
 
 
-def told(*, truth=None, operator=None, end=EndReason.TIMEOUT) -> EpisodeOutcome:
-    header = EpisodeHeader(episode_id="0", kind=EpisodeKind.EVAL, task="t", actor="a", started_unix_s=0.0)
-    return EpisodeOutcome(
-        header=header, end=end, steps=1, human_steps=0, declared=False, refused=False, operator=operator, truth=truth,
-        duration_s=0.1, ticks=TickRecord(),
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("outcome", "success"),
+    ("told", "success"),
     [
-        (told(truth=True, operator=Verdict.FAILURE), True),
-        (told(truth=False, end=EndReason.SUCCESS), False),
-        (told(operator=Verdict.SUCCESS), True),
-        (told(operator=Verdict.FAILURE, end=EndReason.SUCCESS), False),
-        (told(end=EndReason.SUCCESS), True),
-        (told(), False),
+        (outcome(truth=True, operator=Verdict.FAILURE), True),
+        (outcome(truth=False, end=EndReason.SUCCESS), False),
+        (outcome(operator=Verdict.SUCCESS), True),
+        (outcome(operator=Verdict.FAILURE, end=EndReason.SUCCESS), False),
+        (outcome(end=EndReason.SUCCESS), True),
+        (outcome(), False),
     ],
 )
-def test_success_is_the_simulators_word_else_the_persons_else_the_ending(outcome, success) -> None:
-    assert succeeded(outcome) is success
+def test_success_is_the_simulators_word_else_the_persons_else_the_ending(told, success) -> None:
+    assert succeeded(told) is success

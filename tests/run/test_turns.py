@@ -7,13 +7,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from outcomes import outcome
 
 from robot_stack.config.task import BackwardConfig, NOfM, SuccessConfig
-from robot_stack.run.control_loop import EpisodeOutcome, TickRecord
+from robot_stack.run.control_loop import EpisodeOutcome
 from robot_stack.run.turns import Turns, run_in_turn
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
+from robot_stack.types.transition import EndReason, ResetType
 
 NOMINAL, CARRIED, BACK = ResetType.NOMINAL, ResetType.CARRIED, ResetType.BACK
 
@@ -64,14 +65,6 @@ def test_a_way_back_begins_only_at_a_done_task_or_at_a_failed_way_back(went, eve
             assert (before is BACK and success) or (before is not BACK and not success)
     fresh = [i for i, start in enumerate(found) if start is NOMINAL]
     assert all(b - a <= every for a, b in pairwise(fresh))
-
-
-def outcome(end: EndReason, operator: Verdict | None = None) -> EpisodeOutcome:
-    header = EpisodeHeader(episode_id="e", kind=EpisodeKind.ONLINE, task="t", actor="a", started_unix_s=0.0)
-    return EpisodeOutcome(
-        header=header, end=end, steps=1, human_steps=0, declared=False, refused=False, operator=operator, truth=None,
-        duration_s=0.1, ticks=TickRecord(),
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
