@@ -52,6 +52,9 @@ $(INSTALLED): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt $(wildcard setup
 	$(BIN)/python -m pip install --quiet -e ".[$$extras]" -c constraints.txt
 	@touch $@
 
+# exit code of robot-stack after Ctrl-C: a wish, no failure
+INTERRUPTED := 130
+
 # MuJoCo draws the cameras through EGL
 gl:
 	@if [ "$$(uname -s)" = Linux ] && [ "$${MUJOCO_GL:-egl}" = egl ]; then \
@@ -65,7 +68,7 @@ gl:
 	fi
 
 sim: gl $(INSTALLED)
-	$(BIN)/robot-stack sim $(SIM_OPTIONS)
+	@trap : INT; $(BIN)/robot-stack sim $(SIM_OPTIONS) || [ $$? -eq $(INTERRUPTED) ]
 
 test: style types imports pytest
 

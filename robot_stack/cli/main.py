@@ -303,8 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StackError as error:
         print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as end:
+        print(str(end) or "interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has left, e.g. `robot-stack show RUN | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

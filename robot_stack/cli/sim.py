@@ -78,6 +78,9 @@ def run(
         algorithm: Learns instead of the run file's.
         quick: Go through every phase in minutes.
         plain: No live display.
+
+    Raises:
+        KeyboardInterrupt: If a person ended it; the text says how to go on.
     """
     overrides = [f"seed={seed}"]
     if algorithm is not None:
@@ -93,13 +96,23 @@ def run(
         evaluate(dry_run, say)
         report(dry_run, say)
     except KeyboardInterrupt:
-        say.close()
-        print(f"\nThe robot holds and everything is saved. Go on with: make sim NAME={name}")
-        return 1
+        told = f"\nThe robot holds and everything is saved. Go on with: {_again(name, seed, task, algorithm, quick)}"
+        raise KeyboardInterrupt(told) from None
     finally:
         say.close()
     print(f"Report: {dry_run.folder / 'report.html'}\nNext: robot-stack eval {name} --episodes 20")
     return 0
+
+
+def _again(name: str, seed: int, task: str, algorithm: str | None, quick: bool) -> str:
+    """The command that goes on with this run."""
+    said = {
+        "SEED": str(seed) if seed else None,
+        "TASK": task if task != "peg_insert" else None,
+        "ALGORITHM": algorithm,
+        "QUICK": "1" if quick else None,
+    }
+    return " ".join(["make sim", f"NAME={name}", *(f"{key}={value}" for key, value in said.items() if value)])
 
 
 def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> DryRun:

@@ -46,6 +46,8 @@ def _text(finding: Mapping[str, Any], model: type[BaseModel]) -> str:
     kind, got, loc = finding["type"], finding["input"], finding["loc"]
     message = finding["msg"][0].lower() + finding["msg"][1:]
     found = f"{message} (got {shown(got)})"
+    if kind == "missing" and isinstance(loc[-1], int):
+        return f"the list ends before its value number {loc[-1] + 1}; add it"
     if kind == "missing":
         return f"field required; add '{loc[-1]}'"
     if kind == "union_tag_not_found":

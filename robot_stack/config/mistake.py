@@ -32,9 +32,19 @@ class Mistake:
 
 def raise_if_any(mistakes: Iterable[Mistake]) -> None:
     """Raise ConfigError with one line per mistake, in the order of the files; do nothing without mistakes."""
-    by_place = sorted(mistakes, key=lambda m: (m.mark.source, m.mark.line, m.mark.column, m.key))
-    if by_place:
-        raise ConfigError("\n".join(dict.fromkeys(str(mistake) for mistake in by_place)))
+    by_place = sorted(mistakes, key=lambda m: (m.mark.source, m.mark.line, m.mark.column, -len(m.key), m.key))
+    said: list[Mistake] = []
+    for mistake in by_place:
+        if not any(_same(mistake, other) for other in said):
+            said.append(mistake)
+    if said:
+        raise ConfigError("\n".join(map(str, said)))
+
+
+def _same(one: Mistake, fuller: Mistake) -> bool:
+    """Whether `fuller` says it already: a camera's part of a cell is checked there and again with its model."""
+    keys_match = one.key == fuller.key or fuller.key.endswith(f".{one.key}")
+    return keys_match and (one.mark, one.text) == (fuller.mark, fuller.text)
 
 
 def shown(value: object) -> str:

@@ -21,6 +21,8 @@ from robot_stack.run.sim_camera import SimCamera
 class SimCameraNode(CameraNode):
     """Publishes the policy's image, stamped with the instant that it shows."""
 
+    slow_advice = "this machine is too busy to draw more; end other programs, or lower rate_hz"
+
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__(settings, "simulator")
         config = config_of(settings)

@@ -123,7 +123,7 @@ def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[t
 
     minutes = counters.get("env_steps", 0.0) / budget.rate_hz / 60
     return [
-        ("episode", f"{counters.get('episodes', 0):.0f}/{budget.max_episodes}"),
+        ("episodes", f"{counters.get('episodes', 0):.0f} of {budget.max_episodes}"),
         ("robot time", f"{minutes:.1f} min"),
         ("success", percent("success_last20")),
         ("alone", percent("autonomous_last20")),

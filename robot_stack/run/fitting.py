@@ -38,6 +38,8 @@ TRUNK = "trunk.safetensors"
 T = TypeVar("T")
 OnStep = Callable[[int, int, float], None]
 """Told (step, steps, loss) after each step of a fit; may raise `FitStopped`."""
+TOLD_FROM = 50
+"""No time left is guessed before one in this many steps is done."""
 
 
 class FitStopped(Exception):
@@ -53,6 +55,16 @@ def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) 
         say(step, steps, loss)
 
     return on_step
+
+
+def step_words(what: str, step: int, steps: int, elapsed_s: float, loss: float | None = None) -> str:
+    """How far a fit is, for a person; its time left once a fiftieth of it is done."""
+    parts = [f"{what}: step {step} of {steps}"]
+    if loss is not None:
+        parts.append(f"loss {loss:.4f}")
+    if 0 < steps <= step * TOLD_FROM:
+        parts.append(f"{elapsed_s * (steps - step) / step:.0f} s left")
+    return ", ".join(parts)
 
 
 def image_shapes(spec: Spec) -> dict[str, tuple[int, int, int]]:

@@ -356,8 +356,10 @@ class Training:
         self._message = message
 
     def _says(self, what: str, stop: threading.Event) -> fitting.OnStep:
+        started = time.monotonic()
+
         def say(step: int, steps: int, loss: float) -> None:
-            self._message = f"{what}: step {step} of {steps}, loss {loss:.4f}"
+            self._message = fitting.step_words(what, step, steps, time.monotonic() - started, loss)
 
         return fitting.unless(stop, say)
 

@@ -21,6 +21,7 @@ from robot_stack.replay.replay import Replay
 from robot_stack.run.backend import ParamsBoard
 from robot_stack.run.batches import make_batches
 from robot_stack.run.checkpoint import CheckpointWriter
+from robot_stack.run.fitting import step_words
 from robot_stack.run.governor import Governor
 from robot_stack.run.ledger import Ledger
 from robot_stack.run.metrics import MetricsLog
@@ -101,9 +102,11 @@ class UpdateLoop:
 
     def learn_from_demos(self, stop: threading.Event, say: Callable[[str], None]) -> None:
         """The updates before the first online step, or what a stop left of them."""
+        started, before, wanted = time.monotonic(), self.updates, self._governor.allowed(0)
         while self._governor.may_update(self.updates, 0) and not stop.is_set():
             self._update()
-            say(f"learning from demonstrations, {self.updates} updates")
+            done, elapsed_s = self.updates - before, time.monotonic() - started
+            say(step_words("learning from demonstrations", done, wanted - before, elapsed_s))
 
     def run(self, over: Callable[[], bool], pause: threading.Event) -> None:
         """Update within the governor's budget until `over`; publish, log and save on the way.

@@ -93,6 +93,14 @@ def test_a_mistake_is_reported_with_its_place_and_a_way_out(old: str, new: str, 
     assert refusal(V4L2.replace(old, new), tmp_path) == [line]
 
 
+def test_a_mistake_in_a_cells_camera_is_said_once(root: Path, edit: Edit) -> None:
+    edit("cells/fr3_table.yaml", "roi_px: {top: 48", "roi_px: {topp: 48")
+    with pytest.raises(ConfigError) as caught:
+        load_run("fr3_table", root=root)
+    (line,) = str(caught.value).splitlines()
+    assert "fr3_table.yaml:13:20: cameras.front.roi_px.topp: extra inputs" in line
+
+
 def test_a_key_of_another_backend_lists_those_of_this_one(tmp_path: Path) -> None:
     (line,) = refusal(V4L2 + "source_topic: /x\n", tmp_path)
     assert line.startswith(

@@ -30,6 +30,7 @@ class Cart(Section):
     by_name: dict[str, Wheel] = Field(default_factory=dict)
     count: int = 1
     mass_kg: float = 1.0
+    axle_m: tuple[float, float] = (0.0, 0.0)
     armed: bool = False
     serial: str = ""
     payload: FreeSection = Field(default_factory=dict)
@@ -95,6 +96,12 @@ def test_a_syntax_error_says_where(tmp_path: Path) -> None:
     (only,) = errors("name: cart\nwheels: [1, 2\nmass_kg: 3\n", tmp_path)
     assert only.startswith("cart.yaml:3:")
     assert only.endswith("this is not valid YAML")
+
+
+def test_a_list_that_is_too_short_says_so(tmp_path: Path) -> None:
+    assert errors("name: cart\nwheels: []\naxle_m: [0.1]\n", tmp_path) == [
+        "cart.yaml:3:9: axle_m.1: the list ends before its value number 2; add it"
+    ]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     first = cell.episode(41)
     cell.mode(Mode.POLICY)
     word(page, "POLICY IN CONTROL")
-    says(page, "#episode", "peg_insert · practice 41")
+    says(page, "#episode", "peg_insert · practice, episode 41")
     for index in range(12):
         cell.score(first, index, index / 12, index / 20)
         look(cell, 20 * index)

@@ -27,7 +27,7 @@ export function showBanner(now, welcome, name) {
   set("do", now.banner.now);
   const episode = now.episode;
   set("episode", episode
-    ? `${welcome.run} · ${KINDS[episode.kind] || episode.kind} ${episode.number} · ${episode.s.toFixed(1)} s / ${welcome.limit_s.toFixed(0)} s`
+    ? `${welcome.run} · ${KINDS[episode.kind] || episode.kind}, episode ${episode.number} · ${episode.s.toFixed(1)} s / ${welcome.limit_s.toFixed(0)} s`
     : `${welcome.run} · no episode`);
   set("estop", `e-stop: ${now.estop.text}`);
   at("estop").className = now.estop.on ? "on" : "";

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from robot_stack.config.camera import CameraConfig
+from robot_stack.config.camera import CameraConfig, SimCameraConfig
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.run.checkup.finding import Finding, fail, ok, warn
@@ -83,7 +83,8 @@ def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Findi
     rate_hz, age_ms, limit_ms = stream.rate_hz, stream.age_p99_s * 1e3, config.max_age_s * 1e3
     measured = f"{name} {rate_hz:.1f} Hz, age p99 {age_ms:.0f} ms, {stream.size}"
     if rate_hz < TOO_SLOW * config.rate_hz:
-        remedy = "is it on a slow USB port, or exposing for long in the dark?"
+        drawn = isinstance(config, SimCameraConfig)
+        remedy = "end other programs here" if drawn else "is it on a slow USB port, or exposing for long in the dark?"
         return fail("camera", f"{name} {rate_hz:.1f} Hz, must be {config.rate_hz:g}; {remedy}")
     if age_ms > limit_ms:
         return fail("camera", f"{measured}, must be below {limit_ms:g} ms; is the machine busy, or the link slow?")

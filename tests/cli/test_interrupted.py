@@ -1,0 +1,84 @@
+"""Ctrl-C is a wish: the run says how to go on, and make calls nothing an error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from robot_stack.cli import sim
+from robot_stack.cli.main import INTERRUPTED, main
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 20.0
+WAITS = f"""#!/bin/sh
+trap 'echo saved; exit {INTERRUPTED}' INT
+echo running
+while :; do sleep 0.05; done
+"""
+FAILS = """#!/bin/sh
+exit 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        (("--name", "mine"), "make sim NAME=mine"),
+        (("--seed", "3", "--algorithm", "bc", "--quick"), "make sim NAME=sim SEED=3 ALGORITHM=bc QUICK=1"),
+        (("--task", "peg_in_and_out"), "make sim NAME=sim TASK=peg_in_and_out"),
+    ],
+)
+def test_an_ended_dry_run_says_how_to_go_on(options, command: str, monkeypatch, tmp_path: Path, capsys) -> None:
+    def ended(dry_run: object, say: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sim, "practise", ended)
+    assert main(["sim", "--plain", *options]) == INTERRUPTED
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"Go on with: {command}")
+
+
+def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:
+    (folder / "robot-stack").write_text(program)
+    (folder / "robot-stack").chmod(0o755)
+    return subprocess.Popen(
+        ["make", "sim", f"BIN={folder}", "INSTALLED="],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.fixture
+def waiting(tmp_path: Path):
+    process = make_sim(tmp_path, WAITS)
+    yield process
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_make_calls_the_end_by_a_person_no_error(waiting: subprocess.Popen[str]) -> None:
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == "running\n"
+    os.killpg(waiting.pid, signal.SIGINT)  # as a terminal does: make, its shell and the program
+    out, error = waiting.communicate(timeout=DEADLINE_S)
+    assert out == "saved\n"
+    assert "Error" not in error
+
+
+def test_a_failure_is_one(tmp_path: Path) -> None:
+    process = make_sim(tmp_path, FAILS)
+    _, error = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 2
+    assert "Error 1" in error
+
+
+def test_the_makefile_knows_the_exit_code() -> None:
+    assert f"INTERRUPTED := {INTERRUPTED}\n" in (ROOT / "Makefile").read_text()
