@@ -17,12 +17,11 @@ class Curve:
 
     Args:
         rate_hz: Frames of an episode per second.
-        threshold: Success probability that counts as a hit.
     """
 
-    def __init__(self, rate_hz: float, threshold: float) -> None:
+    def __init__(self, rate_hz: float) -> None:
         self._rate_hz = rate_hz
-        self._threshold = threshold
+        self._threshold: float | None = None
         self._episode_id = ""
         self._begun_ns = 0
         self._scores: dict[int, LiveScore] = {}
@@ -35,10 +34,10 @@ class Curve:
         """Score of the latest frame that has one."""
         return self._scores[max(self._scores)] if self._scores else None
 
-    def begin(self, episode_id: str, mode: Mode | None, now_ns: int) -> None:
-        """A new episode."""
+    def begin(self, episode_id: str, mode: Mode | None, now_ns: int, *, threshold: float) -> None:
+        """A new episode; success is a hit from `threshold` on."""
         self._episode_id, self._begun_ns = episode_id, now_ns
-        self._scores, self._spans = {}, []
+        self._scores, self._spans, self._threshold = {}, [], threshold
         self.version += 1
         self.drives(mode, now_ns)
 
@@ -63,7 +62,7 @@ class Curve:
         self.version += 1
 
     def to_json(self) -> dict[str, Any]:
-        """Seconds since the episode began; NaN as null; an open span ends with null."""
+        """Seconds since the episode began; NaN as null; an open span ends with null; no threshold before all."""
         every = -(-len(self._scores) // MOST_POINTS) if self._scores else 1
         chosen = [self._scores[index] for index in sorted(self._scores)]
         last = chosen[-1:] if (len(chosen) - 1) % every else []

@@ -59,9 +59,10 @@ class Heard:
         self.cameras = {name: CameraView(name, config) for name, config in run.cameras.items()}
         self.episodes = EpisodeList(run.run.rate_hz)
         self.verdicts = Verdicts()
-        self.curve = Curve(run.run.rate_hz, run.task.success.threshold)
-        back = run.task.backward
-        self._ways = ("", "") if back is None else (run.task.text, back.text)
+        self.curve = Curve(run.run.rate_hz)
+        there, back = run.task, run.task.backward
+        self._ways = ("", "") if back is None else (there.text, back.text)
+        self._thresholds = tuple(way.success.threshold for way in (there, back or there))
         self.log: deque[dict[str, Any]] = deque(maxlen=LOG_LINES)
         self.logged = 0
         self.version = 0
@@ -100,7 +101,7 @@ class Heard:
         if episode_id == self.episodes.running:
             return
         self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
-        self.curve.begin(episode_id, self.mode, now_ns)
+        self.curve.begin(episode_id, self.mode, now_ns, threshold=self._thresholds[backward])
         self.facts.clips = self.facts.cuts()
         self.kind, self.way, self._last_episode = kind, self._ways[backward], episode_id
         self.finished = self.resetting = False

@@ -6,8 +6,10 @@ import math
 
 import pytest
 
+from robot_stack.config.resolve import load_run
 from robot_stack.console.curve import MOST_POINTS, Curve
 from robot_stack.console.episodes import KEPT, SHOWN, EpisodeList
+from robot_stack.console.heard import Heard
 from robot_stack.console.messages import PageError
 from robot_stack.console.verdicts import Verdicts, operator_label
 from robot_stack.types.command import Mode
@@ -87,8 +89,8 @@ def score(index: int, progress: float = 0.5, episode: str = "e") -> LiveScore:
 
 
 def test_the_curve_shows_its_episode_with_the_spans_of_a_person():
-    curve = Curve(10.0, 0.8)
-    curve.begin("e", Mode.POLICY, 0)
+    curve = Curve(10.0)
+    curve.begin("e", Mode.POLICY, 0, threshold=0.8)
     curve.score(score(3, 0.25))
     curve.score(score(1, 0.125))
     curve.score(score(4, episode="another"))
@@ -102,15 +104,23 @@ def test_the_curve_shows_its_episode_with_the_spans_of_a_person():
     assert curve.newest is not None
     assert curve.newest.index == 3
     before = curve.version
-    curve.begin("f", Mode.POLICY, 4 * S)
-    assert curve.to_json()["t"] == []
+    curve.begin("f", Mode.POLICY, 4 * S, threshold=0.9)
+    assert (curve.to_json()["t"], curve.to_json()["threshold"]) == ([], 0.9)
     assert curve.newest is None
     assert curve.version > before
 
 
+def test_each_way_of_a_task_shows_its_own_threshold():
+    heard = Heard(load_run("peg_in_and_out", ["task.backward.success.threshold=0.6"]))
+    assert heard.curve.to_json()["threshold"] is None
+    for name, backward, threshold in (("a", False, 0.8), ("b", True, 0.6), ("c", False, 0.8)):
+        heard.episode(name, "online", 0, 0.0, backward=backward)
+        assert heard.curve.to_json()["threshold"] == threshold
+
+
 def test_a_long_curve_is_thinned_and_keeps_its_ends():
-    curve = Curve(10.0, 0.8)
-    curve.begin("e", Mode.POLICY, 0)
+    curve = Curve(10.0)
+    curve.begin("e", Mode.POLICY, 0, threshold=0.8)
     for index in range(3001):
         curve.score(score(index, math.sin(index) ** 2))
     drawn = curve.to_json()["t"]
