@@ -16,7 +16,7 @@ from policies.learner import TensorBatch
 from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.run.team import batch_of, share_of
 
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
 def test_two_processes_train_and_go_on_from_their_checkpoint(finished: Finished, tmp_path: Path) -> None:
@@ -25,9 +25,10 @@ def test_two_processes_train_and_go_on_from_their_checkpoint(finished: Finished,
     for part in ("store", "trunk.safetensors"):  # the demonstrations and practice of the other run
         copy = shutil.copytree if (finished.folder / part).is_dir() else shutil.copy
         copy(finished.folder / part, folder / part)
+    launcher = (*TORCHRUN, "--log-dir", str(tmp_path / "torchrun"), "-m", "--")
     reached = PRETRAIN
     for _ in range(2):
-        learner = Learner(folder, launcher=TORCHRUN)
+        learner = Learner(folder, launcher=launcher)
         try:
             learner.until("training", updates=reached + 20)
             learner.terminate()  # torchrun says 1 after any signal; what counts is what is on disk

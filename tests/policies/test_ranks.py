@@ -38,8 +38,9 @@ def losses(name: str, out: Path, *launcher: str) -> list[dict[str, float]]:
 @pytest.mark.parametrize("name", ["rlpd", "cal_ql", "residual"])
 def test_losses_on_two_ranks_are_those_of_the_joint_batch(name: str, tmp_path: Path) -> None:
     alone = losses(name, tmp_path / "alone.json")
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    together = losses(name, tmp_path / "together.json", *torchrun)
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    logs = ("--log-dir", str(tmp_path / "torchrun"))
+    together = losses(name, tmp_path / "together.json", *launcher, *logs)
     assert len(alone) == len(together) == 10
     for expected, got in zip(alone, together, strict=True):
         assert got == pytest.approx(expected, rel=1e-4, abs=1e-6)
