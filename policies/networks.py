@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.action_layout import CHOICES
-from policies.encoders.activation import Tanh
+from policies.encoders.activation import NormTanh
 from policies.encoders.heads import make_head
 from policies.encoders.trunk import FeaturePart
 from policies.precision import exactly
@@ -47,7 +47,7 @@ def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
     """Dense, LayerNorm, tanh per hidden layer (HIL-SERL's MLP)."""
     layers: list[nn.Module] = []
     for width in hidden:
-        layers += [nn.Linear(inputs, width), nn.LayerNorm(width), Tanh()]
+        layers += [nn.Linear(inputs, width), NormTanh(width)]
         inputs = width
     return nn.Sequential(*layers)
 
@@ -76,7 +76,7 @@ class Critic(nn.Module):
         inputs = encoder.size + actions
         layers: list[nn.Module] = []
         for width in hidden:
-            layers += [EnsembleLinear(members, inputs, width), nn.LayerNorm(width), Tanh()]
+            layers += [EnsembleLinear(members, inputs, width), NormTanh(width)]
             inputs = width
         self.body = nn.Sequential(*layers)
         self.out = EnsembleLinear(members, inputs, 1)

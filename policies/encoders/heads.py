@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from policies.encoders.activation import Tanh
+from policies.encoders.activation import NormTanh
 from policies.encoders.trunk import FeaturePart
 
 EMBEDDINGS = 8
@@ -42,10 +42,9 @@ def make_head(part: FeaturePart, width: int) -> nn.Module:
     Deviation from HIL-SERL: no dropout, whose draws from torch's global generator no checkpoint could repeat.
     """
     if part.maps is None:
-        return nn.Sequential(nn.Linear(part.size, width), nn.LayerNorm(width), Tanh())
+        return nn.Sequential(nn.Linear(part.size, width), NormTanh(width))
     return nn.Sequential(
         SpatialEmbeddings(part.maps),
         nn.Linear(part.maps[0] * EMBEDDINGS, width),
-        nn.LayerNorm(width),
-        Tanh(),
+        NormTanh(width),
     )
