@@ -79,7 +79,7 @@ class Comparison:
 
     def draw(self, results: Sequence[Result], path: Path) -> None:
         """Share of episodes that ended well without a person, over robot time; a line per name, a band over seeds."""
-        figure, axes = plt.subplots(figsize=(8, 4.5), dpi=110)
+        figure, axes = plt.subplots(figsize=(8, 5.2), dpi=110, layout="constrained")
         for name, label in self.names.items():
             runs = [r for r in results if r[self.what] == name]
             if not runs:
@@ -90,7 +90,6 @@ class Comparison:
             axes.fill_between(grid, curves.min(axis=0), curves.max(axis=0), color=line.get_color(), alpha=0.13)
         axes.set(xlabel="robot time [min]", ylabel="success without help, last 20 episodes", ylim=(0, 1.02))
         axes.grid(alpha=0.3)
-        axes.legend(loc="lower right")
-        figure.tight_layout()
+        figure.legend(loc="outside lower center", ncols=2)
         figure.savefig(path)
         plt.close(figure)

@@ -125,7 +125,7 @@ def table(results: Sequence[Result]) -> str:
     ]
     lines += [
         "",
-        f"Together, over the seeds that a form shares with sparse reward. Wanted of potential: at most {TARGET:g} of it.",
+        f"Together, over the seeds shared with sparse reward; wanted of potential: at most {TARGET:g} of its episodes.",
         "",
         "| form | seeds | until 90 %, mean | of sparse's | success, mean | hovering, mean |",
         "| --- | --- | --- | --- | --- | --- |",
