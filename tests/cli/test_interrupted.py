@@ -48,6 +48,7 @@ def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["make", "sim", f"BIN={folder}", "INSTALLED="],
         cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
