@@ -178,12 +178,16 @@ class EpisodeStore:
         """Close an episode whose actor will not come back, as FAULT at its newest frame.
 
         Without a frame it is removed: it was announced and nothing more, as when the cell fails at its start.
+
+        Raises:
+            StoreError: If the disk refuses; it stays unfinished.
         """
         with self._mutex:
             writer = self._writer(episode_id)
             if writer.next_index == 0:
+                with disk_errors(f"removing episode {episode_id}"):
+                    shutil.rmtree(self._path(episode_id))
                 del self._writers[episode_id]
-                shutil.rmtree(self._path(episode_id))
                 return
             with disk_errors(f"closing episode {episode_id}"):
                 if writer.end is None:

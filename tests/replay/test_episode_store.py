@@ -172,6 +172,22 @@ def test_an_abandoned_episode_closes_as_a_fault_at_its_newest_frame(tmp_path: Pa
         assert store.episodes == ("a", "empty")
 
 
+def test_a_disk_that_refuses_to_remove_an_empty_episode_is_asked_again(tmp_path: Path, monkeypatch) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(30, "Read-only file system", str(path))
+
+    with store_at(tmp_path) as store:
+        store.begin(header_of("empty"))
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", refuse)
+            with pytest.raises(StoreError, match="removing episode empty failed: Read-only"):
+                store.close_unfinished("empty")
+        assert store.unfinished == ("empty",)
+        store.close_unfinished("empty")
+        assert store.unfinished == ()
+    assert not (tmp_path / "episodes" / "empty.zarr").exists()
+
+
 @pytest.mark.parametrize("name", ["image_wrist/c.1.0.0.0", "executed/c.0.0", "proprio/zarr.json", "manifest.json"])
 def test_a_flipped_bit_quarantines_that_episode_only(tmp_path: Path, name: str) -> None:
     with store_at(tmp_path) as store:
