@@ -18,7 +18,7 @@ def test_run_reaches_its_end_and_both_sides_leave_in_peace(finished: Finished) -
     assert finished.actor_left == [""]
     assert finished.exit_code == 0
     assert finished.status.counters["demos"] >= DEMOS
-    assert finished.status.counters["episodes"] == EPISODES
+    assert finished.status.counters["episodes"] >= EPISODES  # the actor may end one more before it hears of it
     assert finished.status.counters["updates"] > PRETRAIN
 
 
@@ -39,7 +39,7 @@ def test_every_episode_has_one_complete_row(finished: Finished) -> None:
     rows = [row for row in read_metrics(finished.folder / "metrics.jsonl") if row["kind"] == "episode"]
     on_disk = stored(finished.folder)
     names = [row["episode_id"] for row in rows]
-    assert names == sorted(on_disk)[: len(names)]  # the actor may begin one more before it hears that it is enough
+    assert names == sorted(on_disk)[: len(names)]  # one more may be running when it is enough
     assert sum("online" in name for name in names) >= EPISODES
     for row in rows:
         episode = on_disk[row["episode_id"]]
