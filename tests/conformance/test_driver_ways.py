@@ -62,7 +62,7 @@ def test_a_joint_trajectory_ends_by_itself_when_its_commander_dies(make_bench):
         bench.safety.twist = DOWN
         wait_until(lambda: abs(bench.double.arm.speeds).max() > 0.01, "speeds")
         bench.vanish()
-        wait_until(lambda: abs(bench.double.arm.speeds).max() < 1e-6, "rest", 0.5)
+        wait_until(lambda: abs(bench.double.arm.speeds).max() < 1e-6, "rest")
 
 
 @pytest.mark.parametrize("backend", ["pose_target", "franka"])

@@ -295,7 +295,7 @@ def test_over_a_slow_network_the_page_shows_less_and_never_old(cell, tab, monkey
             cell.mode(Mode.HOLD, "the newest reason")
             begun_s = time.monotonic()
             says(page, "#why", "The newest reason.")
-            assert time.monotonic() - begun_s < 6.0
+            assert time.monotonic() - begun_s < 12.0
         finally:
             proxy.close()
 

@@ -127,7 +127,7 @@ def test_a_change_reaches_every_page_at_once(cell, url):
         began_s = time.monotonic()
         for page in (first, second):
             page.shows(lambda now: now["banner"]["why"] == "Camera wrist silent.", "the reason")
-        assert time.monotonic() - began_s < 2.0
+        assert time.monotonic() - began_s < 8.0
 
 
 def test_commands_are_done_and_refusals_told(cell, url):

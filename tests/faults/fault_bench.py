@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 DOMAIN = 64
 ARM = "fr3"
 ROOT = HERE.parents[1]
-START_S = 20.0
+START_S = 60.0
 REALTIME = 2
 
 

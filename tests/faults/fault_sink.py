@@ -264,7 +264,7 @@ class FaultSink:
         if topic not in self._out:
             publisher = self.node.create_publisher(kind, topic, profile)
             self._out[topic] = publisher
-            self.until(lambda: publisher.get_subscription_count() > 0, f"listener of {topic}")
+            self.until(lambda: publisher.get_subscription_count() > 0, f"listener of {topic}", 60.0)
         return self._out[topic]
 
     # callbacks ---------------------------------------------------------------------------------------------------

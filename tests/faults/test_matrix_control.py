@@ -63,7 +63,7 @@ def parameter(sink: FaultSink, name: str, value: object) -> str:
     field = "integer_value" if whole else "double_value"
     kind = ParameterType.PARAMETER_INTEGER if whole else ParameterType.PARAMETER_DOUBLE
     client = sink.node.create_client(SetParameters, "safety/set_parameters")
-    assert client.wait_for_service(5.0)
+    assert client.wait_for_service(20.0)
     request = SetParameters.Request()
     request.parameters = [Parameter(name=name, value=ParameterValue(type=kind, **{field: value}))]
     future = client.call_async(request)
@@ -202,7 +202,7 @@ def test_row_27_a_limit_is_made_tighter_at_run_time_and_never_looser(
     typo = tmp_path_factory.mktemp("typo") / RESOLVED
     typo.write_text((bench.folder / RESOLVED).read_text().replace("max_speed_m_s", "max_sped_m_s"))
     words = [sys.executable, "-m", "robot_stack.nodes.safety", "--run", str(typo)]
-    started = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert started.returncode == 1
     assert "did you mean 'max_speed_m_s'?" in started.stderr
     row.saw(f"{refused + 2} of {refused + 2} refused")

@@ -53,7 +53,7 @@ def write_run(folder: Path, *more: str) -> ResolvedRun:
     return resolved
 
 
-def wait_for(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+def wait_for(look: Callable[[], T | None], what: str, timeout_s: float = 150.0) -> T:
     """What `look` returns once it returns something true."""
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
@@ -121,7 +121,7 @@ class Learner(Process):
         except TransportError:
             return None
 
-    def until(self, phase: str, timeout_s: float = 90.0, **at_least: float) -> LearnerStatus:
+    def until(self, phase: str, timeout_s: float = 240.0, **at_least: float) -> LearnerStatus:
         """Its status once it is in `phase` and every counter has got so far."""
 
         def look() -> LearnerStatus | None:
@@ -143,13 +143,15 @@ class ActorProcess(Process):
 
 
 def stored(folder: Path) -> dict[str, StoredEpisode]:
-    """Every episode on disk, closed or not; one that is being made just now is left out."""
+    """Every episode on disk, closed or not; one without a frame is left out, and one that is being made just now."""
     found = {}
     for path in sorted((folder / "store" / "episodes").glob("[0-9]*.zarr")):
         try:
-            found[path.stem] = read_episode(path)
+            episode = read_episode(path)
         except StoreError:
             continue
+        if len(episode.arrays["stamp_ns"]):  # an actor may be stopped between the header and the second frame
+            found[path.stem] = episode
     return found
 
 

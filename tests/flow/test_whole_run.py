@@ -41,10 +41,12 @@ def test_every_episode_has_one_complete_row(finished: Finished) -> None:
     names = [row["episode_id"] for row in rows]
     assert names == sorted(on_disk)[: len(names)]  # one more may be running when it is enough
     assert sum("online" in name for name in names) >= EPISODES
+    whole = names[: DEMOS + EPISODES]  # the learner waits for what is said of these
     for row in rows:
         episode = on_disk[row["episode_id"]]
         assert (row["steps"], row["end"], row["seed"]) == (episode.length, episode.end, episode.header.seed)
-        assert isinstance(row["truth"], bool)
+        if row["episode_id"] in whole:
+            assert isinstance(row["truth"], bool)
         if row["episode_kind"] == EpisodeKind.ONLINE:
             assert row["params_version"] >= 1
             assert 0.0 <= row["progress_max"] <= 1.0
@@ -73,7 +75,7 @@ def test_store_is_whole(finished: Finished) -> None:
     spec, task = finished.resolved.spec(), finished.resolved.task.name
     with EpisodeStore(finished.folder / "store", spec, task) as store:
         assert store.quarantined == {}
-        assert len(store.episodes) == len(stored(finished.folder))
+        assert len(store.episodes) == sum(episode.end is not None for episode in stored(finished.folder).values())
 
 
 def test_demonstrations_are_the_persons_steps(finished: Finished) -> None:

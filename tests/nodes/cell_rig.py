@@ -15,7 +15,7 @@ from robot_stack.nodes.process_table import cell_processes
 from robot_stack.nodes.run_folder import prepared
 from robot_stack.nodes.supervisor import Supervisor
 
-START_S = 40.0
+START_S = 60.0
 
 
 def wait_until(

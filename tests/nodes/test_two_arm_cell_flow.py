@@ -46,9 +46,9 @@ def started(two_arms, folder):
 def test_a_demonstration_with_two_hands_reaches_success(started):
     cell, _, watchers = started
     cell.reset(1)
-    observation = cell.observe()
-    assert observation is not None
-    assert observation.proprio.shape == (36,)
+    seen = []
+    wait_until(lambda: seen.append(cell.observe()) or seen[-1] is not None, 10, "an observation")
+    assert seen[-1].proprio.shape == (36,)
     cell.start("demo", EpisodeKind.DEMO)
     cell.executed()
     sources, moved, said = [], {"left": 0.0, "right": 0.0}, ()
@@ -64,8 +64,10 @@ def test_a_demonstration_with_two_hands_reaches_success(started):
     assert cell.truth() is True
     assert np.mean([source is Source.HUMAN for source in sources]) > 0.7
     assert min(moved.values()) > 0.02
-    stamps = [{d.command.stamp_ns for d in watcher.decisions[-50:]} for watcher in watchers.values()]
-    assert len(stamps[0] & stamps[1]) > 30  # both arms are decided about at the same instants
+    decided = [[each.command.stamp_ns for each in watcher.decisions] for watcher in watchers.values()]
+    first_ns, last_ns = max(each[0] for each in decided), min(each[-1] for each in decided)  # one may be behind
+    left, right = ({stamp_ns for stamp_ns in each if first_ns <= stamp_ns <= last_ns} for each in decided)
+    assert len(left & right) > 0.9 * len(left) > 30  # both arms are decided about at the same instants
 
 
 def test_both_arms_go_to_their_starts_at_once(started, two_arms, monkeypatch):
@@ -106,19 +108,20 @@ def test_a_policy_that_falls_silent_holds_both_arms(started, two_arms, tmp_path)
             wait_until(lambda: all(watcher.policy for watcher in watchers.values()), START_S, "policy commands")
             cell.reset(2)
             cell.start("e", EpisodeKind.EVAL)
-            wait_until(lambda: all(moving(watcher.commands) for watcher in watchers.values()), 5, "motion of both arms")
+            wait_until(
+                lambda: all(moving(watcher.commands) for watcher in watchers.values()), 15, "motion of both arms"
+            )
         finally:
             policy.kill()
             killed_ns = time.monotonic_ns()
-    wait_until(lambda: cell.mode() is Mode.HOLD, 2, "HOLD")
+    wait_until(lambda: cell.reason().startswith("policy silent for"), 10, "HOLD, and why")
     wait_until(
-        lambda: all(watcher.commands[-1][0] > killed_ns + 400 * MS for watcher in watchers.values()), 2, "commands"
+        lambda: all(watcher.commands[-1][0] > killed_ns + 400 * MS for watcher in watchers.values()), 10, "commands"
     )
     for watcher in watchers.values():
         late = [twist for stamp_ns, twist in watcher.commands if stamp_ns > killed_ns + 160 * MS]
         assert late
         assert not np.any(late)
-    assert cell.reason().startswith("policy silent for")
 
 
 def test_what_each_arm_was_told_is_recorded_and_within_its_limits(started, folder):

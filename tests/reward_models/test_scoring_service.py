@@ -287,13 +287,20 @@ def test_the_callback_comes_once_and_with_all_scores(start: Services) -> None:
     model = Model()
     service = start(model)
     told: list[Ticket] = []
+    heard = threading.Semaphore(0)
+
+    def hear(ticket: Ticket) -> None:
+        told.append(ticket)
+        heard.release()
+
     values(service.submit([clip(0.1)], "progress"))
     held(model, service)
-    mixed = service.submit([clip(0.1), clip(0.2), clip(0.99)], "progress", told.append)
+    mixed = service.submit([clip(0.1), clip(0.2), clip(0.99)], "progress", hear)
     assert told == []
     model.gate.set()
-    values(mixed)
-    at_once = service.submit([clip(0.1)], "progress", told.append)
+    assert heard.acquire(timeout=SOON_S)
+    at_once = service.submit([clip(0.1)], "progress", hear)
+    assert heard.acquire(timeout=SOON_S)
     assert told == [mixed, at_once]
     assert [[score.value for score in ticket.scores or []] for ticket in told] == [[0.1, 0.2, 0.99], [0.1]]
 

@@ -225,15 +225,15 @@ def test_a_refusal_is_not_asked_again(code: int) -> None:
 @pytest.mark.parametrize("behaviour", [hangs, drips])
 def test_a_server_that_does_not_come_to_an_end_is_not_waited_for(behaviour: Behaviour) -> None:
     began = time.monotonic()
-    with Server(behaviour) as server, pytest.raises(RewardError, match=r"no answer within 0.2 s"):
-        ask(server.url, count=2, timeout_s=0.2)
-    assert 0.6 <= time.monotonic() - began < 5.0  # three tries
+    with Server(behaviour) as server, pytest.raises(RewardError, match=r"no answer within 1 s"):
+        ask(server.url, count=2, timeout_s=1.0)
+    assert 3.0 <= time.monotonic() - began < 20.0  # three tries
     assert len(server.bodies) == 6
 
 
 def test_a_slow_server_that_recovers_is_answered_for() -> None:
     with Server(hangs, says("x")) as server:
-        assert ask(server.url, timeout_s=0.5)[0].text == "x"
+        assert ask(server.url, timeout_s=2.0)[0].text == "x"
 
 
 def test_a_connection_that_is_refused_or_breaks_is_an_error_in_words() -> None:

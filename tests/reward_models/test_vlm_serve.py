@@ -21,7 +21,7 @@ from robot_stack.types.errors import RewardError
 NEEDED = ("httpx", "fastapi", "uvicorn", "openai", "accelerate")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"transformers serve needs {MISSING}: install the extra dev")
-STARTS_S = 60.0
+STARTS_S = 240.0
 HOP = ("<score>-12.5%", "</score>")
 
 

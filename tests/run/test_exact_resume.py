@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +84,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     whole.run(SAVED, BEFORE)
     _save(whole)
     whole.run(SAVED + AFTER_SAVED, {})
-    shutil.copytree(folder, folder.parent / "killed")  # what a SIGKILL here would leave
+    whole.copy(folder.parent / "killed")
     whole.run(LAST, AFTER)
     resumed = Driven(folder.parent / "killed", resolved)
     resumed.start()
@@ -140,7 +139,7 @@ def test_reward_model_of_both_is_the_same(both: Both) -> None:
 def test_resume_decoded_no_image_of_a_finished_episode(
     both: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(both.whole.training.folder, tmp_path / "run")
+    both.whole.copy(tmp_path / "run")
     again = Driven(tmp_path / "run", both.whole.resolved)
     read: list[tuple[str, bool]] = []
     real = again.training._store.read

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -244,17 +245,20 @@ def test_folder_that_is_read_only_at_a_checkpoint_ends_nobody(folder: Path) -> N
 
 @pytest.mark.parametrize("what", ["encoder", "reward"])
 def test_stop_ends_a_fit_at_its_next_step(tmp_path: Path, what: str) -> None:
-    endless = {"encoder": "encoder.settings.steps=100000", "reward": "reward.settings.steps=20000"}[what]
+    endless, begins = {
+        "encoder": ("encoder.settings.steps=100000", "encoder:"),
+        "reward": ("reward.settings.steps=20000", "reward model:"),
+    }[what]
     run = Driven(tmp_path / "run", write_run(tmp_path / "run", endless))
     stop = threading.Event()
     try:
         run.demonstrate()
         assert run.training._collect(stop)
-        timer = threading.Timer(0.5, stop.set)
-        timer.start()
+        stopper = threading.Thread(target=_stop_once_it_says, args=(run, begins, stop))
+        stopper.start()
         with pytest.raises(FitStopped):
             run.training._fit(stop)
-        timer.join()
+        stopper.join()
     finally:
         run.close()
     assert (tmp_path / "run" / "trunk.safetensors").exists() == (what == "reward")
@@ -287,3 +291,10 @@ def test_episode_that_lost_its_manifest_is_completed_by_its_actor(folder: Path) 
         assert run.training._replay.frame_count(BAD) == 13
     finally:
         run.close()
+
+
+def _stop_once_it_says(run: Driven, begins: str, stop: threading.Event) -> None:
+    deadline_s = time.monotonic() + 60.0
+    while not run.training.status().message.startswith(begins) and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+    stop.set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -89,7 +88,7 @@ def test_resumed_learner_goes_on_where_the_checkpoint_was(start: Start, tmp_path
         _end(run, later, "timeout")
     assert _told(run) == [0.0, 0.0]
     _loop(run).save(wait=True)
-    shutil.copytree(tmp_path / "run", tmp_path / "killed")
+    run.copy(tmp_path / "killed")
     resumed = start(tmp_path / "killed")
     for each in (run, resumed):
         _say(each, THIRD, Verdict.SUCCESS)

@@ -214,7 +214,7 @@ def test_full_learner_slows_the_link_and_neither_drops_nor_blocks(
     assert not client.wait_acked(1.0)
     assert learner.backend.status().counters["inbox_bytes"] == 10 * one
     assert status_of(learner, "a").steps == 10
-    assert client.counters.spooled - client.counters.acked == 200 - 10
+    assert wait_until(lambda: client.counters.spooled - client.counters.acked == 200 - 10)
     assert client.link, "a learner that is busy is not one that is gone"
 
     def all_there() -> bool:

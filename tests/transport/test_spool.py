@@ -181,7 +181,7 @@ def test_a_record_is_synced_without_being_asked(spool: Spool, monkeypatch: pytes
 
     monkeypatch.setattr(segment.os, "fsync", noted)
     spool.put(b"x")
-    assert wait_until(lambda: synced, timeout_s=2.0)
+    assert wait_until(lambda: synced)
 
 
 def test_one_folder_serves_one_process(spool: Spool, folder: Path) -> None:
