@@ -16,10 +16,17 @@ MODES = tuple(Mode)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTick:
-    """One decision, and the state it was based on if that was logged too."""
+    """One decision, and the state it was based on if that was logged too.
+
+    Attributes:
+        decision: What the safety process decided.
+        state: The newest that it can have been based on.
+        heard: The newest that had surely arrived by then, in a log of messages; None if it is `state`.
+    """
 
     decision: Decision
     state: RobotState | None = None
+    heard: RobotState | None = None
 
     @property
     def stamp_ns(self) -> int:
@@ -42,6 +49,7 @@ class LogArrays:
         rotation: Of the tool in the base frame at those, M of them.
         position_m: Of the TCP at those, shape (M, 3).
         force_n: On the TCP from outside at those, tcp frame, shape (M, 3).
+        heard_force_n: The same of the newest states that had surely arrived by then.
         joints_rad: At those, shape (M, J).
     """
 
@@ -55,6 +63,7 @@ class LogArrays:
     rotation: Rotation
     position_m: np.ndarray
     force_n: np.ndarray
+    heard_force_n: np.ndarray
     joints_rad: np.ndarray
 
     @classmethod
@@ -62,6 +71,7 @@ class LogArrays:
         """From ticks whose twists all have six entries."""
         stated = [index for index, tick in enumerate(ticks) if tick.state is not None]
         states = [tick.state for tick in ticks if tick.state is not None]
+        heard = [tick.heard or tick.state for tick in ticks if tick.state is not None]
         decisions = [tick.decision for tick in ticks]
         quaternions = np.array([state.T_base_tcp.quaternion_xyzw for state in states]).reshape(-1, 4)
         return cls(
@@ -75,6 +85,7 @@ class LogArrays:
             rotation=Rotation.from_quat(quaternions) if states else Rotation.identity(),
             position_m=np.array([state.T_base_tcp.position_m for state in states]).reshape(-1, 3),
             force_n=np.array([state.wrench[:3] for state in states]).reshape(-1, 3),
+            heard_force_n=np.array([state.wrench[:3] for state in heard]).reshape(-1, 3),
             joints_rad=np.array([state.joints_rad for state in states]) if states else np.zeros((0, 0)),
         )
 

@@ -59,7 +59,7 @@ def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator
     start = np.where(gap[:, None], 0.0, log.twist[:-1])
     dt_s = np.where(gap, RESTART_S, dt_s)
     hard = np.zeros(len(log.stamp_ns), np.bool_)
-    hard[log.stated] = _hard(log, limits)
+    hard[log.stated] = _hard(log.force_n, limits) | _hard(log.heard_force_n, limits)
     judged = (dt_s > 0.0) & ~hard[1:]
     changes = (log.twist[1:] - start) / np.where(judged, dt_s, np.inf)[:, None]
     rates = (limits.max_acceleration_m_s2, limits.max_rotation_acceleration_rad_s2)
@@ -107,10 +107,11 @@ def tilt(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violati
 
 
 def force(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """At the hard force nothing pushes into the contact."""
+    """At the hard force nothing pushes into the contact, by the newest state and by the newest that had arrived."""
     size = np.linalg.norm(log.force_n, axis=1)
-    push = -np.sum(log.twist[log.stated, :3] * log.force_n, axis=1) / np.maximum(size, ZERO)
-    for row in np.flatnonzero(_hard(log, limits) & (push > slack * limits.max_speed_m_s)):
+    push = _push(log, log.force_n)
+    pushes = np.minimum(push, _push(log, log.heard_force_n)) > slack * limits.max_speed_m_s
+    for row in np.flatnonzero(pushes & _hard(log.force_n, limits) & _hard(log.heard_force_n, limits)):
         yield _at(log, log.stated[row], "force", f"pushes with {push[row]:.4f} m/s against {size[row]:.0f} N")
 
 
@@ -167,9 +168,15 @@ def _at(log: LogArrays, index: SupportsInt, rule: str, text: str) -> Violation:
     return Violation(index=int(index), stamp_ns=int(log.stamp_ns[int(index)]), rule=rule, text=text)
 
 
-def _hard(log: LogArrays, limits: SafetyLimits) -> np.ndarray:
+def _hard(force_n: np.ndarray, limits: SafetyLimits) -> np.ndarray:
     """Of each tick with a state, whether the contact is at the hard force, shape (M,)."""
-    return np.asarray(np.linalg.norm(log.force_n, axis=1) >= limits.hard_force_n)
+    return np.asarray(np.linalg.norm(force_n, axis=1) >= limits.hard_force_n)
+
+
+def _push(log: LogArrays, force_n: np.ndarray) -> np.ndarray:
+    """Of each tick with a state, the speed into that force (M, 3), m/s, shape (M,)."""
+    along = np.sum(log.twist[log.stated, :3] * force_n, axis=1)
+    return np.asarray(-along / np.maximum(np.linalg.norm(force_n, axis=1), ZERO))
 
 
 def _moves(log: LogArrays) -> np.ndarray:

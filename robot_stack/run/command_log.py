@@ -29,6 +29,8 @@ from robot_stack.types.robot import RobotState
 FORMAT = 1
 DIGITS = 7
 """Kept after the point: a tenth of a micrometre, and all that a label's float32 holds."""
+ARRIVAL_NS = 20_000_000
+"""From a state's stamp until the safety process has surely decided on it: two of its periods."""
 BEFORE_JOINTS = 19
 """Numbers of a state before its joints: position 3, quaternion 4, twist 6, wrench 6; then angles, then speeds."""
 
@@ -58,13 +60,17 @@ class RecordedLog:
     whole: bool = True
 
     def ticks(self) -> list[LoggedTick]:
-        """Each decision with the newest state that it can have been based on."""
+        """Each decision with the newest state that it can have been based on, and the newest that it must have been."""
         stamps = [state.stamp_ns for state in self.states]
-        ticks = []
-        for decision in self.decisions:
-            newest = bisect_right(stamps, decision.command.stamp_ns) - 1
-            ticks.append(LoggedTick(decision=decision, state=self.states[newest] if newest >= 0 else None))
-        return ticks
+
+        def newest(stamp_ns: int) -> RobotState | None:
+            after = bisect_right(stamps, stamp_ns)
+            return self.states[after - 1] if after else None
+
+        return [
+            LoggedTick(decision=each, state=newest(at_ns := each.command.stamp_ns), heard=newest(at_ns - ARRIVAL_NS))
+            for each in self.decisions
+        ]
 
     def spans(self) -> Iterator[tuple[SafetyLimits, Sequence[LoggedTick]]]:
         """The ticks under each of the limits that were in force."""

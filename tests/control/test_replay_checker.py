@@ -128,6 +128,25 @@ def test_pushing_on_at_the_hard_force_is_found_and_letting_go_is_not():
     assert "force" not in rules(log)
 
 
+def test_a_decision_that_a_force_had_not_reached_yet_is_no_push_and_one_that_it_had_is():
+    log = with_state(good_log(), range(30, 40), wrench=np.array([-40.0, 0, 0, 0, 0, 0]))
+    untouched = good_log()[29].state
+    for index in range(30, 40):
+        log[index] = replace(log[index], heard=untouched)
+    assert "force" not in rules(log)
+    log[39] = replace(log[39], heard=log[39].state)
+    assert [violation.index for violation in check_log(log, LIMITS) if violation.rule == "force"] == [39]
+
+
+def test_an_arm_that_lets_go_of_a_force_that_is_over_may_do_so_at_once():
+    log = good_log()
+    felt = replace(log[40].state, wrench=np.array([-40.0, 0, 0, 0, 0, 0]))
+    tampered(log, 40, motion=np.zeros(6))
+    assert "acceleration" in rules(log[:41])
+    log[40] = replace(log[40], heard=felt)
+    assert "acceleration" not in rules(log[:41])
+
+
 def test_moving_with_a_joint_outside_its_limits_is_found():
     joints = tuple(JointLimit(name=f"j{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))
     limits = replace(LIMITS, joints=joints)

@@ -63,6 +63,16 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         np.testing.assert_allclose(found.state.T_base_tcp.position_m, wanted.state.T_base_tcp.position_m, atol=1e-6)
 
 
+def test_a_decision_has_the_newest_state_before_it_and_the_newest_that_had_surely_arrived(tmp_path: Path) -> None:
+    recorded(tmp_path / "log.jsonl.gz")
+    log = read_log(tmp_path / "log.jsonl.gz")
+    log.states = [replace(state, stamp_ns=state.stamp_ns - 1) for state in log.states]  # each just missed its decision
+    ticks, states = log.ticks(), log.states
+    assert [tick.state for tick in ticks] == states
+    assert [tick.heard for tick in ticks[2:]] == states[:-2]
+    assert [tick.heard for tick in ticks[:2]] == [None, None]
+
+
 def test_a_safe_log_passes_and_says_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recorded(tmp_path / "log.jsonl.gz")
     assert main.main(["check-log", str(tmp_path / "log.jsonl.gz")]) == 0
