@@ -40,7 +40,7 @@ def run(name: str, like: str = "fr3_table") -> int:
     load_run(name)  # an example that does not fit is a defect of ours, not a surprise at the robot
     for path in written:
         print(f"Written: {path}")
-    others = ", ".join(other for other in names("runs", (shipped,)) if other != like)
+    others = ", ".join(other for other in names("runs", (shipped,)) if other not in (like, name))
     print(f"Every line of them is an example, of {like}; {name} is yours to correct. Others, for --like: {others}")
     print(f"Next: edit them, then robot-stack show {name}, then robot-stack doctor {name}")
     return 0

@@ -187,7 +187,8 @@ def _reward(facts: Facts, now_ns: int) -> Figure:
     if not facts.score_ns:
         return Figure(name="reward", text="no score yet")
     age_s = (now_ns - facts.score_ns) / 1e9
-    return Figure(name="reward", text=f"{facts.score_behind} frames behind, last score {age_s:.1f} s ago")
+    frames = "1 frame" if facts.score_behind == 1 else f"{facts.score_behind} frames"
+    return Figure(name="reward", text=f"{frames} behind, last score {age_s:.1f} s ago")
 
 
 def _safety(facts: Facts) -> Figure:

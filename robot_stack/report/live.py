@@ -98,8 +98,6 @@ def plain_line(snapshot: Snapshot, budget: RunBudget) -> str:
     """One line for a log or a terminal without a cursor."""
     counters = snapshot.counters
     parts = [duration_words(snapshot.elapsed_s), _phase_words(snapshot.phase)]
-    if snapshot.phase == "collecting_demos":
-        parts.append(f"{counters.get('demos', 0):.0f} of {budget.demos}")
     if snapshot.phase == "training":
         parts += [f"{name} {value}" for name, value in training_figures(counters, budget)]
     elif snapshot.message:

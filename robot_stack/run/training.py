@@ -201,7 +201,7 @@ class Training:
 
     def _fit(self, stop: threading.Event) -> None:
         """Trunk, features, learner, reward model; or what a killed run left of them."""
-        self._phase = "fitting"
+        self._phase, self._message = "fitting", ""
         spec, settings, seed = self._spec, self._settings, self._seed
         started = time.monotonic()
         state = self._checkpoints.load_latest()

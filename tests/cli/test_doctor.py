@@ -143,7 +143,7 @@ def test_without_ros_the_machine_is_still_looked_at(monkeypatch, capsys, tmp_pat
     assert lines[0].startswith("FAIL  ros")
     assert "rclpy cannot be imported; source the setup file" in lines[0]
     assert any(line.split()[1] == "disk" for line in lines)
-    assert lines[-1].endswith("Next: mend ros, then robot-stack doctor sim")
+    assert lines[-1].endswith("Next: mend what FAIL names, then robot-stack doctor sim")
 
 
 def test_a_learner_that_does_not_answer_is_a_warning(monkeypatch) -> None:

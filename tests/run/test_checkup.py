@@ -327,7 +327,7 @@ def test_the_table_is_aligned_and_its_last_line_says_what_to_do() -> None:
     found = [finding.ok("ros", "jazzy"), finding.warn("teleop", "drifts"), finding.fail("camera", "front is slow")]
     lines = finding.table(found).splitlines()
     assert lines == ["ok    ros     jazzy", "warn  teleop  drifts", "FAIL  camera  front is slow"]
-    assert finding.closing(found, "again", "onward") == "1 failed, 1 warning. Next: mend camera, then again"
+    assert finding.closing(found, "again", "onward") == "1 failed, 1 warning. Next: mend what FAIL names, then again"
     assert finding.closing(found[:1], "again", "onward") == "all is well. Next: onward"
     assert finding.exit_code(found) == 1
     assert finding.exit_code(found[:2]) == 0

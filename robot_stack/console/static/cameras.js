@@ -9,7 +9,7 @@ function cropSketch(layout) {
   sketch.setAttribute("aria-hidden", "true");
   for (const [x, y, w, h, fill, stroke] of [
     [0, 0, width, height, "#d5dade", "#5a636b"],
-    [left, top, keptWidth, keptHeight, "#e69f00", "#000"],
+    [left, top, keptWidth, keptHeight, "#70777d", "#000"],
   ]) {
     const box = document.createElementNS("http://www.w3.org/2000/svg", "rect");
     for (const [name, value] of Object.entries({ x, y, width: w, height: h, fill, stroke, "stroke-width": width / 40 })) {

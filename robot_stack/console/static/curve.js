@@ -47,7 +47,13 @@ function drawThreshold(chart) {
   ctx.lineTo(bbox.left + bbox.width, y);
   ctx.stroke();
   ctx.textAlign = "left";
-  ctx.fillText(`threshold ${threshold}`, bbox.left + 6, y - 5);
+  ctx.textBaseline = "bottom";
+  ctx.setLineDash([]);
+  ctx.strokeStyle = "#fff";
+  ctx.lineWidth = 5;
+  const words = [`threshold ${threshold}`, bbox.left + 6, y - 4];
+  ctx.strokeText(...words);
+  ctx.fillText(...words);
   ctx.restore();
 }
 

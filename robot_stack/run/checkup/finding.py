@@ -70,8 +70,7 @@ def closing(findings: Sequence[Finding], again: str, onward: str) -> str:
     warnings = counts[Level.WARN]
     parts += [f"{warnings} warning{'s' if warnings > 1 else ''}"] if warnings else []
     summary = ", ".join(parts) or "all is well"
-    worst = next((each for each in findings if each.level is Level.FAIL), None)
-    next_step = onward if worst is None else f"mend {worst.check}, then {again}"
+    next_step = f"mend what FAIL names, then {again}" if counts[Level.FAIL] else onward
     return f"{summary}. Next: {next_step}"
 
 
