@@ -1,6 +1,6 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
 # make test   style, types, imports and pytest, each also a target of its own
-# make faults  thirty injected faults, minutes; what was measured goes to build/faults.json
+# make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import rclpy
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
@@ -28,10 +29,12 @@ from std_srvs.srv import Trigger
 from robot_stack.config.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode, make_executor
 from robot_stack.nodes.conversion import (
     decision_from_msg,
+    fault_to_msg,
     mode_from_text,
     stamp_ns_of,
     state_to_msg,
@@ -45,6 +48,7 @@ from robot_stack.nodes.run_folder import prepared
 from robot_stack.nodes.supervisor import Supervisor
 from robot_stack.types.command import Decision, Mode, Source
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Refusal
 from robot_stack.types.robot import RobotState, TeleopSample
 
 JOY_TOPIC = "joy"
@@ -53,6 +57,8 @@ AXES, BUTTONS = 6, 15
 POLICY_TWIST = np.array([0.0, 0.03, 0.0, 0.0, 0.0, 0.1])
 PATIENCE_S = {"policy_timeout_s": 0.5, "state_timeout_s": 0.2}
 PRIORITY = 2
+ENCODER_NOISE_RAD = 1e-6
+"""Of an arm that stands still: encoders that do not change by a bit while it is driven are taken for stuck."""
 START_S = 40.0
 SERVICE_S = 5.0
 
@@ -93,14 +99,15 @@ def fed_run(folder: Path, domain: int, *overrides: str, device: Sequence[str] = 
 class FedCell(StackNode):
     """Plays the device, the robot and the policy, each at its own rate, in the executor's thread."""
 
-    def __init__(self, run: ResolvedRun) -> None:
-        super().__init__("feeder", run.run.cell)
+    def __init__(self, run: ResolvedRun, key: WireKey) -> None:
+        super().__init__("feeder", run.run.cell, key=key)
         self.run = run
         self.folder = Path()
+        self._rng = np.random.default_rng(0)
         self.supervisor: Supervisor | None = None
         self.commands: list[Arrived] = []
         self.decisions: list[Decision] = []
-        self.banner: tuple[Mode, str] = (Mode.DISARMED, "")
+        self.banner: tuple[Mode, Refusal | None] = (Mode.DISARMED, None)
         self.teleop: TeleopSample | None = None
         self.policy_acts = True
         self.joy_sends = True
@@ -110,8 +117,8 @@ class FedCell(StackNode):
         self._joy = self.create_publisher(Joy, JOY_TOPIC, NEWEST)
         self._state = self.create_publisher(JointState, topics.state(arm), STATE)
         self._policy = self.create_publisher(TwistStamped, topics.policy(arm), NEWEST)
-        self._fault = self.create_publisher(String, topics.fault(arm), LATCHED)
-        self._fault.publish(String(data=""))
+        self._fault = self.create_publisher(DiagnosticArray, topics.fault(arm), LATCHED)
+        self._fault.publish(self.sealer.seal(topics.fault(arm), fault_to_msg(None, arm, time.monotonic_ns())))
         self.create_subscription(TwistStamped, topics.command(arm), self._on_command, STATE)
         self.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
@@ -194,11 +201,11 @@ class FedCell(StackNode):
             T_base_tcp=Pose(position_m=centre, quaternion_xyzw=np.array([1.0, 0.0, 0.0, 0.0])),
             twist=np.zeros(6),
             wrench=np.zeros(6),
-            joints_rad=np.array(self.run.robot.home_rad),
+            joints_rad=np.array(self.run.robot.home_rad) + ENCODER_NOISE_RAD * self._rng.random(),
             joint_speeds_rad_s=np.zeros(len(self.run.robot.joints)),
             gripper=1.0,
         )
-        self._state.publish(state_to_msg(state))
+        self._state.publish(self.sealer.seal(topics.state(state.arm), state_to_msg(state)))
 
     def _act(self) -> None:
         if self.policy_acts:
@@ -237,7 +244,7 @@ def fed_cell(run: ResolvedRun, folder: Path, more: Sequence[ProcessSpec] = ()) -
         try:
             with (
                 Supervisor(table, environment=ready.environment, log_folder=ready.log_folder) as supervisor,
-                _joined(run) as cell,
+                _joined(run, WireKey.of_folder(folder)) as cell,
             ):
                 cell.folder, cell.supervisor = folder, supervisor
                 cell.until(lambda: cell.decisions and cell.commands, "commands of the safety process", START_S)
@@ -251,10 +258,10 @@ def fed_cell(run: ResolvedRun, folder: Path, more: Sequence[ProcessSpec] = ()) -
 
 
 @contextmanager
-def _joined(run: ResolvedRun) -> Iterator[FedCell]:
+def _joined(run: ResolvedRun, key: WireKey) -> Iterator[FedCell]:
     """The feeder's node, spinning in a thread of its own."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    cell, stop = FedCell(run), Future()
+    cell, stop = FedCell(run, key), Future()
     executor = make_executor(cell)
     with _as_soon_as_the_robot():
         spin = threading.Thread(target=lambda: executor.spin_until_future_complete(stop, FOREVER_S), daemon=True)

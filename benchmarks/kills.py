@@ -31,6 +31,7 @@ from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
 from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, Step
@@ -70,7 +71,7 @@ class LearnerProcess:
 
         def look() -> LearnerStatus | None:
             try:
-                status = learner_status(address)
+                status = learner_status(address, security=LinkToken.read(self.folder))
             except TransportError:
                 return None
             return status if fits(status) else None
@@ -106,7 +107,9 @@ class Feeder:
         self.sent: list[Record] = []
         self.frames = 0
         self._resolved = resolved
-        self._client = LearnerClient(address, resolved.spec(), resolved.task.name, "made-up", folder / "spool")
+        self._client = LearnerClient(
+            address, resolved.spec(), resolved.task.name, "made-up", folder / "spool", LinkToken.read(folder)
+        )
         self._client.connect()
         self._go, self._idle, self._over = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._feed, daemon=True)

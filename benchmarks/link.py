@@ -3,7 +3,8 @@
 Run: python benchmarks/link.py [--quick]
 
 The learner has a process of its own: the real gRPC server and backend on a real episode store. The actors are real
-clients in this one, with a step of two 128x128 cameras each at 10 Hz. All of it twice: in clear, and with mTLS.
+clients in this one, with a step of two 128x128 cameras each at 10 Hz. All of it twice: in clear, with the token of its
+folder, and with mTLS.
 
 publish   from sealing a new version (hash, finiteness) to an actor's policy having it loaded; a tick adds its own wait
 ack       from pushing a step to knowing that it is on the learner's disk
@@ -49,7 +50,7 @@ from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.bundle import SPEC_DIGEST, encode_params, seal
 from robot_stack.transport.certificates import make_set
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.security import security_of
+from robot_stack.transport.security import actor_credentials, learner_credentials
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
@@ -141,14 +142,15 @@ class LearnerProcess:
 
     Args:
         pipe: Words come in, one answer to each goes out.
-        folder: For the store.
+        folder: Of the run: for the store, and for the token where there are no certificates.
         certs: Folder of a set of certificates, or None.
         params: Published again and again under new versions.
     """
 
     def __init__(self, pipe: Connection, folder: Path, certs: str | None, params: Params) -> None:
         self._pipe, self._certs, self._params = pipe, certs, params
-        self._store = EpisodeStore(folder, SPEC, TASK)
+        self._folder = folder
+        self._store = EpisodeStore(folder / "store", SPEC, TASK)
         self._board = ParamsBoard()
         self._backend = Backend(
             spec=SPEC, task=TASK, run_id="bench", store=self._store, scorer=Scorer(_no_rule), board=self._board,
@@ -182,7 +184,7 @@ class LearnerProcess:
 
     def start(self) -> str:
         """Listen, at the same address each time; returns it."""
-        self._server = LearnerServer(self._backend, self._address, security_of(self._certs, "learner"))
+        self._server = LearnerServer(self._backend, self._address, learner_credentials(self._certs, self._folder))
         self._address = self._server.start()
         self._backend.on_durable = self._server.durable_advanced
         return self._address
@@ -236,7 +238,7 @@ class Bench:
             make_set(folder / "certs", [], datetime.now(UTC))
         self._pipe, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
-        self._process = context.Process(target=serve, args=(theirs, folder / "store", self._certs, params))
+        self._process = context.Process(target=serve, args=(theirs, folder, self._certs, params))
         self._process.start()
         self._address = self.tell("start")
 
@@ -250,7 +252,7 @@ class Bench:
     @contextmanager
     def client(self, name: str) -> Iterator[LearnerClient]:
         """Connected, with a spool of its own."""
-        security = security_of(self._certs, "actor")
+        security = actor_credentials(self._certs, self._folder)
         client = LearnerClient(self._address, SPEC, TASK, name, self._folder / f"{name}.spool", security)
         client.connect()
         try:

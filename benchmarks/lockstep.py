@@ -25,6 +25,7 @@ from robot_stack.run.metrics import read_metrics
 from robot_stack.run.settings import learning_settings
 from robot_stack.run.training import Training
 from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.params import Params
 
 LAST = 20
@@ -108,7 +109,9 @@ def practise(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) -> Non
     learner = threading.Thread(target=learn, name="learner")
     learner.start()
     spec, cell = resolved.spec(), build_local_cell(resolved, seed=resolved.run.seed)
-    client = KeepingClient(address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool")
+    client = KeepingClient(
+        address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool", LinkToken.read(folder)
+    )
     client.connect()
     config = learning_settings(resolved).config
 

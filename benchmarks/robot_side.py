@@ -60,6 +60,8 @@ from robot_stack.types.command import Mode
 DOMAIN = 96
 JOINTS_HZ, FORCES_HZ, JOY_HZ, PRESS_HZ = 500.0, 100.0, 50.0, 1.0
 PRIORITY = 2
+ENCODER_NOISE_RAD = 1e-6
+"""Of an arm that stands still: encoders that do not change by a bit while it is driven are taken for stuck."""
 START_S, SETTLE_S = 60.0, 3.0
 WINDOW_S, QUICK_S = 60.0, 5.0
 AXES, BUTTONS = 6, 15
@@ -136,6 +138,7 @@ class Drivers(StackNode):
         self._images = {name: self.create_publisher(Image, raw_topic(name), NEWEST) for name in CAMERAS}
         self._state = JointState(name=[joint.name for joint in robot.joints], velocity=[0.0] * len(robot.joints))
         self._state.position = list(robot.home_rad)
+        self._home = float(robot.home_rad[0])
         self._wrench = WrenchStamped(header=Header(frame_id=robot.tcp_frame))
         self._pictures = [array("B", picture.tobytes()) for picture in pictures(6)]
         self.create_subscription(TwistStamped, robot.command, lambda _: None, STATE)
@@ -177,6 +180,7 @@ class Drivers(StackNode):
     def _send_joints(self) -> None:
         if self.sending:
             self._state.header.stamp = self.get_clock().now().to_msg()
+            self._state.position[0] = self._home + ENCODER_NOISE_RAD * (self.sent["joints"] % 2)
             self._joints.publish(self._state)
             self.sent["joints"] += 1
 

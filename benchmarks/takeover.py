@@ -50,7 +50,7 @@ def wait(cell: FedCell, fits: Callable[[], object], what: str) -> None:
     """
     cell.until(lambda: cell.banner[0] is Mode.HOLD or fits(), what)
     if cell.banner[0] is Mode.HOLD:
-        raise Held(cell.banner[1])
+        raise Held(str(cell.banner[1]))
 
 
 def take_over(cell: FedCell) -> float:

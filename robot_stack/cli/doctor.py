@@ -1,4 +1,4 @@
-"""`robot-stack doctor CELL`: is everything there, fast enough, and fit to be used? Nothing moves.
+"""`robot-stack doctor CELL`: is everything there, fast enough, and fit to be used? Nothing moves without `--move`.
 
 A name starts the cell's processes for as long as it takes; the folder of a run that is going on is listened to.
 """
@@ -20,13 +20,16 @@ from robot_stack.cli.names import load_cell
 from robot_stack.cli.own_cell import own_cell, say
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.control.drivers.handshake import WHY, Standing
+from robot_stack.control.first_motion import Trouble
 from robot_stack.nodes.process_table import RESOLVED, cell_processes, namespace_of
 from robot_stack.nodes.shared_memory import SHARED_MEMORY
-from robot_stack.run.checkup import finding, graph, host, person, streams
+from robot_stack.run.checkup import finding, graph, host, links, person, streams
 from robot_stack.run.checkup.finding import Finding
 from robot_stack.transport.calls import learner_status
 from robot_stack.transport.security import security_of
-from robot_stack.types.errors import StackError
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import ConfigError, StackError
 
 if TYPE_CHECKING:
     from robot_stack.nodes.doctor import Ear
@@ -40,6 +43,12 @@ PERSON_S = 60.0
 ROUND_TRIPS = 50
 OTHERS = 2
 """Processes with DDS beside the cell's: the actor and the bring-up, or this one."""
+NOT_NEEDED = {"camera", "teleop", "load", "dds", "gpu", "disk", "learner"}
+"""What may fail before a first motion: nothing is seen or learned in it, and a device that is held has shown itself."""
+ARMING_S = 15.0
+MOVE_S = 120.0
+MOVE_TEXT = "first motion: 1 cm and 2 degrees along each axis of the tool and back, at a tenth of the limits"
+TELEOP, FIRST_MOTION = "robot_stack.nodes.teleop", "robot_stack.nodes.first_motion"
 LOOPBACK = ("127.", "localhost", "[::1]")
 
 
@@ -50,6 +59,7 @@ def run(
     dry: bool = False,
     seconds: float = 60.0,
     as_json: bool = False,
+    move: bool = False,
 ) -> int:
     """Check a cell and print what was found; the exit code is 1 if something must be mended.
 
@@ -60,19 +70,25 @@ def run(
         dry: Ask nothing of a person.
         seconds: How long to listen.
         as_json: Print the findings as JSON; progress goes to stderr either way.
+        move: If nothing failed, move each arm a little along each axis while a person holds the deadman.
 
     Raises:
-        StackError: If the configuration is wrong, or the cell's DDS domain is taken.
+        StackError: If the configuration is wrong, the cell's DDS domain is taken, or --move is asked of a run that is
+            going on, or without a person.
     """
     folder = Path(name) if (Path(name) / RESOLVED).is_file() else None
+    if move and folder is not None:
+        raise ConfigError(f"{name} is a run that is going on, must be a cell to be moved with --move; name the cell")
     resolved = load_resolved(folder / RESOLVED) if folder is not None else load_cell(name, overrides, root)
     findings = [ros_finding(resolved), host.measure_disk(RUNS, resolved), host.judge_priority()]
-    findings += [_memory(resolved), *_learner(resolved)]
+    findings += [_memory(resolved), links.judge(resolved), *_learner(resolved)]
     if findings[0].level is not finding.Level.FAIL:
         place = folder if folder is not None else RUNS / "doctor" / resolved.name
         failures: dict[str, str] = {}
         with own_cell(resolved, place, running=folder is not None, failures=failures) as ending:
             findings += _examine(resolved, ending, failures, seconds, Enter.on_terminal() if not dry else None)
+    if move:
+        findings += _first_motion(resolved, findings, dry=dry)
     again, onward = f"robot-stack doctor {name}", _onward(resolved, name)
     if as_json:
         print(json.dumps({"cell": resolved.run.cell, "findings": finding.plain(findings)}, indent=2))
@@ -157,6 +173,8 @@ def _examine(
             ),
             *(streams.judge_camera(each, ear.cameras[each], camera) for each, camera in resolved.cameras.items()),
         ]
+        for name, said in ear.handshakes.items():
+            findings += judge_handshake(resolved, name, said)
         for name, arm in resolved.arms.items():
             heard = ear.arms[name]
             rest = streams.axis_means(list(heard.twists))
@@ -167,6 +185,90 @@ def _examine(
             ]
         findings += [finding.fail("message", f"{topic}: {text}") for topic, text in ear.refused.items()]
         return findings + _with_person(resolved, here, enter)
+
+
+def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) -> list[Finding]:
+    """What the driver of an arm answered: each field of its robot file, with the line to change where they differ."""
+    part = f"robots.{arm}" if resolved.cell.arms else "robot"
+    findings = []
+    for field in [field for field, word in said.items() if word == Standing.CONTRADICTED]:
+        node, _ = resolved.tree.nearest([*part.split("."), *field.split(".")])
+        findings.append(finding.fail("driver", f"{node.mark.origin}: {said[field + WHY]}"))
+    unasked = sorted(field for field, word in said.items() if word == Standing.UNASKABLE)
+    if unasked:
+        text = f"{arm}: {', '.join(unasked)} cannot be asked for here; compare by hand"
+        findings.append(finding.warn("driver", text))
+    agreed = sorted(field for field, word in said.items() if word == Standing.AGREED)
+    if agreed and not findings:
+        findings.append(finding.ok("driver", f"{arm}: says what the robot file says of {', '.join(agreed)}"))
+    return findings
+
+
+def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bool) -> list[Finding]:
+    """Move each arm a little while a person holds the deadman, if nothing failed so far."""
+    failed = sorted({each.check for each in findings if each.level is finding.Level.FAIL} - NOT_NEEDED)
+    if failed:
+        text = f"nothing was moved, because of {', '.join(failed)}; mend that first"
+        return [finding.warn("move", text)]
+    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    enter = None if dry else Enter.on_terminal()
+    if not simulated and enter is None:
+        return [finding.fail("move", "nobody was asked; run --move on a terminal, without --dry, at the arm")]
+    from robot_stack.nodes.doctor import Ear
+    from robot_stack.nodes.listening import listening
+
+    names = [row.name for row in cell_processes(resolved, RUNS)]
+    place = RUNS / "doctor" / f"{resolved.name}_move"
+    with (
+        own_cell(resolved, place, running=False, stand_ins={TELEOP: FIRST_MOTION}) as ending,
+        listening(lambda: Ear(resolved, namespace_of(resolved), names)) as here,
+    ):
+        here.listen(START_S, lambda: bool(ending()) or not here.node.missing())
+        refusal = _begin_motion(here, ending, enter if not simulated else None)
+        if refusal:
+            return [finding.fail("move", refusal)]
+        here.listen(MOVE_S, lambda: bool(ending()) or set(here.node.motions) == set(resolved.robots))
+        _request(here, "end_episode")
+        _request(here, "disarm")
+        return [each for arm in resolved.robots for each in _verdicts(here, arm)]
+
+
+def _begin_motion(here: Listening[Ear], ending: Callable[[], str], enter: Enter | None) -> str:
+    """Arm the cell and begin; why that cannot be, or ""."""
+    if ending():
+        return ending()
+    say(MOVE_TEXT)
+    if enter is not None:
+        say("let go of the deadman, put a hand on the stop, press Enter to arm; then hold the deadman until it is over")
+        if not here.listen(PERSON_S, enter.pressed):
+            return "nobody pressed Enter; run it again"
+    refusals: list[str] = []
+
+    def begun() -> bool:
+        mode = None if here.node.mode is None else here.node.mode[0]
+        refusal = _request(here, "arm") if mode is Mode.DISARMED else ""
+        refusals.append(refusal or _request(here, "start_demo"))
+        return not refusals[-1]
+
+    return "" if here.listen(ARMING_S, begun) else f"cell was not armed: {refusals[-1]}"
+
+
+def _verdicts(here: Listening[Ear], arm: str) -> list[Finding]:
+    verdicts = here.node.motions.get(arm)
+    if verdicts is None:
+        mode = here.node.mode
+        state = "the safety process was silent" if mode is None else f"mode {mode[0]}: {mode[1] or 'no reason'}"
+        return [finding.fail("move", f"{arm} was not moved along every axis within {MOVE_S:g} s; {state}")]
+    return [
+        (finding.ok if each.trouble is Trouble.NONE else finding.fail)("move", f"{arm} {each.text}")
+        for each in verdicts
+    ]
+
+
+def _request(here: Listening[Ear], name: str) -> str:
+    from robot_stack.nodes.doctor import request
+
+    return request(here, name)
 
 
 def _not_started(here: Listening[Ear], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:

@@ -82,6 +82,8 @@ def _add_cell(parser: argparse.ArgumentParser, more: str = "") -> None:
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     _add_cell(parser, "; or the folder of a run that is going on")
     parser.add_argument("--dry", action="store_true", help="ask nothing of a person")
+    move = "with the deadman held, move each arm 1 cm and 2 degrees along each axis at a tenth of the limits"
+    parser.add_argument("--move", action="store_true", help=move)
     parser.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="listen for so long (60)")
     _add_json(parser)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from robot_stack.cli.env import environment_of
@@ -17,7 +18,12 @@ from robot_stack.nodes.supervisor import Supervisor
 
 @contextmanager
 def own_cell(
-    resolved: ResolvedRun, folder: Path, *, running: bool, failures: MutableMapping[str, str] | None = None
+    resolved: ResolvedRun,
+    folder: Path,
+    *,
+    running: bool,
+    failures: MutableMapping[str, str] | None = None,
+    stand_ins: Mapping[str, str] | None = None,
 ) -> Iterator[Callable[[], str]]:
     """This process in the environment of a cell, whose processes are started unless they run already.
 
@@ -26,6 +32,7 @@ def own_cell(
         folder: Of the run that is going on, or where logs of the processes started here go.
         running: Whether they run.
         failures: Gets, process by process, how each that failed has ended.
+        stand_ins: Module of a process -> the module that takes its place.
 
     Yields:
         What says why the cell has ended, or "" while it goes on; call it often.
@@ -39,7 +46,11 @@ def own_cell(
             return
         ready = stack.enter_context(prepared(resolved, folder))
         os.environ.update(ready.environment)
-        table = cell_processes(resolved, folder)
+        others = stand_ins or {}
+        table = tuple(
+            replace(row, argv=tuple(others.get(word, word) for word in row.argv))
+            for row in cell_processes(resolved, folder)
+        )
         supervisor = Supervisor(table, environment=ready.environment, log_folder=ready.log_folder, say=say)
         stack.enter_context(supervisor)
 

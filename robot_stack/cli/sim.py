@@ -26,6 +26,7 @@ from robot_stack.run.memory import tree_megabytes
 from robot_stack.run.settings import learning_settings
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
+from robot_stack.transport.security import actor_credentials
 from robot_stack.types.errors import StackError, TransportError
 
 QUICK = (
@@ -155,6 +156,7 @@ def practise(dry_run: DryRun, say: _Say) -> None:
 
 
 def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
+    credentials = actor_credentials(dry_run.resolved.cell.learner_certs, dry_run.folder)
     before_s = sampled_s = time.monotonic()
     phase, page = "starting", PageAddress(dry_run.folder, say.text)
     while supervisor.ending is None:
@@ -162,7 +164,9 @@ def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
         page.look()
         time.sleep(POLL_S)
         try:
-            status = learner_status(dry_run.resolved.cell.learner_address, timeout_s=1.0)
+            status = learner_status(
+                dry_run.resolved.cell.learner_address, security=credentials, timeout_s=1.0, name="sim"
+            )
             phase = status.phase
             say.status(status)
         except TransportError:

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.camera import Roi, Topic
+from robot_stack.config.collision import HeldPart, Surroundings
+from robot_stack.config.kinematics import RosName
 from robot_stack.config.section import Name, Section, Share
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
@@ -109,6 +111,8 @@ class CellArm(Section):
     """File in teleop/, of a device for this arm alone; then each arm has one."""
     poses: dict[Name, TaughtPose] = Field(default_factory=dict)
     """Places of this arm by name."""
+    held: HeldPart | None = None
+    """What it holds all the time."""
 
 
 class ConsoleConfig(Section):
@@ -116,6 +120,15 @@ class ConsoleConfig(Section):
 
     address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = "127.0.0.1:8642"
     """host:port; 0.0.0.0 is every network of this machine. Beyond loopback the page asks for a token."""
+
+
+class StopButton(Section):
+    """A wired stop button, as a node of the cell reports it."""
+
+    topic: RosName | None = None
+    """Bool, true while pressed; without one safety/stop_input/NAME."""
+    timeout_s: Annotated[float, Field(gt=0, le=2)] = 0.5
+    """It must be heard at least this often."""
 
 
 class CellConfig(Section):
@@ -129,6 +142,10 @@ class CellConfig(Section):
     """Several arms, by name, in the order of the action vector; instead of `robot` and `workspace`."""
     apart_m: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Least distance between the workspaces of two arms: what a hand is wide and holds beside its TCP must fit in."""
+    surroundings: Surroundings = Surroundings()
+    """What the parts of every arm keep clear of."""
+    held: HeldPart | None = None
+    """What the only arm holds all the time."""
     cameras: Annotated[dict[Name, CellCamera], Field(min_length=1, max_length=8)]
     """By the name that observations use."""
     poses: dict[Name, TaughtPose] = Field(default_factory=dict)
@@ -137,8 +154,11 @@ class CellConfig(Section):
     """File in teleop/, of the one device: for the only arm, or for one of several after the other."""
     safety: str
     """File in safety/. Its limits hold for each arm."""
-    stop_input_timeout_s: Annotated[float, Field(gt=0, le=2)] | None = None
-    """Where an emergency stop is wired in: its node must publish on safety/stop_input at least this often."""
+    stop_inputs: Annotated[dict[Name, StopButton], Field(max_length=8)] = Field(default_factory=dict)
+    """Wired stop buttons by name; each on a topic of its own."""
+    teleop_silence_s: Annotated[float, Field(gt=0, le=5)] | None = 0.5
+    """Silence of a teleop device that holds also while the policy drives: it is the operator's hold and stop. null:
+    another enabling device or stop within reach takes its place."""
     downstream_timeout_s: Annotated[float, Field(gt=0, le=1)] | None = None
     """After this long without commands, something below the robot process stops the arm. Needed for controllers that
     keep the last velocity for ever; without such a thing, leave it out."""

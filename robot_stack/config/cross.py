@@ -262,6 +262,16 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
             "goes on moving; take a joint trajectory, or say with cell.downstream_timeout_s what stops the arm"
         )
         yield _mistake(resolved, f"{part}.backend", text)
+    for name, hard, limit in (
+        ("max_speed_m_s", robot.max_tcp_speed_m_s, safety.max_speed_m_s),
+        ("max_rotation_speed_rad_s", robot.max_tcp_rotation_speed_rad_s, safety.max_rotation_speed_rad_s),
+    ):
+        if limit > hard:
+            text = (
+                f"input should be at most {hard:g} (got {limit:g}), the hard limit of robot {robot.name}: its process "
+                "refuses what is faster; lower it here"
+            )
+            yield _mistake(resolved, f"safety.{name}", text)
     if isinstance(robot, ServoRobot) and robot.command_in == "unitless":
         for name, scale, limit in (
             ("linear_scale_m_s", robot.linear_scale_m_s, safety.max_speed_m_s),

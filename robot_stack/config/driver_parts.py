@@ -98,12 +98,40 @@ class TrajectoryGripper(DriverGripper):
 
 
 class ActionGripper(DriverGripper):
-    """control_msgs/GripperCommand; needs control_msgs of a ROS installation."""
+    """An action of a gripper; needs control_msgs of a ROS installation."""
 
     interface: Literal["action"]
     """One goal per wish."""
     command: RosName
     """The action."""
+    command_type: Literal["control_msgs/GripperCommand", "control_msgs/ParallelGripperCommand"] = (
+        "control_msgs/GripperCommand"
+    )
+    """Its type; the second is that of parallel_gripper_action_controller, which stands alone from Kilted on. A server
+    of the other type never hears a goal, so the type is asked for at the start."""
+
+
+class DriverSays(Section):
+    """What the driver answers when it is asked at the start; nothing moves before the answers agree with this."""
+
+    joint_states_rate_hz: Annotated[float, Field(ge=1, le=2000)] | None = None
+    """Rate of the joint states. Measured; a driver that is slower than 0.7 of it contradicts."""
+    joint_states_publisher: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the node that publishes them."""
+    controller_manager: RosName | None = None
+    """Node that lists its controllers; left out where the maker has none."""
+    controllers: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    """Those that must be active, besides the one that takes the arm's joint commands."""
+
+    @field_validator("controllers")
+    @classmethod
+    def _somebody_can_be_asked(cls, controllers: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if controllers and info.data.get("controller_manager") is None:
+            raise ValueError(
+                f"controller_manager is missing, must be given to ask for {', '.join(controllers)}; add it, or leave "
+                "controllers out"
+            )
+        return controllers
 
 
 Gripper = Annotated[CommandsGripper | TrajectoryGripper | ActionGripper, Field(discriminator="interface")]

@@ -3,11 +3,11 @@ manual says. Names without a leading slash lie under the namespace of the cell."
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.driver_parts import Gripper, PoseFromKinematics, PoseSource, Timeout, WrenchTopic
+from robot_stack.config.driver_parts import DriverSays, Gripper, PoseFromKinematics, PoseSource, Timeout, WrenchTopic
 from robot_stack.config.kinematics import Kinematics, RosName
 from robot_stack.config.robot import RobotConfig
 
@@ -17,6 +17,9 @@ LeadAngle = Annotated[float, Field(gt=0, le=0.5)]
 
 class DriverRobot(RobotConfig):
     """What every arm behind a driver has."""
+
+    over_topics: ClassVar[bool] = True
+    """False for an arm that this machine drives itself: then none of its topics exist."""
 
     joint_states: RosName = "/joint_states"
     """JointState, in any order of joints."""
@@ -30,6 +33,8 @@ class DriverRobot(RobotConfig):
     """How often the driver is commanded and the state is published."""
     gripper: Gripper | None = None
     """The gripper, if there is one."""
+    driver: DriverSays = DriverSays()
+    """What the driver answers when it is asked at the start."""
 
     @field_validator("pose")
     @classmethod
@@ -55,12 +60,15 @@ class ServoRobot(DriverRobot):
 
     backend: Literal["servo"]
     """Twists to MoveIt Servo."""
+    node: RosName = "/servo_node"
+    """Servo's node, whose parameters are asked for."""
     command: RosName = "/servo_node/delta_twist_cmds"
     """TwistStamped."""
-    command_in: Literal["unitless", "speed_units"] = "unitless"
-    """Servo's command_in_type."""
+    command_in: Literal["unitless", "speed_units"]
+    """Servo's command_in_type: "speed_units" are m/s and rad/s, "unitless" is a share of the two scales. Without a
+    default: the wrong one is a wrong speed."""
     linear_scale_m_s: Annotated[float, Field(gt=0, le=5)] = 0.4
-    """Servo's scale.linear: speed at 1.0, if unitless."""
+    """Servo's scale.linear: speed at 1.0. Used, and asked for, if unitless."""
     rotational_scale_rad_s: Annotated[float, Field(gt=0, le=10)] = 0.8
     """Servo's scale.rotational."""
     status: RosName = "/servo_node/status"
@@ -142,10 +150,11 @@ class UrRobot(JointCommandedRobot):
 
     backend: Literal["ur"]
     """Joint commands, and what the UR says of its program and its safety."""
-    control: Literal["scaled_joint_trajectory", "forward_velocity"] = "scaled_joint_trajectory"
-    """Controller that is active; the second only where the cell has a downstream_timeout_s."""
-    trajectory: RosName = "/scaled_joint_trajectory_controller/joint_trajectory"
-    """JointTrajectory."""
+    control: Literal["scaled_joint_trajectory", "joint_trajectory", "forward_velocity"] = "scaled_joint_trajectory"
+    """Controller that is active. The first is that of Jazzy and Kilted; later drivers have the second alone. The third
+    only where the cell has a downstream_timeout_s."""
+    trajectory: RosName | None = None
+    """JointTrajectory; unless given, that of the controller."""
     speeds: RosName = "/forward_velocity_controller/commands"
     """Float64MultiArray."""
     max_lead_rad: LeadAngle = 0.1
@@ -159,16 +168,36 @@ class UrRobot(JointCommandedRobot):
     speed_scaling: RosName = "/speed_scaling_state_broadcaster/speed_scaling"
     """Float64, percent."""
 
+    @property
+    def trajectory_topic(self) -> str:
+        """Where trajectories go."""
+        return self.trajectory or f"/{self.control}_controller/joint_trajectory"
+
 
 def command_topics(robot: DriverRobot) -> dict[str, str]:
     """Where the driver of an arm and that of its gripper are commanded: key in the robot file -> name on the wire."""
+    if not robot.over_topics:
+        return {}
     found = {} if robot.gripper is None else {"gripper.command": robot.gripper.command}
     if isinstance(robot, UrRobot):
-        key = "speeds" if robot.control == "forward_velocity" else "trajectory"
-        return {key: getattr(robot, key), **found}
+        if robot.control == "forward_velocity":
+            return {"speeds": robot.speeds, **found}
+        return {"trajectory": robot.trajectory_topic, **found}
     if isinstance(robot, ServoRobot | PoseCommandedRobot | JointTrajectoryRobot | ForwardVelocityRobot):
         return {"command": robot.command, **found}
     raise TypeError(f"robot is {type(robot).__name__}, must be one behind a known driver")
+
+
+def asked_controllers(robot: DriverRobot) -> tuple[str, ...]:
+    """Controllers that must be active: those of the file, and the one that takes the joint commands.
+
+    A controller's topics lie under its own name, so the topic tells which it is.
+    """
+    said = robot.driver.controllers
+    if robot.driver.controller_manager is None or not isinstance(robot, JointCommandedRobot):
+        return said
+    own = next(iter(command_topics(robot).values())).split("/")[-2]
+    return said if own in said else (own, *said)
 
 
 def keeps_last_speed(robot: RobotConfig) -> bool:

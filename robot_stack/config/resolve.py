@@ -18,6 +18,7 @@ from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
 from robot_stack.config.drivers import DriverRobot  # noqa: F401 (its kinds belong to RobotConfig)
+from robot_stack.config.feetech import So101Robot  # noqa: F401 (likewise)
 from robot_stack.config.library import read_named, run_file, search_path
 from robot_stack.config.located import Located, Mark
 from robot_stack.config.mistake import Mistake, hint, raise_if_any

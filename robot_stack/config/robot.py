@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from robot_stack.config.collision import CollisionConfig
 from robot_stack.config.kinematics import DhKinematics, Kinematics
 from robot_stack.config.section import Name, Section, Share
 
@@ -85,6 +86,12 @@ class RobotConfig(Section):
     """The gripper, if there is one."""
     kinematics: Kinematics | None = None
     """Of the arm; needed for joint commands, a computed pose, and a way along the joints."""
+    collision: CollisionConfig | None = None
+    """Its links and hand as capsules; without them, or without kinematics in a file, the links are not watched."""
+    max_tcp_speed_m_s: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Hard limit of the process in front of the driver: a faster command is refused, whoever sends it."""
+    max_tcp_rotation_speed_rad_s: Annotated[float, Field(gt=0, le=3)] = 3.0
+    """The same for rotation."""
 
     @field_validator("kinematics")
     @classmethod
@@ -95,6 +102,18 @@ class RobotConfig(Section):
                 f"kinematics has {len(kinematics.links)} links, must have {len(joints)}; give one per joint"
             )
         return kinematics
+
+    @field_validator("collision")
+    @classmethod
+    def _links_that_there_are(cls, collision: CollisionConfig | None, info: ValidationInfo) -> CollisionConfig | None:
+        joints = info.data.get("joints")
+        if collision is None or joints is None:
+            return collision
+        for capsule in collision.capsules:
+            if capsule.link > len(joints):
+                legal = f"must be within 0 to {len(joints)}, its joints"
+                raise ValueError(f"link of {capsule.name} is {capsule.link}, {legal}; correct it")
+        return collision
 
     @field_validator("joints")
     @classmethod

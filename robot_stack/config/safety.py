@@ -1,4 +1,4 @@
-"""safety/*.yaml: every limit, none with a default, each below a hard cap. A task can only tighten them."""
+"""safety/*.yaml: every limit, none but the yaw range with a default, each below a hard cap. Tasks only tighten them."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class SafetyConfig(Section):
     """TCP rotation jerk."""
     tilt_cone_rad: Annotated[float, Field(gt=0, le=math.pi)]
     """Largest angle between the tool's axis and straight down."""
+    yaw_range_rad: Annotated[float, Field(gt=0, le=4 * math.pi)] = 4 * math.pi
+    """Largest turn of the tool about its own axis to either side of home, whole turns counted: a cable's limit. 4 pi
+    switches it off, as leaving it out does."""
     joint_range_share: Annotated[float, Field(gt=0, le=1)]
     """Share of each joint's range, around its middle, that is used; beyond it nothing moves further out."""
     soft_force_n: Annotated[float, Field(gt=0, le=100)]
@@ -76,6 +79,7 @@ Limit = Literal[
     "max_jerk_m_s3",
     "max_rotation_jerk_rad_s3",
     "tilt_cone_rad",
+    "yaw_range_rad",
     "joint_range_share",
     "soft_force_n",
     "hard_force_n",

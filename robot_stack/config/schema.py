@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig
 from robot_stack.config.drivers import DriverRobot  # noqa: F401 (its kinds belong to RobotConfig)
+from robot_stack.config.feetech import So101Robot  # noqa: F401 (likewise)
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig

@@ -10,12 +10,14 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.section import Section
+from robot_stack.config.servos import ServoPort
 from robot_stack.config.teleop_parts import (
     Axis,
     Buttons,
     Deadzone,
     Feel,
     Find,
+    GripperTopic,
     JoyButtons,
     LeaderGripper,
     LeaderJoint,
@@ -29,6 +31,8 @@ from robot_stack.config.teleop_parts import (
     Silence,
     TeleopScale,
     Topic,
+    Triggers,
+    each_once,
 )
 
 AxisName = Annotated[str, Field(pattern=r"^ABS_[A-Z0-9]+$")]
@@ -164,20 +168,38 @@ class JoyTeleop(HandTeleop):
     """What an axis reads at full deflection."""
     buttons: Buttons = Field(default_factory=dict)
     """Action -> index in `buttons` of the message."""
+    triggers: Triggers = Field(default_factory=dict)
+    """Action -> axis of the message that is pulled for it."""
     deadman: Literal["button", "motion", "pedal", "keyboard"]
     """What takes control."""
     motion: MotionDeadman = MotionDeadman()
     """With deadman: motion, how far."""
 
-    @field_validator("buttons")
+    @field_validator("triggers")
     @classmethod
-    def _with_the_deadman(cls, buttons: Buttons, info: ValidationInfo) -> Buttons:
-        if info.data.get("deadman") == "button" and "deadman" not in buttons:
+    def _with_the_deadman(cls, triggers: Triggers, info: ValidationInfo) -> Triggers:
+        buttons = info.data.get("buttons")
+        if buttons is None:
+            return triggers
+        if info.data.get("deadman") == "button" and "deadman" not in {*buttons, *triggers}:
             raise ValueError("buttons have no 'deadman', must have it with deadman: button; add its index")
-        return buttons
+        return each_once(buttons, triggers)
 
 
-class LeaderTeleop(RealTeleop):
+class Following(Section):
+    """How a follower repeats a handle's motion."""
+
+    yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] = 0.0
+    """From the follower's base to the leader's, about z."""
+    motion_scale: Annotated[float, Field(gt=0, le=5)] = 1.0
+    """Metres of the follower for a metre of the leader; rotation is always one to one."""
+    gain_per_s: Annotated[float, Field(gt=0, le=20)] = 5.0
+    """Speed for a metre behind. Further behind than full speed over this, the rest is let go."""
+    max_jump_m: Annotated[float, Field(gt=0, le=1)] = 0.05
+    """Between two messages the handle moves less than this; a larger jump is a broken sensor."""
+
+
+class LeaderTeleop(Following, RealTeleop):
     """A leader arm or a tracked handle: the follower repeats its motion while the clutch is held."""
 
     device: Literal["leader"]
@@ -196,21 +218,20 @@ class LeaderTeleop(RealTeleop):
     """With follow: joints, from the last joint to the point that is followed, along its axis."""
     gripper: LeaderGripper | None = None
     """With follow: joints, the handle's grip."""
-    yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] = 0.0
-    """From the follower's base to the leader's, about z."""
-    motion_scale: Annotated[float, Field(gt=0, le=5)] = 1.0
-    """Metres of the follower for a metre of the leader; rotation is always one to one."""
-    gain_per_s: Annotated[float, Field(gt=0, le=20)] = 5.0
-    """Speed for a metre behind. Further behind than full speed over this, the rest is let go."""
-    max_jump_m: Annotated[float, Field(gt=0, le=1)] = 0.05
-    """Between two messages the handle moves less than this; a larger jump is a broken sensor."""
+    gripper_topic: GripperTopic | None = None
+    """The handle's grip, where it has a topic of its own."""
+    axes: Literal["ros", "openxr"] = "ros"
+    """Axes of the leader's base: x forward, y left, z up; or x right, y up, z backward, as headsets and browsers do."""
+    freeze_s: Annotated[float, Field(ge=0.05, le=5)] | None = None
+    """With follow: pose, a pose that has not changed at all for this long is a tracker that has lost the handle; null
+    for one that can lie still."""
     joy: JoyButtons | None = None
     """Buttons on the handle."""
 
     @field_validator("joy")
     @classmethod
     def _is_the_clutch(cls, joy: JoyButtons | None, info: ValidationInfo) -> JoyButtons | None:
-        if info.data.get("deadman") == "joy" and (joy is None or "deadman" not in joy.buttons):
+        if info.data.get("deadman") == "joy" and (joy is None or "deadman" not in joy.actions):
             raise ValueError("joy has no button 'deadman', must have it with deadman: joy; add its topic and index")
         return joy
 
@@ -220,6 +241,20 @@ class LeaderTeleop(RealTeleop):
         if gripper is not None and info.data.get("follow") == "pose":
             raise ValueError("gripper is given with follow 'pose', must be given with 'joints' only; use buttons")
         return gripper
+
+    @field_validator("gripper_topic")
+    @classmethod
+    def _one_grip(cls, topic: GripperTopic | None, info: ValidationInfo) -> GripperTopic | None:
+        if topic is not None and info.data.get("gripper") is not None:
+            raise ValueError("gripper_topic is given beside gripper, must be the only one; remove either")
+        return topic
+
+    @field_validator("freeze_s")
+    @classmethod
+    def _only_a_pose_freezes(cls, freeze_s: float | None, info: ValidationInfo) -> float | None:
+        if freeze_s is not None and info.data.get("follow") == "joints":
+            raise ValueError(f"freeze_s is {freeze_s} with follow 'joints', must be null: joints may stand still")
+        return freeze_s
 
     @field_validator("joints")
     @classmethod
@@ -233,6 +268,25 @@ class LeaderTeleop(RealTeleop):
         if len(set(names)) != len(names):
             raise ValueError(f"joint names are {names}, must be unique; rename one")
         return joints
+
+
+class So101LeaderTeleop(Following, RealTeleop):
+    """An SO-101 leader arm at a serial port of this machine, without a driver of ROS."""
+
+    device: Literal["so101_leader"]
+    """Kind of device."""
+    deadman: Literal["pedal", "keyboard"]
+    """The clutch; the handle has no button."""
+    servos: ServoPort
+    """Where its servos are."""
+    timeout_s: Silence = 0.15
+    """Without a reading of all servos for this long, it is lost."""
+    joints: Annotated[tuple[LeaderJoint, ...], Field(min_length=1)]
+    """From base to handle, by their names in the calibration file."""
+    tip_m: Annotated[float, Field(ge=-1, le=1)] = 0.0
+    """From the last joint to the point that is followed, along its axis."""
+    gripper: Annotated[str, Field(min_length=1)] | None = "gripper"
+    """Servo of the handle that stands for the gripper, as in the calibration file, where shut is 0 and open is 100."""
 
 
 def page_hand(config: TeleopConfig) -> PageHand | None:

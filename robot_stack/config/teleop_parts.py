@@ -169,15 +169,58 @@ class SideKeyboard(Section):
     """Take it from the desktop, so that what is typed elsewhere is no verdict, and no verdict is typed elsewhere."""
 
 
+class Trigger(Section):
+    """An axis of a sensor_msgs/Joy that is pulled like a trigger and stands for a button."""
+
+    axis: Annotated[int, Field(ge=0, le=63)]
+    """Index in `axes` of the message."""
+    above: Annotated[float, Field(ge=0.1, le=0.95)] = 0.5
+    """It is pressed above this, and let go a tenth below."""
+
+
+Triggers = dict[Action, Trigger]
+"""Action -> the axis that stands for its button."""
+
+
+def each_once(buttons: Buttons, triggers: Triggers) -> Triggers:
+    """Refuse an action that has both a button and a trigger, and a trigger that stands for two actions."""
+    both = sorted(set(buttons) & set(triggers))
+    if both:
+        raise ValueError(f"{', '.join(both)} has a button and a trigger, must have one of them; remove the other")
+    axes = [trigger.axis for trigger in triggers.values()]
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"triggers use axes {axes}, must each use one of their own; change one")
+    return triggers
+
+
 class JoyButtons(Section):
-    """Buttons of a sensor_msgs/Joy."""
+    """Buttons of a sensor_msgs/Joy, or of a message that is read as one."""
 
     topic: Topic
     """Where they are published."""
+    type: Literal["sensor_msgs/Joy", "quest2ros/OVR2ROSInputs"] = "sensor_msgs/Joy"
+    """Its type. The second is read as axes stick across, stick along, index, grip and as buttons upper, lower."""
     timeout_s: Silence = 0.15
     """Without a message for this long, it is lost."""
-    buttons: Annotated[Buttons, Field(min_length=1)]
+    buttons: Buttons = Field(default_factory=dict)
     """Action -> index of its button."""
+    triggers: Triggers = Field(default_factory=dict)
+    """Action -> the axis that is pulled for it."""
+
+    @property
+    def actions(self) -> frozenset[str]:
+        """All that can be pressed."""
+        return frozenset(self.buttons) | frozenset(self.triggers)
+
+    @field_validator("triggers")
+    @classmethod
+    def _some_and_each_once(cls, triggers: Triggers, info: ValidationInfo) -> Triggers:
+        buttons = info.data.get("buttons")
+        if buttons is None:
+            return triggers
+        if not buttons and not triggers:
+            raise ValueError("joy has neither buttons nor triggers, must have one; add the index of a button")
+        return each_once(buttons, triggers)
 
 
 class LeaderJoint(Section):
@@ -195,6 +238,26 @@ class LeaderJoint(Section):
     """Added to what the joint reports."""
     sign: Literal[-1, 1] = 1
     """Turns what the joint reports round, before the offset."""
+
+
+class GripperTopic(Section):
+    """A topic of its own for the gripper of a leader arm: a std_msgs/Float32, as GELLO publishes it."""
+
+    topic: Topic
+    """Where it is published."""
+    timeout_s: Silence = 0.15
+    """Without a message for this long, it is lost."""
+    closed: float = 0.0
+    """What it says when squeezed."""
+    open: float = 1.0
+    """What it says when let go."""
+
+    @field_validator("open")
+    @classmethod
+    def _moves(cls, value: float, info: ValidationInfo) -> float:
+        if value == info.data.get("closed"):
+            raise ValueError(f"open is {value}, must differ from closed; read both from the topic")
+        return value
 
 
 class LeaderGripper(Section):

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 
 from robot_stack.console.desk import Desk
-from robot_stack.transport.calls import learner_status, send_label
+from robot_stack.transport.calls import LearnerAwayError, learner_status, send_label
 from robot_stack.transport.score_watch import ScoreWatch
-from robot_stack.transport.security import Security
+from robot_stack.transport.security import Credentials
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.reward import LiveScore
 
 ASK_S = 1.0
-AWAY = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
-"""What a refusal says that is none: nobody was there to take it."""
+NAME = "page"
+"""Of this peer, for the learner."""
 
 log = logging.getLogger(__name__)
 
@@ -28,16 +28,18 @@ class Courier:
         desk: Told and asked under its lock.
         address: Of the learner, host:port.
         changed: Called after something that pages should show.
-        security: Needed beyond loopback.
+        security: Token or certificates of the run.
     """
 
-    def __init__(self, desk: Desk, address: str, changed: Callable[[], None], security: Security | None = None) -> None:
+    def __init__(
+        self, desk: Desk, address: str, changed: Callable[[], None], security: Credentials | None = None
+    ) -> None:
         self._desk = desk
         self._address = address
         self._changed = changed
         self._security = security
         self._over = threading.Event()
-        self._scores = ScoreWatch(address, self._hear, "console", security)
+        self._scores = ScoreWatch(address, self._hear, NAME, security)
         self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
 
     def start(self) -> None:
@@ -60,7 +62,7 @@ class Courier:
 
     def _ask(self) -> None:
         try:
-            status, error = learner_status(self._address, security=self._security, timeout_s=1.0), ""
+            status, error = learner_status(self._address, security=self._security, timeout_s=1.0, name=NAME), ""
         except TransportError as away:
             status, error = None, str(away)
         with self._desk.locked():
@@ -73,10 +75,10 @@ class Courier:
         for label in labels:
             refused = ""
             try:
-                send_label(self._address, label, security=self._security)
+                send_label(self._address, label, security=self._security, name=NAME)
+            except LearnerAwayError:
+                return
             except TransportError as error:
-                if any(word in str(error) for word in AWAY):
-                    return
                 refused = str(error)
             try:
                 with self._desk.locked():

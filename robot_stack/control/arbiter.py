@@ -20,6 +20,7 @@ import numpy as np
 from robot_stack.control.takeover import Takeover
 from robot_stack.types.command import Command, Intent, Mode, Source
 from robot_stack.types.pose import rotate_twist
+from robot_stack.types.reason import FaultKind, Refusal, RefusalKind
 from robot_stack.types.robot import RobotState, TeleopSample
 
 SLOW = 1e-2
@@ -55,7 +56,8 @@ class Arbiter:
 
     def __init__(self, timing: ArbiterTiming, hands: Mapping[str, Takeover]) -> None:
         self.mode = Mode.DISARMED
-        self.reason = ""
+        self.reason: Refusal | None = None
+        """Why it holds or is stopped."""
         self.states: dict[str, RobotState | None] = dict.fromkeys(hands)
         """Newest state of each arm."""
         self.counters: Counter[str] = Counter()
@@ -87,27 +89,27 @@ class Arbiter:
         newest = {"policy": policy, "teleop": self._hands[arm].sample, "state": self.states[arm]}[stream]
         return 0 if newest is None else newest.stamp_ns
 
-    def arm(self, now_ns: int) -> str:
-        """DISARMED to READY; returns why not, or ""."""
+    def arm(self, now_ns: int) -> Refusal | None:
+        """Go from DISARMED to READY, or say why not."""
         if self.mode is not Mode.DISARMED:
-            return f"mode is {self.mode}, must be DISARMED to arm"
+            return self._wrong_mode(Mode.DISARMED, "arm")
         refusal = self._robot_fault(now_ns) or self._deadman_held(now_ns)
         if not refusal:
-            self.mode, self.reason, self._running = Mode.READY, "", False
+            self.mode, self.reason, self._running = Mode.READY, None, False
             for hand in self._hands.values():
-                hand.press_anew(False)
+                hand.forgive()
         return refusal
 
     def disarm(self) -> None:
         """To DISARMED from anywhere but STOP."""
         if self.mode is not Mode.STOP:
             self._let_go()
-            self.mode, self.reason, self._running = Mode.DISARMED, "", False
+            self.mode, self.reason, self._running = Mode.DISARMED, None, False
 
-    def start(self, now_ns: int, *, policy_expected: bool) -> str:
-        """Begin an episode from READY; returns why not, or ""."""
+    def start(self, now_ns: int, *, policy_expected: bool) -> Refusal | None:
+        """Begin an episode from READY, or say why not."""
         if self.mode is not Mode.READY:
-            return f"mode is {self.mode}, must be READY to start an episode"
+            return self._wrong_mode(Mode.READY, "start an episode")
         refusal = self._robot_fault(now_ns)
         if not refusal:
             self._running, self._policy_expected, self._policy = True, policy_expected, None
@@ -121,42 +123,42 @@ class Arbiter:
         self._running = False
         self._let_go()
         if self.mode in (Mode.POLICY, Mode.HUMAN):
-            self.mode, self.reason = Mode.READY, ""
+            self.mode, self.reason = Mode.READY, None
 
-    def hold(self, reason: str, *, waiting_for_policy: bool = False) -> None:
+    def hold(self, reason: Refusal, *, waiting_for_policy: bool = False) -> None:
         """Stand still until a person resumes. Nothing to do while disarmed, stopped or already holding."""
         if self.mode in (Mode.READY, Mode.POLICY, Mode.HUMAN):
             self._let_go()
             for hand in self._hands.values():
-                hand.press_anew(hand.sample is not None and hand.sample.deadman)
+                hand.void()
             self.mode, self.reason, self._fresh_commands = Mode.HOLD, reason, 0
             self._waiting_for_policy = waiting_for_policy
             self.counters["hold"] += 1
 
-    def resume(self, now_ns: int) -> str:
-        """A person ends a HOLD, back to the episode if one runs, else to READY; returns why not, or ""."""
+    def resume(self, now_ns: int) -> Refusal | None:
+        """End a HOLD as an operator asks, back to the episode if one runs, else to READY; or say why not."""
         if self.mode is not Mode.HOLD:
-            return f"mode is {self.mode}, must be HOLD to resume"
+            return self._wrong_mode(Mode.HOLD, "resume")
         refusal = self._robot_fault(now_ns) or self._deadman_held(now_ns)
         if not refusal:
-            self._start_ns, self._policy, self.reason = now_ns, None, ""
+            self._start_ns, self._policy, self.reason = now_ns, None, None
             self._set_driving_mode()
         return refusal
 
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: Refusal) -> None:
         """Latch STOP; the first reason stays."""
         if self.mode is not Mode.STOP:
             self._let_go()
             self.mode, self.reason, self._running = Mode.STOP, reason, False
             self.counters["stop"] += 1
 
-    def clear_stop(self, now_ns: int) -> str:
-        """A person ends a STOP, to DISARMED; returns why not, or ""."""
+    def clear_stop(self, now_ns: int) -> Refusal | None:
+        """End a STOP as an operator asks, to DISARMED; or say why not."""
         if self.mode is not Mode.STOP:
-            return f"mode is {self.mode}, must be STOP to clear"
+            return self._wrong_mode(Mode.STOP, "clear")
         refusal = self._robot_fault(now_ns) or self._deadman_held(now_ns) or self._still_moving()
         if not refusal:
-            self.mode, self.reason = Mode.DISARMED, ""
+            self.mode, self.reason = Mode.DISARMED, None
         return refusal
 
     def update(self, now_ns: int) -> None:
@@ -206,15 +208,14 @@ class Arbiter:
 
     def _update_driver(self, now_ns: int) -> None:
         for arm, hand in self._hands.items():
-            if hand.gone:
-                self.hold(
-                    self.called(arm) + "teleop device is lost while in control; bring it back, press the deadman anew"
-                )
+            if hand.engaged and hand.lost:
+                text = "teleop device is lost while in control; bring it back, press the deadman anew"
+                self.hold(Refusal(kind=RefusalKind.TELEOP_LOST, text=self.called(arm) + text))
                 return
             lost_ms = hand.lost_ms(now_ns)
             if lost_ms:
                 text = f"teleop silent for {lost_ms:.0f} ms while in control; press the deadman anew"
-                self.hold(self.called(arm) + text)
+                self.hold(Refusal(kind=RefusalKind.TELEOP_SILENT, text=self.called(arm) + text))
                 return
         self._update_hands(now_ns)
         self._set_driving_mode()
@@ -234,8 +235,8 @@ class Arbiter:
         else:
             silent_s, limit_s = (now_ns - self._policy_ns) / 1e9, self._timing.policy_s
         if silent_s > limit_s:
-            reason = f"policy silent for {silent_s * 1e3:.0f} ms (limit {limit_s * 1e3:.0f}); check the actor, resume"
-            self.hold(reason, waiting_for_policy=True)
+            text = f"policy silent for {silent_s * 1e3:.0f} ms (limit {limit_s * 1e3:.0f}); check the actor, resume"
+            self.hold(Refusal(kind=RefusalKind.POLICY_SILENT, text=text), waiting_for_policy=True)
 
     def _leave_policy_hold(self, now_ns: int) -> None:
         """The two ways out of a HOLD that only waits for the policy: a person drives, or fresh commands in a row."""
@@ -245,11 +246,11 @@ class Arbiter:
         if not fresh:
             self._fresh_commands = 0
         if any(hand.grasps(now_ns) for hand in self._hands.values()):
-            self.reason = ""
+            self.reason = None
             self._update_hands(now_ns)
             self._set_driving_mode()
         elif 0 < self._timing.auto_resume_ticks <= self._fresh_commands:
-            self.reason = ""
+            self.reason = None
             self._set_driving_mode()
             self.counters["auto_resume"] += 1
 
@@ -268,33 +269,43 @@ class Arbiter:
         """Stamp of the newest commands."""
         return min((command.stamp_ns for command in (self._policy or {}).values()), default=0)
 
-    def _robot_fault(self, now_ns: int) -> str:
+    def _robot_fault(self, now_ns: int) -> Refusal | None:
         return _first(self._fault_of(arm, state, now_ns) for arm, state in self.states.items())
 
-    def _fault_of(self, arm: str, state: RobotState | None, now_ns: int) -> str:
+    def _fault_of(self, arm: str, state: RobotState | None, now_ns: int) -> Refusal | None:
         if state is None:
-            return f"{arm}/state is missing, must say where the arm is; start the robot process"
+            text = f"{arm}/state is missing, must say where the arm is; start the robot process"
+            return Refusal(kind=RefusalKind.STATE_MISSING, text=text)
         if state.fault:
-            return f"{arm}/fault says: {state.fault}; recover the robot, then arm or resume"
+            text = f"{arm}/fault says: {state.fault}; recover the robot, then arm or resume"
+            emergency = state.fault.kind is FaultKind.EMERGENCY_STOP
+            return Refusal(kind=RefusalKind.EMERGENCY_STOP if emergency else RefusalKind.ROBOT_FAULT, text=text)
         age_ms = (now_ns - state.stamp_ns) / 1e6
         limit_ms = self._timing.state_s * 1e3
-        late = f"{arm}/state is {age_ms:.0f} ms old (limit {limit_ms:.0f}); check the robot process, resume"
-        return late if age_ms > limit_ms else ""
+        if age_ms <= limit_ms:
+            return None
+        text = f"{arm}/state is {age_ms:.0f} ms old (limit {limit_ms:.0f}); check the robot process, resume"
+        return Refusal(kind=RefusalKind.STATE_STALE, text=text)
 
-    def _deadman_held(self, now_ns: int) -> str:
-        return _first(
-            f"{self.called(arm)}deadman is held, must be released; let go first" if hand.held(now_ns) else ""
-            for arm, hand in self._hands.items()
-        )
+    def _deadman_held(self, now_ns: int) -> Refusal | None:
+        for arm, hand in self._hands.items():
+            if hand.held(now_ns):
+                text = f"{self.called(arm)}deadman is held, must be released; let go first"
+                return Refusal(kind=RefusalKind.DEADMAN_HELD, text=text)
+        return None
 
-    def _still_moving(self) -> str:
-        speeds = {arm: 0.0 if s is None else float(np.abs(s.twist).max()) for arm, s in self.states.items()}
-        return _first(
-            f"{self.called(arm, 'arm ')}moves at {speed:.3f}, must stand still (below {SLOW})" if speed > SLOW else ""
-            for arm, speed in speeds.items()
-        )
+    def _still_moving(self) -> Refusal | None:
+        for arm, state in self.states.items():
+            speed = 0.0 if state is None else float(np.abs(state.twist).max())
+            if speed > SLOW:
+                text = f"{self.called(arm, 'arm ')}moves at {speed:.3f}, must stand still (below {SLOW})"
+                return Refusal(kind=RefusalKind.MOVING, text=text)
+        return None
+
+    def _wrong_mode(self, needed: Mode, to: str) -> Refusal:
+        return Refusal(kind=RefusalKind.WRONG_MODE, text=f"mode is {self.mode}, must be {needed} to {to}")
 
 
-def _first(sentences: Iterable[str]) -> str:
-    """The first that says something, or ""."""
-    return next((sentence for sentence in sentences if sentence), "")
+def _first(refusals: Iterable[Refusal | None]) -> Refusal | None:
+    """Return the first that is one."""
+    return next((refusal for refusal in refusals if refusal), None)

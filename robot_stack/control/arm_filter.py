@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_stack.control.clearance import Clearance
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.motion import MotionShaper
+from robot_stack.control.tracking import TrackingLimits
 from robot_stack.types.command import Command, Decision, Intent, Mode, Source
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
 
 RETRACT_S = 0.5
@@ -24,12 +27,16 @@ class GuardedArm:
         teleop_scale: Twist at full deflection, shape (6,), m/s and rad/s: `ActionSpace.full_scale(arm)`.
         release_s: From letting go of the deadman to letting go of the arm.
         blend_s: Length of the blend at each change of source.
+        clearance: Watches its links, from `clearances_of`; None: they are not watched.
+        tracking: How far from its command it may be.
     """
 
     limits: SafetyLimits
     teleop_scale: np.ndarray
     release_s: float = 0.3
     blend_s: float = 0.2
+    clearance: Clearance | None = None
+    tracking: TrackingLimits = field(default_factory=TrackingLimits)
 
 
 class ArmFilter:
@@ -45,10 +52,11 @@ class ArmFilter:
     def __init__(self, name: str, guarded: GuardedArm, prefix: str, counters: Counter[str]) -> None:
         self._name = name
         self._limits = guarded.limits
+        self._clearance = guarded.clearance
         self._prefix = prefix
         self._counters = counters
         self._blend_ns = int(guarded.blend_s * 1e9)
-        self._motion = MotionShaper(guarded.limits)
+        self._motion = MotionShaper(guarded.limits, guarded.clearance)
         self._source = Source.HOLD
         self._blend_from = np.zeros(6)
         self._blend_start_ns = 0
@@ -70,30 +78,38 @@ class ArmFilter:
         self._motion.limit(limits)
 
     def watch(self, state: RobotState) -> None:
-        """Learn from a checked state how its joints follow."""
-        self._motion.joints.watch(state)
+        """Learn from a checked state where the arm is, and how its joints follow."""
+        self._motion.watch(state)
 
-    def joint_beyond(self, state: RobotState | None) -> str:
-        """A sentence about a joint outside the robot's own limits, or ""."""
-        return "" if state is None else self._motion.joints.beyond(state)
+    def joint_beyond(self, state: RobotState | None) -> Refusal | None:
+        """Name a joint that stands outside the robot's own limits."""
+        return None if state is None else self._motion.joints.beyond(state)
+
+    def inside(self, state: RobotState | None) -> Refusal | None:
+        """Name two parts of which one is inside the other, by the newest states: nobody may arm or resume then."""
+        return None if state is None or self._clearance is None else self._clearance.inside()
 
     def rest(self) -> None:
         """Start again from standstill."""
         self._motion.rest()
 
-    def too_much_force(self, state: RobotState | None) -> str:
-        """Why it must not move into its contact any more, or ""."""
+    def too_much_force(self, state: RobotState | None) -> Refusal | None:
+        """Say why the arm must not move into its contact any more, if it is a hard one."""
         force, limit = _force_n(state), self._limits.hard_force_n
-        return f"contact force is {force:.0f} N, must be below {limit:g} N; free the arm" if force >= limit else ""
+        if force < limit:
+            return None
+        text = f"contact force is {force:.0f} N, must be below {limit:g} N; free the arm"
+        return Refusal(kind=RefusalKind.FORCE, text=text)
 
-    def hit(self, state: RobotState | None, now_ns: int) -> str:
+    def hit(self, state: RobotState | None, now_ns: int) -> Refusal:
         """Begin to back out of a hard contact, if configured; returns what happened."""
         self._retract_until_ns = now_ns + int(RETRACT_S * 1e9)
         limit = self._limits.hard_force_n
-        return f"contact force {_force_n(state):.0f} N (limit {limit:g}); free the arm, resume"
+        text = f"contact force {_force_n(state):.0f} N (limit {limit:g}); free the arm, resume"
+        return Refusal(kind=RefusalKind.FORCE, text=text)
 
     def decide(
-        self, intent: Intent, state: RobotState | None, *, mode: Mode, reason: str, now_ns: int, dt_s: float
+        self, intent: Intent, state: RobotState | None, *, mode: Mode, reason: Refusal | None, now_ns: int, dt_s: float
     ) -> Decision:
         """The decision of this tick.
 

@@ -15,6 +15,7 @@ import numpy as np
 from robot_stack.control.kinematics import Chain
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 
 DISAGREE_M = 0.02
@@ -49,8 +50,8 @@ class JointReader:
 
     def take(
         self, names: Sequence[str], positions: np.ndarray, velocities: np.ndarray, stamp_ns: int, now_ns: int
-    ) -> str:
-        """One message; returns why it cannot be used, or "".
+    ) -> Fault | None:
+        """One message; returns why it cannot be used.
 
         Args:
             names: As sent, in any order.
@@ -61,34 +62,34 @@ class JointReader:
             now_ns: Of its arrival, steady clock.
         """
         refusal = self._misfit(names, positions, velocities)
-        if refusal:
+        if refusal is not None:
             return refusal
         if stamp_ns != 0 and stamp_ns == self._stamp_ns:
-            return f"stamp on {self._topic} does not advance, must; is an old message republished?"
+            return _unusable(f"stamp on {self._topic} does not advance, must; is an old message republished?")
         if names != self._order:
             self._order = list(names)
             self._places = [self._order.index(name) for name in self._names]
         angles = positions[self._places]
         if not np.isfinite(angles).all():
-            return f"joint states on {self._topic} are {angles}, must be finite; look after the driver"
+            return _unusable(f"joint states on {self._topic} are {angles}, must be finite; look after the driver")
         speeds = velocities[self._places] if len(velocities) else np.full_like(angles, np.nan)
         if not np.isfinite(speeds).all():
             speeds = self._differences(angles, stamp_ns, now_ns)
         self._stamp_ns = stamp_ns
         self.newest = Joints(angles=angles, speeds=speeds, arrived_ns=now_ns)
-        return ""
+        return None
 
-    def _misfit(self, names: Sequence[str], positions: np.ndarray, velocities: np.ndarray) -> str:
+    def _misfit(self, names: Sequence[str], positions: np.ndarray, velocities: np.ndarray) -> Fault | None:
         missing = [name for name in self._names if name not in names]
         if missing:
-            return (
+            return _contradiction(
                 f"joint states on {self._topic} name {sorted(names)}, must include {missing}; "
                 "correct the joints in the robot file or the topic"
             )
         if len(positions) != len(names) or len(velocities) not in (0, len(names)):
             sizes = f"{len(positions)} positions and {len(velocities)} velocities for {len(names)} names"
-            return f"joint states on {self._topic} have {sizes}, must have one each; look after the driver"
-        return ""
+            return _unusable(f"joint states on {self._topic} have {sizes}, must have one each; look after the driver")
+        return None
 
     def _differences(self, angles: np.ndarray, stamp_ns: int, now_ns: int) -> np.ndarray:
         last = self.newest
@@ -160,30 +161,32 @@ class ArmSense:
         """Positions of the gripper's joint at opening 0 and 1."""
         self._ends = (closed, opened)
 
-    def take_pose(self, pose: Pose, frame: str, stamp_ns: int, now_ns: int) -> str:
-        """T_base_tcp as the driver says; returns why it cannot be used, or ""."""
+    def take_pose(self, pose: Pose, frame: str, stamp_ns: int, now_ns: int) -> Fault | None:
+        """T_base_tcp as the driver says; returns why it cannot be used."""
         if frame != self._frames.base:
-            return (
+            return _contradiction(
                 f"pose on {self._pose_topic} is in frame {frame!r}, must be in {self._frames.base!r}; "
                 "correct base_frame or the topic"
             )
         if stamp_ns != 0 and stamp_ns == self._pose_stamp_ns:
-            return f"stamp on {self._pose_topic} does not advance, must; is an old message republished?"
+            return _unusable(f"stamp on {self._pose_topic} does not advance, must; is an old message republished?")
         if self._pose is not None:
             elapsed_s = elapsed(self._pose_stamp_ns, stamp_ns, self._pose_ns, now_ns)
             if elapsed_s > 0.0:
                 twist = twist_between(self._pose, pose, elapsed_s)
                 self._twist = SMOOTHING * twist + (1.0 - SMOOTHING) * self._twist
         self._pose, self._pose_stamp_ns, self._pose_ns = pose, stamp_ns, now_ns
-        return ""
+        return None
 
-    def take_wrench(self, wrench: np.ndarray, frame: str, topic: str) -> str:
-        """Force and torque on the tool from outside, (6,), N and Nm; returns why it cannot be used, or ""."""
+    def take_wrench(self, wrench: np.ndarray, frame: str, topic: str) -> Fault | None:
+        """Force and torque on the tool from outside, (6,), N and Nm; returns why it cannot be used."""
         if not np.isfinite(wrench).all():
-            return f"wrench on {topic} is {wrench}, must be finite; look after the driver"
+            return _unusable(f"wrench on {topic} is {wrench}, must be finite; look after the driver")
         frames = self._frames
         if frame != frames.wrench:
-            return f"wrench on {topic} is in frame {frame!r}, must be in {frames.wrench!r}; correct wrench.frame"
+            return _contradiction(
+                f"wrench on {topic} is in frame {frame!r}, must be in {frames.wrench!r}; correct wrench.frame"
+            )
         if frame == frames.tcp:
             self._wrench = wrench
         elif frames.tcp_in_wrench is not None:
@@ -193,20 +196,22 @@ class ArmSense:
         else:
             pose = self._pose if self._pose_topic else self._computed()
             if pose is None:
-                return f"wrench on {topic} is in frame {frame!r}, and no pose of the TCP has come to turn it by"
+                return _unusable(
+                    f"wrench on {topic} is in frame {frame!r}, and no pose of the TCP has come to turn it by"
+                )
             self._wrench = rotate_twist(wrench, pose.rotation.inv())
-        return ""
+        return None
 
-    def disagreement(self) -> str:
-        """Why the driver's pose and the kinematics of the robot file cannot both be right, or ""."""
+    def disagreement(self) -> Fault | None:
+        """Why the driver's pose and the kinematics of the robot file cannot both be right."""
         computed = self._computed() if self._pose_topic else None
         if computed is None or self._pose is None:
-            return ""
+            return None
         difference = self._pose.relative_to(computed)
         far_m, far_rad = float(np.linalg.norm(difference.position_m)), float(difference.rotation.magnitude())
         if far_m <= DISAGREE_M and far_rad <= DISAGREE_RAD:
-            return ""
-        return (
+            return None
+        return _contradiction(
             f"pose on {self._pose_topic} and the kinematics of the robot file are apart, must agree within "
             f"{DISAGREE_M * 1e3:.0f} mm and {DISAGREE_RAD} rad; correct the TCP in the robot file or in the driver"
         )
@@ -257,3 +262,11 @@ def twist_between(before: Pose, after: Pose, elapsed_s: float) -> np.ndarray:
         raise SpecError(f"time between two poses is {elapsed_s} s, must be above 0")
     way = after.relative_to(before)
     return np.concatenate([way.position_m, way.rotation.as_rotvec()]) / elapsed_s
+
+
+def _unusable(text: str) -> Fault:
+    return Fault(kind=FaultKind.INPUT_INVALID, text=text)
+
+
+def _contradiction(text: str) -> Fault:
+    return Fault(kind=FaultKind.CONTRADICTION, text=text)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from robot_stack.types.reason import Refusal, RefusalKind
+
 SKEW_NS = 50_000_000
 WINDOW_NS = 1_000_000_000
 LEAST = 3
@@ -26,15 +28,16 @@ class ClockWatch:
         if stamp_ns > 0:
             self._arrivals.setdefault(topic, deque(maxlen=NEWEST)).append((now_ns, now_ns - stamp_ns))
 
-    def skewed(self, now_ns: int) -> str:
-        """A sentence about a topic whose stamps are of another clock, or ""."""
+    def skewed(self, now_ns: int) -> Refusal | None:
+        """Name a topic whose stamps are of another clock."""
         for topic, arrivals in self._arrivals.items():
             late = [late_ns for heard_ns, late_ns in arrivals if now_ns - heard_ns <= WINDOW_NS]
             best = min(late, key=abs, default=0)
             if len(late) >= LEAST and abs(best) > SKEW_NS:
                 way = "behind" if best > 0 else "ahead of"
-                return (
+                text = (
                     f"stamps of {topic} are {abs(best) / 1e6:.0f} ms {way} this machine's clock, "
                     f"must be within {SKEW_NS / 1e6:.0f} ms; synchronise the hosts"
                 )
-        return ""
+                return Refusal(kind=RefusalKind.CLOCK, text=text)
+        return None

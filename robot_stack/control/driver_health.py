@@ -7,7 +7,9 @@ recovery. All ages are between arrivals on the steady clock: no stamp of another
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from robot_stack.types.reason import Fault, FaultKind
 
 NEVER = -1
 RECOVERY_NS = 10_000_000_000
@@ -44,15 +46,15 @@ class DriverHealth:
         self._inputs: dict[str, Input] = {}
         self._heard_ns: dict[str, int] = {}
         self._counts: dict[str, int] = {}
-        self._refused: dict[str, str] = {}
-        self._explained: dict[str, str] = {}
-        self._fault = ""
-        self._reported = ""
+        self._refused: dict[str, Fault] = {}
+        self._explained: dict[str, Fault | None] = {}
+        self._fault: Fault | None = None
+        self._reported: Fault | None = None
         self._recovery_until_ns = NEVER
 
     @property
-    def fault(self) -> str:
-        """The latched fault, or ""."""
+    def fault(self) -> Fault | None:
+        """The latched fault."""
         return self._fault
 
     def expect(self, each: Input) -> None:
@@ -67,12 +69,12 @@ class DriverHealth:
         self._counts[name] += 1
         self._refused.pop(name, None)
 
-    def refused(self, name: str, reason: str) -> None:
+    def refused(self, name: str, reason: Fault) -> None:
         """A message of that input has arrived that cannot be used; the reason names topic and remedy."""
         self._refused[name] = reason
 
-    def explain(self, name: str, reason: str) -> None:
-        """Why that input stays silent, as far as the graph shows it; "" if it does not."""
+    def explain(self, name: str, reason: Fault | None) -> None:
+        """Why that input stays silent, as far as the graph shows it."""
         self._explained[name] = reason
 
     def silent(self, now_ns: int) -> tuple[Input, ...]:
@@ -90,45 +92,47 @@ class DriverHealth:
         ages = {f"{name}: age_ms": round(age_s * 1e3, 1) for name, age_s in heard.items()}
         return {**ages, **{f"{name}: count": self._counts[name] for name in heard}}
 
-    def report(self, fault: str, now_ns: int) -> None:
-        """What the driver says now, "" if it is well. A fault stays after it; only `recover` ends it."""
+    def report(self, fault: Fault | None, now_ns: int) -> None:
+        """What the driver says now. A fault stays after it; only `recover` ends it."""
         self._reported = fault
-        if fault and now_ns >= self._recovery_until_ns:
-            self._fault = fault
-        elif not fault and now_ns < self._recovery_until_ns:
-            self._fault, self._recovery_until_ns = "", NEVER
+        if fault is not None and (now_ns >= self._recovery_until_ns or fault.kind is FaultKind.EMERGENCY_STOP):
+            self._fault = fault  # a stop button counts at once, whatever is being recovered from
+        elif fault is None and now_ns < self._recovery_until_ns:
+            self._fault, self._recovery_until_ns = None, NEVER
 
-    def recover(self, now_ns: int, *, asked_driver: bool) -> str:
-        """A person asks; returns why it cannot be, or "".
+    def recover(self, now_ns: int, *, asked_driver: bool) -> Fault | None:
+        """A person asks; returns why it cannot be.
 
         Args:
             now_ns: Steady clock.
             asked_driver: The driver was just told to recover: its fault may take a moment to go.
         """
-        if self._reported and not asked_driver:
-            return f"driver still reports: {self._reported}"
-        if self._reported:
+        if self._reported is not None and not asked_driver:
+            return replace(self._reported, text=f"driver still reports: {self._reported}")
+        if self._reported is not None:
             self._recovery_until_ns = now_ns + RECOVERY_NS
         else:
-            self._fault = ""
-        return ""
+            self._fault = None
+        return None
 
-    def reason(self, now_ns: int) -> str:
-        """Why the arm must not be moved, or ""."""
-        if self._fault:
-            return f"{self._fault}; then call {self.recovery}"
+    def reason(self, now_ns: int) -> Fault | None:
+        """Why the arm must not be moved."""
+        if self._fault is not None:
+            return replace(self._fault, text=f"{self._fault}; then call {self.recovery}")
         for each in self.silent(now_ns):
             return self._refused.get(each.name) or self._silence(each)
-        return ""
+        return None
 
     def _stale(self, each: Input, now_ns: int) -> bool:
         age_s = self.age_s(each.name, now_ns)
         return age_s == float("inf") or (each.timeout_s is not None and age_s > each.timeout_s)
 
-    def _silence(self, each: Input) -> str:
-        explained = self._explained.get(each.name, "")
-        if explained:
-            return f"{each.name}: {explained}"
+    def _silence(self, each: Input) -> Fault:
+        explained = self._explained.get(each.name)
+        if explained is not None:
+            return replace(explained, text=f"{each.name}: {explained}")
         if self._heard_ns[each.name] == NEVER or each.timeout_s is None:
-            return f"{each.name} have not come on {each.topic}; start the driver or correct the topic"
-        return f"{each.name} on {each.topic} are silent (limit {each.timeout_s * 1e3:.0f} ms); {each.remedy}"
+            text = f"{each.name} have not come on {each.topic}; start the driver or correct the topic"
+            return Fault(kind=FaultKind.INPUT_MISSING, text=text)
+        text = f"{each.name} on {each.topic} are silent (limit {each.timeout_s * 1e3:.0f} ms); {each.remedy}"
+        return Fault(kind=FaultKind.INPUT_STALE, text=text)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.control.limits import SafetyLimits
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
 
 STILL = 0.02
@@ -58,16 +59,17 @@ class JointGuard:
         fast = wanted > np.maximum(allowed, 1e-6)
         return twist * float((allowed[fast] / wanted[fast]).min()) if fast.any() else twist
 
-    def beyond(self, state: RobotState) -> str:
-        """A sentence about a joint outside the robot's own limits, or ""."""
+    def beyond(self, state: RobotState) -> Refusal | None:
+        """Name a joint that stands outside the robot's own limits."""
         if not self._names:
-            return ""
+            return None
         outside = (state.joints_rad < self._hard[:, 0]) | (state.joints_rad > self._hard[:, 1])
         if not outside.any():
-            return ""
+            return None
         index = int(np.argmax(outside))
         low, high = self._hard[index]
-        return (
-            f"{self._names[index]} is at {state.joints_rad[index]:.3f} rad, must be within {low:g} to {high:g}; "
-            "move it back by the robot's own means, resume"
+        return Refusal(
+            kind=RefusalKind.JOINT_RANGE,
+            text=f"{self._names[index]} is at {state.joints_rad[index]:.3f} rad, must be within {low:g} to {high:g}; "
+            "move it back by the robot's own means, resume",
         )

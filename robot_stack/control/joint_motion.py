@@ -1,11 +1,6 @@
-"""From a twist of the TCP to joint speeds: differential inverse kinematics by damped least squares.
+"""From a twist of the TCP to joint speeds within the limits of the joints.
 
-With the singular value decomposition J = U S V^T, speeds are V diag(s / (s^2 + l^2)) U^T v. Damping l is zero while the
-smallest singular value is above EPSILON and grows to MAX_DAMPING at a singularity: l^2 = (1 - (s_min / EPSILON)^2)
-MAX_DAMPING^2. Source: Chiaverini, Siciliano, Egeland, 1994, "Review of the damped least-squares inverse kinematics".
-
-Rotation counts ROTATION_M metres per radian, so that where both cannot be had (an arm of five joints) the TCP's
-position is followed first. What exceeds a joint's speed or runs into its end slows the whole motion: direction is kept.
+What exceeds a joint's speed or runs into its end slows the whole motion: direction is kept.
 """
 
 from __future__ import annotations
@@ -14,12 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robot_stack.control.damped_inverse import damped_inverse
 from robot_stack.control.kinematics import Chain
 from robot_stack.types.pose import Pose, rotate_twist
 
-EPSILON = 0.02
-MAX_DAMPING = 0.05
-ROTATION_M = 0.1
 POSTURE_PER_S = 0.5
 """How fast a redundant arm's elbow goes home while the TCP moves."""
 POSTURE_SHARE = 0.5
@@ -74,16 +67,11 @@ class JointMotionSolver:
         pose, jacobian = self._chain.jacobian(angles)
         if float(np.abs(twist).max()) <= STILL:
             return JointMotion(speeds=np.zeros(len(angles)), pose=pose)
-        weights = np.array([1.0, 1.0, 1.0, ROTATION_M, ROTATION_M, ROTATION_M])
-        wanted = weights * rotate_twist(twist, pose.rotation)
-        left, values, right = np.linalg.svd(weights[:, None] * jacobian, full_matrices=False)
-        smallest = float(values[-1])
-        damping = MAX_DAMPING**2 * max(0.0, 1.0 - (smallest / EPSILON) ** 2)
-        gains = values / (values**2 + damping + 1e-12)
-        speeds = right.T @ (gains * (left.T @ wanted))
+        inverse, rows = damped_inverse(jacobian)
+        speeds = inverse @ rotate_twist(twist, pose.rotation)
         if len(angles) > 6:
             pull = POSTURE_PER_S * (self._limits.home - angles)
-            pull = pull - right.T @ (right @ pull)
+            pull = pull - rows.T @ (rows @ pull)
             largest, most = float(np.abs(pull).max()), POSTURE_SHARE * float(np.abs(speeds).max())
             speeds = speeds + pull * min(1.0, most / max(largest, STILL))
         return self._within_limits(angles, speeds, pose)

@@ -25,6 +25,9 @@ def transform_of(position_m: Sequence[float], rpy_rad: Sequence[float]) -> np.nd
     return transform
 
 
+IDENTITY = np.eye(3)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainJoint:
     """One revolute joint.
@@ -57,31 +60,34 @@ class Chain:
             tip: T_lastjoint_tcp, shape (4, 4).
         """
         self.names = tuple(joint.name for joint in joints)
-        self._origins = np.array([joint.origin for joint in joints])
-        self._axes = np.array([joint.axis for joint in joints])
-        self._crosses = np.array([_cross_matrix(axis) for axis in self._axes])
+        self.origins = np.array([joint.origin for joint in joints])
+        """T_previous_joint of each joint at angle 0, shape (J, 4, 4)."""
+        self.axes = np.array([joint.axis for joint in joints])
+        """Unit axis of each joint in its own frame, shape (J, 3)."""
+        self.tip = tip
+        """T_lastjoint_tcp, shape (4, 4)."""
+        self._crosses = np.array([_cross_matrix(axis) for axis in self.axes])
         self._squares = self._crosses @ self._crosses
-        self._tip = tip
 
     def pose(self, angles: np.ndarray) -> Pose:
         """T_base_tcp at these angles."""
-        return Pose.from_matrix(self._frames(angles)[-1] @ self._tip)
+        return Pose.from_matrix(self.frames(angles)[-1] @ self.tip)
 
     def jacobian(self, angles: np.ndarray) -> tuple[Pose, np.ndarray]:
         """T_base_tcp, and the geometric Jacobian in the base frame, shape (6, J): joint speeds to twist of the TCP."""
-        frames = self._frames(angles)
-        tip = frames[-1] @ self._tip
-        axes = np.einsum("jab,jb->ja", frames[:, :3, :3], self._axes)  # a turn leaves its own axis where it is
+        frames = self.frames(angles)
+        tip = frames[-1] @ self.tip
+        axes = np.einsum("jab,jb->ja", frames[:, :3, :3], self.axes)  # a turn leaves its own axis where it is
         jacobian = np.empty((6, len(self.names)))
         jacobian[:3] = np.cross(axes, tip[:3, 3] - frames[:, :3, 3]).T
         jacobian[3:] = axes.T
         return Pose.from_matrix(tip), jacobian
 
-    def _frames(self, angles: np.ndarray) -> np.ndarray:
+    def frames(self, angles: np.ndarray) -> np.ndarray:
         """T_base_joint of every joint after its turn, shape (J, 4, 4)."""
         sines, cosines = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
-        turns = np.eye(3) + sines * self._crosses + (1.0 - cosines) * self._squares  # Rodrigues
-        frames = self._origins.copy()
+        turns = IDENTITY + sines * self._crosses + (1.0 - cosines) * self._squares  # Rodrigues
+        frames = self.origins.copy()
         frames[:, :3, :3] = frames[:, :3, :3] @ turns
         for index in range(1, len(frames)):
             frames[index] = frames[index - 1] @ frames[index]

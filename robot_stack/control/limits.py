@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
+from robot_stack.control.body import ArmBody
 from robot_stack.types.errors import ConfigError
 
 CAPS = {
@@ -16,6 +17,7 @@ CAPS = {
     "max_jerk_m_s3": 1000.0,
     "max_rotation_jerk_rad_s3": 3000.0,
     "tilt_cone_rad": math.pi,
+    "yaw_range_rad": 4.0 * math.pi,
     "joint_range_share": 1.0,
     "soft_force_n": 100.0,
     "hard_force_n": 150.0,
@@ -35,12 +37,15 @@ TIGHTENABLE = (
     "max_jerk_m_s3",
     "max_rotation_jerk_rad_s3",
     "tilt_cone_rad",
+    "yaw_range_rad",
     "joint_range_share",
     "soft_force_n",
     "hard_force_n",
     "retract_m_s",
 )
 """Limits that may be made tighter while the process runs. Timeouts and the box are the start's."""
+STRUCTURED = ("joints", "body", "yaw_zero_xyzw")
+"""What is no limit of its own, but says of which arm they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,8 @@ class SafetyLimits:
         box_min_m: Lowest corner of the workspace, (x, y, z); 0.0 is a limit like any other.
         box_max_m: Highest corner.
         tilt_cone_rad: Largest angle between the tool's z axis and straight down (-z of base); pi switches it off.
+        yaw_range_rad: Largest turn of the tool about its own z axis to either side of `yaw_zero_xyzw`, whole turns
+            counted; two turns, 4 pi, switch it off.
         joint_range_share: Share of each joint's range, around its middle, beyond which nothing moves further out.
         soft_force_n: From here on, motion into the contact is scaled down.
         hard_force_n: From here on, the arm holds until a person resumes.
@@ -70,6 +77,8 @@ class SafetyLimits:
         output_timeout_s: After this long without a decision, the robot's own watchdog has stopped the arm.
         retract_m_s: Speed of backing out along the contact force for up to 0.5 s after a hard force; 0 holds still.
         joints: From base to flange; empty where the robot reports none.
+        body: Links and surroundings; None where they are not watched.
+        yaw_zero_xyzw: Orientation of the tool at home in the base frame; None takes the first that is seen.
 
     Raises:
         ConfigError: Naming every limit that is outside its cap, not finite, or contradicts another.
@@ -84,6 +93,7 @@ class SafetyLimits:
     max_jerk_m_s3: float = 60.0
     max_rotation_jerk_rad_s3: float = 250.0
     tilt_cone_rad: float = 0.7
+    yaw_range_rad: float = 4.0 * math.pi
     joint_range_share: float = 1.0
     soft_force_n: float = 15.0
     hard_force_n: float = 35.0
@@ -93,6 +103,8 @@ class SafetyLimits:
     output_timeout_s: float = 0.05
     retract_m_s: float = 0.0
     joints: tuple[JointLimit, ...] = ()
+    body: ArmBody | None = None
+    yaw_zero_xyzw: tuple[float, float, float, float] | None = None
 
     def __post_init__(self) -> None:
         mistakes = [_over_cap(field.name, getattr(self, field.name)) for field in fields(self) if field.name in CAPS]
@@ -103,6 +115,8 @@ class SafetyLimits:
             mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
         if not 0.0 <= self.retract_m_s <= RETRACT_CAP_M_S:
             mistakes.append(f"retract_m_s is {self.retract_m_s}, must be within 0 to {RETRACT_CAP_M_S}")
+        if self.body is not None and self.joints and len(self.body.axes) != len(self.joints):
+            mistakes.append(f"body has {len(self.body.axes)} joints, must have {len(self.joints)}, those of the robot")
         if any(mistakes):
             raise ConfigError("\n".join(mistake for mistake in mistakes if mistake))
 
@@ -113,7 +127,7 @@ class SafetyLimits:
 
     @property
     def tilt_approach_s(self) -> float:
-        """The same for the edge of the tilt cone."""
+        """The same for the edge of the tilt cone and the end of the yaw range."""
         return 2.0 * self.max_rotation_speed_rad_s / self.max_rotation_acceleration_rad_s2
 
 

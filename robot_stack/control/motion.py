@@ -1,8 +1,8 @@
 """From a wanted twist to one that is safe to execute, tick after tick.
 
-Order: workspace box and tilt cone, joints, contact force, then speed, acceleration and jerk. Soft force comes before
-the rates on purpose: cutting after them would break the acceleration limit it is meant to live with. At the hard force
-the part that pushes is taken out at once, whatever the rates say.
+Order: workspace box, tilt cone and yaw, joints, clearance of the links, contact force, then speed, acceleration and
+jerk. Soft force comes before the rates on purpose: cutting after them would break the acceleration limit it is meant to
+live with. At the hard force the part that pushes is taken out at once, whatever the rates say.
 
 Rates are kept in the tcp frame, where the command is followed; position and tilt are judged in the base frame.
 """
@@ -12,9 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.control.bounds import inside_box, inside_cone, soften_push
+from robot_stack.control.clearance import Clearance
 from robot_stack.control.joint_guard import JointGuard
-from robot_stack.control.limits import SafetyLimits
+from robot_stack.control.limits import CAPS, SafetyLimits
 from robot_stack.control.rates import limit_acceleration, limit_jerk, limit_norm
+from robot_stack.control.turns import TurnCounter, inside_turn
 from robot_stack.types.robot import RobotState
 
 CHANGED = 1e-9
@@ -22,9 +24,16 @@ CHANGED = 1e-9
 
 
 class MotionShaper:
-    """Applies `SafetyLimits` to a stream of twists; remembers the last one and its acceleration."""
+    """Applies `SafetyLimits` to a stream of twists; remembers the last one and its acceleration.
 
-    def __init__(self, limits: SafetyLimits) -> None:
+    Args:
+        limits: Of the arm.
+        clearance: Of its links; None does not watch them.
+    """
+
+    def __init__(self, limits: SafetyLimits, clearance: Clearance | None = None) -> None:
+        self._clearance = clearance
+        self._turns = TurnCounter(limits.yaw_zero_xyzw)
         self.limit(limits)
         self.last = np.zeros(6)
         """Twist let through at the previous tick, tcp frame."""
@@ -38,6 +47,15 @@ class MotionShaper:
         self._low_m = np.array(limits.box_min_m, dtype=np.float64)
         self._high_m = np.array(limits.box_max_m, dtype=np.float64)
         self.joints = JointGuard(limits)
+        if self._clearance is not None:
+            self._clearance.limit(limits)
+
+    def watch(self, state: RobotState) -> None:
+        """Learn from a checked state where the arm is, and how its joints follow."""
+        self.joints.watch(state)
+        self._turns.watch(state.T_base_tcp.quaternion_xyzw)
+        if self._clearance is not None:
+            self._clearance.hear(state)
 
     def rest(self) -> None:
         """Start again from standstill, as after a gap in which the robot's own watchdog stopped it."""
@@ -64,6 +82,7 @@ class MotionShaper:
             wanted, brake = np.zeros(6), True
         elif state is not self._state:
             self._state, self._R_base_tcp = state, state.T_base_tcp.rotation.as_matrix()
+            self._turns.watch(state.T_base_tcp.quaternion_xyzw)
         bounded, cut = self._within(wanted, state, age_s)
         softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])
         if _differ(softened, bounded):
@@ -88,7 +107,7 @@ class MotionShaper:
         return shaped.copy(), tuple(names)
 
     def _within(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
-        """Box, cone and joints, each named if it changed something; once more changes nothing."""
+        """Box, cone, yaw, joints and links, each named if it changed something; once more changes nothing."""
         if state is None:
             return twist, []
         limits, rotation = self._limits, self._R_base_tcp
@@ -102,11 +121,25 @@ class MotionShaper:
         if _differ(angular, turn):
             names.append("tilt")
         bounded = np.concatenate([linear @ rotation, angular @ rotation]) if names else twist  # v @ R is R.T v
+        turned = self._within_turn(bounded[3:])
+        if _differ(turned, bounded[3:]):
+            names.append("yaw")
+            bounded = np.concatenate([bounded[:3], turned])
         within = self.joints.slowed(bounded, state)
         if _differ(within, bounded):
             names.append("joints")
             bounded = within
+        clear = bounded if self._clearance is None else self._clearance.slowed(bounded, self.last, age_s)
+        if _differ(clear, bounded):
+            names.append("clearance")
+            bounded = clear
         return bounded, names
+
+    def _within_turn(self, angular: np.ndarray) -> np.ndarray:
+        limits, turns = self._limits, self._turns
+        if limits.yaw_range_rad >= CAPS["yaw_range_rad"]:
+            return angular
+        return inside_turn(angular, turns.turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
 
     def _soften(self, linear: np.ndarray, state: RobotState) -> np.ndarray:
         return soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from robot_stack.types.reason import Refusal, RefusalKind
+
 ABSENT_S = 1.0
 """The page says several times a second that somebody has it in view."""
 
@@ -21,16 +23,18 @@ class Presence:
         """Somebody is there."""
         self._heard_ns = now_ns
 
-    def missing(self, now_ns: int) -> str:
-        """Why nothing may move without a person at the page, or ""."""
+    def missing(self, now_ns: int) -> Refusal | None:
+        """Say why nothing may move without an operator at the page."""
         if not self._required:
-            return ""
+            return None
         if self._heard_ns is None:
-            return "nobody has the operator's page open, must be open and in view (operator_required); open it, resume"
+            text = "nobody has the operator's page open, must be open and in view (operator_required); open it, resume"
+            return Refusal(kind=RefusalKind.OPERATOR_ABSENT, text=text)
         absent_s = (now_ns - self._heard_ns) / 1e9
         if absent_s <= ABSENT_S:
-            return ""
-        return (
+            return None
+        text = (
             f"operator's page is lost or out of view for {absent_s:.1f} s (limit {ABSENT_S:g}), must be in view "
             "(operator_required); open it, resume"
         )
+        return Refusal(kind=RefusalKind.OPERATOR_ABSENT, text=text)

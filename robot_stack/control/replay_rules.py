@@ -11,6 +11,8 @@ import numpy as np
 
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.logged import MODES, LogArrays, LoggedTick
+from robot_stack.control.replay_links import approaches, depths, turns
+from robot_stack.control.replay_tracking import strays
 from robot_stack.types.command import Mode, Source
 
 MOVING_MODES = (Mode.POLICY, Mode.HUMAN)
@@ -160,8 +162,39 @@ def source(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Viola
         yield _at(log, index, "source", text)
 
 
+def tracking(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """What was measured is what was commanded: no stuck encoder, no other scale, sign or frame."""
+    for index, text in strays(log):
+        yield _at(log, index, "tracking", text)
+
+
+def clearance(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """No part of the arm comes nearer to anything watched than its margin, nor is driven so that it must."""
+    for judge in (approaches, depths):
+        for index, text in judge(log, limits, slack):
+            yield _at(log, index, "clearance", text)
+
+
+def yaw(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """The tool can stop within the range of turns about its own axis, counted from the first of these ticks."""
+    for index, text in turns(log, limits, slack):
+        yield _at(log, index, "yaw", text)
+
+
 Rule = Callable[[LogArrays, SafetyLimits, float], Iterator[Violation]]
-RULES: tuple[Rule, ...] = (speed, acceleration, workspace, tilt, force, joints, standstill, source)
+RULES: tuple[Rule, ...] = (
+    speed,
+    acceleration,
+    workspace,
+    tilt,
+    force,
+    joints,
+    standstill,
+    source,
+    tracking,
+    clearance,
+    yaw,
+)
 
 
 def _at(log: LogArrays, index: SupportsInt, rule: str, text: str) -> Violation:

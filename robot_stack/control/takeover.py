@@ -33,10 +33,9 @@ class Takeover:
         self._moved_ns: int | None = None
 
     def take(self, sample: TeleopSample) -> None:
-        """The newest checked sample. After a silence or a loss the deadman must be seen released, then pressed anew."""
-        last = self.sample
-        if last is None or sample.lost or sample.stamp_ns - last.stamp_ns > self._silent_ns:
-            self._must_release = True
+        """Take the newest checked sample. A deadman that is held counts as soon as samples are fresh again; only one
+        that a HOLD has voided must be seen released, then pressed anew.
+        """
         if not sample.deadman and not sample.lost:
             self._must_release = False
         self.sample = sample
@@ -52,20 +51,28 @@ class Takeover:
         return self._moved_ns if self.driving else None
 
     @property
-    def gone(self) -> bool:
-        """Whether the device says that it is lost, with the arm in the hand."""
-        return self.engaged and self.sample is not None and self.sample.lost
+    def lost(self) -> bool:
+        """Whether the device says that it is lost."""
+        return self.sample is not None and self.sample.lost
+
+    def silent_ms(self, now_ns: int) -> float:
+        """Return for how long the device has said nothing; infinite if it never did."""
+        return float("inf") if self.sample is None else (now_ns - self.sample.stamp_ns) / 1e6
 
     def lost_ms(self, now_ns: int) -> float:
-        """For how long the device has been silent with the arm in the hand; 0 while it is not."""
-        if not self.engaged or self.sample is None or now_ns - self.sample.stamp_ns <= self._silent_ns:
-            return 0.0
-        return (now_ns - self.sample.stamp_ns) / 1e6
+        """Return for how long the device has been silent with the arm in the hand; 0 while it is not."""
+        silent_ms = self.silent_ms(now_ns)
+        return silent_ms if self.engaged and silent_ms * 1e6 > self._silent_ns else 0.0
 
     def held(self, now_ns: int) -> bool:
         """Whether the deadman is held, by a sample that counts."""
         sample = self.sample
-        return sample is not None and sample.deadman and now_ns - sample.stamp_ns <= self._silent_ns
+        return (
+            sample is not None
+            and sample.deadman
+            and not sample.lost
+            and self.silent_ms(now_ns) * 1e6 <= self._silent_ns
+        )
 
     def grasps(self, now_ns: int) -> bool:
         """Whether the deadman is held and may take control."""
@@ -89,9 +96,14 @@ class Takeover:
         """The hand is off the arm."""
         self.engaged, self._released_ns, self._moved_ns = False, None, None
 
-    def press_anew(self, needed: bool) -> None:
-        """Whether a deadman that is held must be let go of before it counts."""
-        self._must_release = needed
+    def void(self) -> None:
+        """Void the deadman unless it is known to be released: it must be let go of before it counts again."""
+        sample = self.sample
+        self._must_release = sample is None or sample.deadman or sample.lost
+
+    def forgive(self) -> None:
+        """Let a deadman count as it is held."""
+        self._must_release = False
 
     def intent(self, source: Source) -> Intent:
         """What the hand wants of the arm, called `source`; nothing, once the deadman is let go of."""

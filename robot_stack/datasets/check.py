@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.datasets import frame_checks, label_checks, motion_checks
+from robot_stack.datasets.declared import check_scores
 from robot_stack.datasets.findings import Finding, Level, Span
 from robot_stack.datasets.limits import LIMITS, CheckLimits
 from robot_stack.datasets.quality import Demonstration, Quality, demonstration_quality
@@ -141,6 +142,7 @@ def _numbers(episode: StoredEpisode, limits: CheckLimits) -> Iterator[Rule]:
 
 def last_success(view: StoreView) -> dict[str, float]:
     """Episode -> success probability of its last frame by the reward model that scored last."""
+    check_scores(view.root / "scores")
     files = ScoreFiles(view.root / "scores")
     newest = max(files.versions, key=lambda name: (view.root / "scores" / name).stat().st_mtime_ns, default=None)
     if newest is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets.declared import check_names
 from robot_stack.datasets.store_view import IDENTITY, LABELS, NOTES, ORIGIN, Note, StoreView, broken
 from robot_stack.replay.columns import columns
 from robot_stack.replay.durable import write_json
@@ -125,14 +126,13 @@ def start_store(root: Path, like: StoreView) -> NewStore:
 def _copy_files(source: Path, target: Path) -> str | None:
     """Copy what the manifest lists, and the manifest; returns why the copy is broken, or None."""
     try:
+        check_names(source)
         manifest = Manifest.load(source)
     except StoreError as error:
         return str(error)
     if manifest is None:
         return f"{source.name} is unfinished"
     for name in (*manifest.sha256, FILE_NAME):
-        if not (source / name).exists():
-            return f"file {source.name}/{name} is missing"
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
     return broken(target)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets.declared import check_scores
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.new_store import Progress
@@ -47,6 +48,7 @@ def export_rerun(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_e
     """
     view.check_there(episode_ids)
     rr = need("rerun", "rerun-sdk")
+    check_scores(view.root / "scores")
     files = ScoreFiles(view.root / "scores")
     scores = [one for version in files.versions for one in files.read(version)]
     with new_folder(out) as draft:

@@ -13,13 +13,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from robot_stack.datasets import bounds
+from robot_stack.datasets.declared import check_declared, check_names, check_sizes
+from robot_stack.datasets.inside import inside_folder, short_text
+from robot_stack.datasets.told import text_of
 from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import SCHEMA_VERSION
 from robot_stack.replay.episode_store import SUFFIX
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
+from robot_stack.types.names import check_name
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader
 
@@ -108,7 +113,9 @@ class StoreView:
         Raises:
             StoreError: If it is not there or cannot be read.
         """
-        return read_episode(self.path(episode_id), images=images)
+        path = self.path(episode_id)
+        check_declared(path)
+        return read_episode(path, images=images)
 
     def labels_of(self, episode_id: str) -> tuple[Label, ...]:
         """Labels of one episode, in the order of their arrival."""
@@ -133,12 +140,20 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
         StoreError: If it is none, or of another version of this program.
     """
     spec, task = _identity(root / IDENTITY)
+    inside_folder(root, root)
     labels, damaged = read_labels(root / LABELS)
     closed: list[str] = []
     unfinished: list[str] = []
     for path in (root / "episodes").glob("*" + SUFFIX):
-        if not path.name.startswith("."):
-            (closed if (path / FILE_NAME).exists() else unfinished).append(path.name.removesuffix(SUFFIX))
+        name = path.name.removesuffix(SUFFIX)
+        if path.name.startswith("."):
+            continue
+        try:
+            check_name(name, "episode id")
+        except SpecError as error:
+            damaged[name[: bounds.MAX_NAME_CHARS]] = str(error)
+            continue
+        (closed if (path / FILE_NAME).exists() else unfinished).append(name)
     return StoreView(
         root=root,
         spec=spec,
@@ -156,9 +171,11 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
 def broken(path: Path) -> str | None:
     """Why a closed episode differs from its checksums, or None if it is whole. Reads every byte of it."""
     try:
+        check_names(path)
         manifest = Manifest.load(path)
         if manifest is not None:
             manifest.verify(path)
+            check_sizes(path)
     except (StoreError, OSError, ValueError, KeyError) as error:
         return str(error)
     return None
@@ -166,18 +183,18 @@ def broken(path: Path) -> str | None:
 
 def _identity(path: Path) -> tuple[Spec, str]:
     try:
-        raw = json.loads(path.read_text())
-        schema, task = raw["schema"], raw["task"]
+        raw = json.loads(short_text(path.parent, path.name) if path.exists() else path.read_text())
+        schema, task = raw["schema"], text_of(raw["task"], "task", bounds.MAX_NAME_CHARS)
         if schema != SCHEMA_VERSION:
             raise StoreError(
                 f"schema of {path} is {schema}, must be {SCHEMA_VERSION}; use the version of this program that wrote it"
             )
-        return Spec.from_json(json.dumps(raw["spec"])), str(task)
+        return Spec.from_json(json.dumps(raw["spec"])), task
     except FileNotFoundError as error:
         raise StoreError(
             f"{path.name} of {path.parent} is missing, must be there; name a folder of episodes"
         ) from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SpecError) as error:
         raise StoreError(f"file {path} is unreadable ({error!r}), must say spec and task; restore it") from error
 
 

@@ -13,12 +13,13 @@ import traceback
 from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes.cell import RosCell
 from robot_stack.nodes.child import die_with_parent, end_in_peace
 from robot_stack.run.actor import Actor
 from robot_stack.run.clock import SteadyClock
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.security import security_of
+from robot_stack.transport.security import actor_credentials
 from robot_stack.types.errors import StackError
 
 
@@ -54,11 +55,14 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     address = options.learner or resolved.cell.learner_address
     client = LearnerClient(
         address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool",
-        security=security_of(resolved.cell.learner_certs, "actor"),
+        security=actor_credentials(resolved.cell.learner_certs, options.run.parent),
     )  # fmt: skip
     client.connect()
     try:
-        with RosCell(resolved, namespace=options.namespace, managed=options.managed, stopping=stop.is_set) as cell:
+        key = WireKey.of_folder(options.run.parent)
+        with RosCell(
+            resolved, namespace=options.namespace, key=key, managed=options.managed, stopping=stop.is_set
+        ) as cell:
             actor = Actor(resolved, folder, cell, SteadyClock(), client, options.id)
             cell.report(actor.figures)
             why = actor.run(stop, say=lambda text: print(text, flush=True))

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import rclpy
@@ -32,11 +32,13 @@ from std_msgs.msg import Header
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes.child import die_with_parent, end_in_peace
 from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.qos import HEARTBEAT, STATE
+from robot_stack.nodes.sealing import Sealer
 from robot_stack.types.errors import ConfigError, StackError
 
 HEARTBEAT_HZ = 20.0
@@ -56,24 +58,38 @@ class NodeSettings:
         namespace: Of the cell; all topics live under it.
         options: The node's own arguments.
         managed: Whether a bring-up decides when it becomes active.
+        key: Of the run, with which its processes seal what they tell each other.
     """
 
     run: ResolvedRun
     namespace: str
     options: argparse.Namespace
     managed: bool = False
+    key: WireKey = field(default_factory=WireKey.random)
 
 
 class StackNode(ManagedNode):
     """A managed node with steady timers, a heartbeat and diagnostics.
 
     Attributes:
-        session: A word for this life of the process, sent with its commands.
+        session: Names this life of the process, sent with its commands.
+        sealer: Seals what is sent on the safety path, and tells who sealed what is heard there.
     """
 
-    def __init__(self, name: str, namespace: str, *, parameter_services: bool = False) -> None:
+    def __init__(
+        self, name: str, namespace: str, *, key: WireKey | None = None, parameter_services: bool = False
+    ) -> None:
+        """Join the cell.
+
+        Args:
+            name: Of the node.
+            namespace: Of the cell.
+            key: Of the run; without it the node is a stranger to the safety path.
+            parameter_services: Whether its parameters can be set from outside.
+        """
         super().__init__(name, namespace, parameter_services=parameter_services)
         self.session = f"{name}-{secrets.token_hex(4)}"
+        self.sealer = Sealer(WireKey.random() if key is None else key, self.session)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._heartbeat = self.create_publisher(Header, "~/heartbeat", HEARTBEAT)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", STATE)
@@ -192,7 +208,7 @@ def parse_settings(
     """The command line of a node process.
 
     Raises:
-        ConfigError: If the run file does not hold a resolved run.
+        ConfigError: If the run file does not hold a resolved run, or the run's key cannot be had.
     """
     parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
@@ -202,5 +218,9 @@ def parse_settings(
         add_arguments(parser)
     options = parser.parse_args(words)
     return NodeSettings(
-        run=load_resolved(options.run), namespace=options.namespace, options=options, managed=options.managed
+        run=load_resolved(options.run),
+        namespace=options.namespace,
+        options=options,
+        managed=options.managed,
+        key=WireKey.of_folder(options.run.parent),
     )

@@ -20,10 +20,11 @@ from std_srvs.srv import Trigger
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import ExecutedMotion
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, make_executor
 from robot_stack.nodes.cell_link import CellLink
-from robot_stack.nodes.conversion import frame_of, twist_to_msg, vector_to_msg
+from robot_stack.nodes.conversion import frame_of_session, twist_to_msg, vector_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.scene_reset import make_ready
@@ -33,6 +34,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal
 from robot_stack.types.transition import EpisodeKind
 
 SAFETY_SILENT_NS = 300_000_000
@@ -41,13 +43,14 @@ ACTIVE_POLL_S = 0.2
 
 
 class RosCell:
-    """Implements `Cell`. Usage: `with RosCell(run, namespace="sim") as cell: ...`."""
+    """Implements `Cell`. Usage: `with RosCell(run, namespace="sim", key=key) as cell: ...`."""
 
     def __init__(
         self,
         run: ResolvedRun,
         *,
         namespace: str,
+        key: WireKey,
         managed: bool = False,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -56,11 +59,13 @@ class RosCell:
         Args:
             run: The resolved run.
             namespace: Of the cell.
+            key: Of the run.
             managed: Whether a bring-up decides when this end of the cell becomes active; `connect` waits for it.
             stopping: Asked meanwhile; True gives up.
         """
         self._run = run
         self._namespace = namespace
+        self._key = key
         self._managed = managed
         self._stopping = stopping
         self._space = ActionSpace(run.spec())
@@ -90,7 +95,7 @@ class RosCell:
         if self._owns_context:
             rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
         self._stop = Future()
-        self._link = link = CellLink(self._run, self._namespace)
+        self._link = link = CellLink(self._run, self._namespace, self._key)
         executor = make_executor(link)
         if not self._managed:
             link.bring_up()
@@ -165,7 +170,7 @@ class RosCell:
         if placed.action.gripper != "none":
             opening = -1.0 if gripper is None else gripper
             link.policy_gripper[arm].publish(vector_to_msg(np.array([opening]), now_ns))
-        link.policy[arm].publish(twist_to_msg(twist, now_ns, frame_of(placed.robot.tcp_frame, link.session)))
+        link.policy[arm].publish(twist_to_msg(twist, now_ns, frame_of_session(placed.robot.tcp_frame, link.session)))
 
     def executed(self) -> dict[str, ExecutedMotion]:
         """What the safety filter let through since the previous call, of each arm."""
@@ -189,8 +194,8 @@ class RosCell:
             raise RobotError(f"safety process is silent for {silent_ns / 1e6:.0f} ms (limit {limit_ms:.0f})")
         return decisions[-1].mode
 
-    def reason(self) -> str:
-        """Of a HOLD or STOP, as the safety filter said it."""
+    def reason(self) -> Refusal | None:
+        """Why it holds or is stopped, as the safety filter said it."""
         link = self._connected()
         with link.locked():
             return link.mode[1]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.client import Client
 from sensor_msgs.msg import Image, JointState, Joy
@@ -16,11 +17,14 @@ from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.executed import ExecutedAccumulator
+from robot_stack.control.key_admission import KeyAdmission
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
     decision_from_msg,
     events_from_msg,
+    fault_from_msg,
     image_from_msg,
     mode_from_text,
     stamp_ns_of,
@@ -31,7 +35,12 @@ from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
 from robot_stack.sensing.sync import Synchroniser, SyncLimits
 from robot_stack.types.command import Decision, Mode
 from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import Fault, Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
+
+OLDEST_VERDICT_S = 2.0
+"""An actor that loads a policy may be late to hear a verdict; it judges an episode and moves nothing."""
+SILENT = Refusal(kind=RefusalKind.WIRING, text="the safety process is silent")
 
 
 def sync_limits(run: ResolvedRun) -> SyncLimits:
@@ -48,13 +57,13 @@ def sync_limits(run: ResolvedRun) -> SyncLimits:
 class CellLink(StackNode):
     """What the actor last heard of the cell. Callbacks run in the executor's thread; read it inside `locked`."""
 
-    def __init__(self, run: ResolvedRun, namespace: str) -> None:
-        super().__init__("actor", namespace)
+    def __init__(self, run: ResolvedRun, namespace: str, key: WireKey) -> None:
+        super().__init__("actor", namespace, key=key)
         arms = list(run.robots)
         self.sync = Synchroniser(list(run.cameras), arms, sync_limits(run))
         self.executed = {arm: ExecutedAccumulator() for arm in arms}
         self.decisions: dict[str, Decision] = {}
-        self.mode: tuple[Mode, str] = (Mode.DISARMED, "the safety process is silent")
+        self.mode: tuple[Mode, Refusal | None] = (Mode.DISARMED, SILENT)
         self.events: list[str] = []
         self.stamps_ns: dict[str, int] = dict.fromkeys((*run.cameras, *map(topics.state, arms)), 0)
         self.reset_done: tuple[int, str] = (0, "")
@@ -62,7 +71,8 @@ class CellLink(StackNode):
         self.states: dict[str, RobotState] = {}
         self.figures: Callable[[], Mapping[str, object]] = dict
         """How the one who acts is doing, for /diagnostics."""
-        self._faults = dict.fromkeys(arms, "")
+        self._faults: dict[str, Fault | None] = dict.fromkeys(arms)
+        self._keys = KeyAdmission(topics.EVENTS, OLDEST_VERDICT_S)
         self._changed = threading.Condition()
         self._refused: dict[str, str] = {}
         self._subscribe(list(run.cameras), arms)
@@ -114,7 +124,7 @@ class CellLink(StackNode):
             self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
         for arm in arms:
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
-            self.create_subscription(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
+            self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
             self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
@@ -137,6 +147,9 @@ class CellLink(StackNode):
         return receive
 
     def _on_state(self, arm: str, msg: JointState) -> None:
+        if self.sealer.sender(topics.state(arm), msg) is None:
+            self._refused[topics.state(arm)] = "a sender is no process of this run; the safety process holds for it"
+            return
         try:
             state = state_from_msg(msg, arm, self._faults[arm])
         except SpecError as error:
@@ -148,8 +161,13 @@ class CellLink(StackNode):
             self.states[arm] = state
             self._changed.notify_all()
 
-    def _on_fault(self, arm: str, msg: String) -> None:
-        self._faults[arm] = msg.data
+    def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:
+        if self.sealer.sender(topics.fault(arm), msg) is None:
+            return
+        try:
+            self._faults[arm] = fault_from_msg(msg)
+        except SpecError as error:
+            self._refused[topics.fault(arm)] = str(error)
 
     def _on_label(self, arm: str, msg: Joy) -> None:
         try:
@@ -168,8 +186,12 @@ class CellLink(StackNode):
             self._changed.notify_all()
 
     def _on_events(self, msg: Joy) -> None:
+        session, now_ns = self.sealer.sender(topics.EVENTS, msg), time.monotonic_ns()
+        events, refusal = self._keys.counted(events_from_msg(msg), session, stamp_ns_of(msg.header), now_ns)
+        if refusal is not None:
+            self._refused[topics.EVENTS] = str(refusal)
         with self._changed:
-            self.events += events_from_msg(msg)
+            self.events += events
             self._changed.notify_all()
 
     def _on_reset_done(self, msg: Header) -> None:

@@ -11,17 +11,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import String
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
-from robot_stack.nodes.conversion import decision_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
+from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Level
 from robot_stack.nodes.qos import EVERY, LATCHED
 from robot_stack.run.command_log import CommandLog, limits_from
 from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import Fault
 
 FOLDER = "commands"
 FLUSH_HZ = 1.0
@@ -50,10 +52,12 @@ class ArmRecorder:
         self._newest: dict[str, str] = {}
         self._error = ""
         self._refused = 0
-        self._latched = (topics.LIMITS, topics.fault(arm), topics.MODE)
+        self._latched = (topics.LIMITS, topics.MODE)
+        self._fault: Fault | None = None
         node.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
         node.create_subscription(TwistStamped, topics.applied(arm), self._on_applied, EVERY)
         node.create_subscription(JointState, topics.state(arm), self._on_state, EVERY)
+        node.create_subscription(DiagnosticArray, topics.fault(arm), self._on_fault, LATCHED)
         for topic in self._latched:
             node.create_subscription(String, topic, self._keep_newest(topic), LATCHED)
 
@@ -87,9 +91,20 @@ class ArmRecorder:
     def _on_applied(self, msg: TwistStamped) -> None:
         self._try(lambda log: log.applied(twist_from_msg(msg), stamp_ns_of(msg.header)))
 
-    def _on_state(self, msg: JointState) -> None:
+    def _on_fault(self, msg: DiagnosticArray) -> None:
         try:
-            state = state_from_msg(msg, self._arm, self._newest.get(topics.fault(self._arm), ""))
+            self._fault = fault_from_msg(msg)
+        except SpecError:
+            self._refused += 1
+            return
+        self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
+
+    def _on_state(self, msg: JointState) -> None:
+        if self._node.sealer.sender(topics.state(self._arm), msg) is None:
+            self._refused += 1
+            return
+        try:
+            state = state_from_msg(msg, self._arm, self._fault)
         except SpecError:
             self._refused += 1
             return
@@ -109,10 +124,8 @@ class ArmRecorder:
         text, now_ns = self._newest[topic], time.monotonic_ns()
         if topic == topics.LIMITS:
             log.limits(limits_from(json.loads(text)[self._arm]), now_ns)
-        elif topic == topics.MODE:
-            log.mode(text, now_ns)
         else:
-            log.fault(text, now_ns)
+            log.mode(text, now_ns)
 
     def _begin(self) -> None:
         """A new file. It begins with what is latched, so that it can be checked by itself."""
@@ -127,6 +140,7 @@ class ArmRecorder:
         for topic in self._latched:
             if topic in self._newest:
                 self._try(lambda log, topic=topic: self._say(log, topic))  # type: ignore[misc]
+        self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
 
     def _try(self, write: Callable[[CommandLog], None]) -> None:
         """Nothing is written before the limits are known, nor between two files."""
@@ -150,7 +164,7 @@ class CommandRecorderNode(StackNode):
     """A file for each arm."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("command_recorder", settings.namespace)
+        super().__init__("command_recorder", settings.namespace, key=settings.key)
         folder: Path = settings.options.run.parent / FOLDER
         self._arms = [ArmRecorder(self, arm, settings.run.name, folder) for arm in settings.run.robots]
         self.steady_timer(FLUSH_HZ, self._flush)

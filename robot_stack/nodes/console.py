@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
     events_from_msg,
     events_to_msg,
+    frame_and_session,
     header_of,
     image_from_msg,
     mode_from_text,
@@ -54,10 +56,11 @@ from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.episode_pictures import EpisodePictures, jpeg_of
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED, STATE
+from robot_stack.run.build_safety import stop_topics
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
-from robot_stack.transport.security import security_of
+from robot_stack.transport.security import actor_credentials
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
 
@@ -76,7 +79,7 @@ class ConsoleNode(StackNode):
     """Hears the cell, serves the pages, and does what they may have done: `console.desk.Deeds`."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("console", settings.namespace)
+        super().__init__("console", settings.namespace, key=settings.key)
         self._run = run = settings.run
         self._folder: Path = settings.options.run.parent
         self._state: Path = settings.options.state or self._folder
@@ -89,6 +92,8 @@ class ConsoleNode(StackNode):
         self._server: PageServer | None = None
         self._courier: Courier | None = None
         self._refused: dict[str, str] = {}
+        self._pressed_ns = 0
+        self._stop_inputs: dict[str, bool] = {}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
         self._operator = self.create_publisher(Header, topics.OPERATOR, NEWEST)
         self._hand: Publisher | None = (
@@ -116,7 +121,7 @@ class ConsoleNode(StackNode):
         self._server = server = self._serve()
         self._heard.facts.learner_asked = bool(self._learner)
         if self._learner:
-            security = security_of(self._run.cell.learner_certs, "actor")
+            security = actor_credentials(self._run.cell.learner_certs, self._folder)
             self._courier = Courier(self._desk, self._learner, server.change, security)
             self._courier.start()
 
@@ -135,7 +140,9 @@ class ConsoleNode(StackNode):
     # Deeds: called by the thread of the pages ------------------------------------------------------------------
     def press(self, events: tuple[str, ...]) -> None:
         """See `Deeds`."""
-        self._events.publish(events_to_msg(events, time.monotonic_ns(), Device.BROWSER))
+        self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
+        msg = events_to_msg(events, self._pressed_ns, Device.BROWSER)
+        self._events.publish(self.sealer.seal(topics.EVENTS, msg))
 
     def request(self, name: str) -> None:
         """See `Deeds`."""
@@ -154,7 +161,7 @@ class ConsoleNode(StackNode):
     def move(self, packet: JoyPacket) -> None:
         """See `Deeds`."""
         if self._hand is not None:
-            self._hand.publish(page_to_msg(packet, time.monotonic_ns(), self.session))
+            self._hand.publish(self.sealer.seal(PAGE_TOPIC, page_to_msg(packet, time.monotonic_ns())))
 
     def _tell(self, text: str) -> None:
         with self._desk.locked():
@@ -170,7 +177,8 @@ class ConsoleNode(StackNode):
             self.create_subscription(Image, topics.observation(camera), receive, SAMPLED, raw=True)
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
         self.create_subscription(Bool, topics.ESTOP, self._on_estop, LATCHED)
-        self.create_subscription(Bool, topics.STOP_INPUT, self._on_stop_input, EVERY)
+        for topic in (topics.STOP_INPUT, *stop_topics(self._run)):
+            self.create_subscription(Bool, topic, partial(self._on_stop_input, topic), EVERY)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
         self.create_subscription(String, topics.STATUS, self._on_status, LATCHED)
         self.create_subscription(String, topics.CLAIM, self._on_claim, EVERY)
@@ -207,20 +215,22 @@ class ConsoleNode(StackNode):
             self._refused[topics.MODE] = str(error)
             return
         with self._desk.locked():
-            self._heard.banner(mode, reason, time.monotonic_ns(), time.time())
+            self._heard.banner(mode, str(reason or ""), time.monotonic_ns(), time.time())
         self._changed()
 
     def _on_estop(self, msg: Bool) -> None:
         self._heard.facts.estop = msg.data
         self._changed()
 
-    def _on_stop_input(self, msg: Bool) -> None:
-        self._heard.facts.stop_input = msg.data
+    def _on_stop_input(self, topic: str, msg: Bool) -> None:
+        self._stop_inputs[topic] = msg.data
+        self._heard.facts.stop_input = any(self._stop_inputs.values())
         self._changed()
 
     def _on_events(self, msg: Joy) -> None:
         with self._desk.locked():
-            self._heard.events(events_from_msg(msg), msg.header.frame_id, time.monotonic_ns(), time.time())
+            device, _ = frame_and_session(msg.header.frame_id)
+            self._heard.events(events_from_msg(msg), device, time.monotonic_ns(), time.time())
         self._changed()
 
     def _on_status(self, msg: String) -> None:
@@ -284,7 +294,7 @@ class ConsoleNode(StackNode):
         with self._desk.locked():
             attended = self._desk.seats.attended(now_ns)
         if attended:
-            self._operator.publish(header_of(now_ns))
+            self._operator.publish(self.sealer.seal(topics.OPERATOR, header_of(now_ns)))
 
     def _serve(self) -> PageServer:
         try:

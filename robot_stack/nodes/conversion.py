@@ -12,21 +12,26 @@ from array import array
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from sensor_msgs.msg import CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
+from robot_stack.control.seal import MARK, frame_of
 from robot_stack.sensing.pixels import view_of
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
 from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
 
-CUTS = ("workspace", "tilt", "force", "speed", "acceleration", "jerk", "joints")
+FAULT_KIND = "kind"
+"""Key of a fault's kind in its message."""
+CUTS = ("workspace", "tilt", "force", "speed", "acceleration", "jerk", "joints", "clearance", "yaw")
 """Limits that can change a command; bits of the third button of a label, in this order."""
 MODES = tuple(Mode)
-SESSION_MARK = "@"
+MODE_MARK = ":"
 FIXED_STATE = 20
 """Entries of a state before the joints: position 3, quaternion 4, twist 6, wrench 6, gripper 1."""
 
@@ -78,15 +83,26 @@ def twist_from_msg(msg: TwistStamped) -> np.ndarray:
     return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z])
 
 
-def frame_of(frame: str, session: str) -> str:
-    """A frame with the session of the sender: "tcp@actor-3f2a". A message has no other room for it."""
-    return f"{frame}{SESSION_MARK}{session}" if session else frame
+def frame_of_session(frame: str, session: str) -> str:
+    """Name the sender behind a frame, unsealed: "tcp@actor-3f2a". A message has no other room for it."""
+    return f"{frame}{MARK}{session}" if session else frame
 
 
 def frame_and_session(text: str) -> tuple[str, str]:
-    """Inverse of `frame_of`."""
-    frame, _, session = text.partition(SESSION_MARK)
+    """Inverse of `frame_of_session`."""
+    frame, _, session = text.partition(MARK)
     return frame, session
+
+
+def frame_of_mode(frame: str, mode: Mode) -> str:
+    """Name the state of control behind the frame of a command to an arm: "tcp:POLICY"."""
+    return f"{frame}{MODE_MARK}{mode}"
+
+
+def mode_of_frame(text: str) -> Mode:
+    """Return the state of control that a command names, sealed or not; DISARMED where it names none."""
+    _, _, mode = frame_of(text).partition(MODE_MARK)
+    return Mode(mode) if mode in MODES else Mode.DISARMED
 
 
 def state_to_msg(state: RobotState) -> JointState:
@@ -96,7 +112,7 @@ def state_to_msg(state: RobotState) -> JointState:
     return vector_to_msg(np.concatenate([*parts, state.joints_rad, state.joint_speeds_rad_s]), state.stamp_ns)
 
 
-def state_from_msg(msg: JointState, arm: str, fault: str = "") -> RobotState:
+def state_from_msg(msg: JointState, arm: str, fault: Fault | None = None) -> RobotState:
     """Inverse of `state_to_msg`.
 
     Raises:
@@ -212,13 +228,13 @@ def file_of(msg: CompressedImage) -> np.ndarray:
 
 
 def teleop_to_msg(sample: TeleopSample) -> Joy:
-    """All of a sample but its events; the session stands where other messages have a frame."""
+    """All of a sample but its events; its sender is in the seal."""
     buttons = array("i", [int(sample.deadman), sample.gripper, int(sample.lost)])
-    return Joy(header=header_of(sample.stamp_ns, sample.session), axes=_floats(sample.twist), buttons=buttons)
+    return Joy(header=header_of(sample.stamp_ns), axes=_floats(sample.twist), buttons=buttons)
 
 
-def teleop_from_msg(msg: Joy) -> TeleopSample:
-    """Inverse of `teleop_to_msg`.
+def teleop_from_msg(msg: Joy, session: str | None = None) -> TeleopSample:
+    """Inverse of `teleop_to_msg`, by a sender; None is a stranger.
 
     Raises:
         SpecError: If there are not three buttons; what the axes say is judged by the safety filter.
@@ -231,14 +247,14 @@ def teleop_from_msg(msg: Joy) -> TeleopSample:
         deadman=bool(msg.buttons[0]),
         gripper=int(msg.buttons[1]),
         lost=bool(msg.buttons[2]),
-        session=msg.header.frame_id,
+        session=session,
     )
 
 
-def page_to_msg(packet: JoyPacket, stamp_ns: int, session: str) -> Joy:
+def page_to_msg(packet: JoyPacket, stamp_ns: int) -> Joy:
     """What the hand at the console's page does."""
     axes = array("f", packet.axes)
-    return Joy(header=header_of(stamp_ns, session), axes=axes, buttons=array("i", packet.buttons))
+    return Joy(header=header_of(stamp_ns), axes=axes, buttons=array("i", packet.buttons))
 
 
 def events_to_msg(events: tuple[str, ...], stamp_ns: int, device: str) -> Joy:
@@ -285,18 +301,48 @@ def decision_from_msg(msg: Joy, arm: str) -> Decision:
     return Decision(command=command, mode=MODES[mode], source=Source(source), requested=axes[:6], cut=cut)
 
 
-def mode_to_text(mode: Mode, reason: str) -> str:
-    """As sent on safety/mode."""
-    return f"{mode}: {reason}" if reason else str(mode)
+def mode_to_text(mode: Mode, reason: Refusal | None) -> str:
+    """Say the state of control as on safety/mode: "HOLD (policy silent): policy silent for 153 ms"."""
+    return f"{mode} ({reason.kind}): {reason.text}" if reason else str(mode)
 
 
-def mode_from_text(text: str) -> tuple[Mode, str]:
+def mode_from_text(text: str) -> tuple[Mode, Refusal | None]:
     """Inverse of `mode_to_text`.
 
     Raises:
-        SpecError: If it is no mode.
+        SpecError: If it is no mode, or its reason is of no known kind.
     """
-    mode, _, reason = text.partition(": ")
+    head, _, reason = text.partition(": ")
+    mode, bracket, kind = head.partition(" (")
     if mode not in MODES:
         raise SpecError(f"mode is {mode!r}, must be one of {[each.value for each in MODES]}; update its sender")
-    return Mode(mode), reason
+    if not bracket:
+        return Mode(mode), None
+    if kind[-1:] != ")" or kind[:-1] not in tuple(RefusalKind):
+        raise SpecError(f"kind of reason is {kind!r}, must be one of {[*RefusalKind]}; update its sender")
+    return Mode(mode), Refusal(kind=RefusalKind(kind[:-1]), text=reason)
+
+
+def fault_to_msg(fault: Fault | None, arm: str, stamp_ns: int) -> DiagnosticArray:
+    """Say what an arm's driver reports: one status, OK where it is well, with the kind of fault among its values."""
+    level = DiagnosticStatus.ERROR if fault else DiagnosticStatus.OK
+    values = [KeyValue(key=FAULT_KIND, value=fault.kind.name)] if fault else []
+    status = DiagnosticStatus(level=level, name=arm, message=fault.text if fault else "ok", values=values)
+    return DiagnosticArray(header=header_of(stamp_ns), status=[status])
+
+
+def fault_from_msg(msg: DiagnosticArray) -> Fault | None:
+    """Inverse of `fault_to_msg`.
+
+    Raises:
+        SpecError: If it has not one status, or its kind is unknown.
+    """
+    if len(msg.status) != 1:
+        raise SpecError(f"fault has {len(msg.status)} statuses, must have 1; update its sender")
+    status = msg.status[0]
+    if status.level == DiagnosticStatus.OK:
+        return None
+    kind = next((pair.value for pair in status.values if pair.key == FAULT_KIND), "")
+    if kind not in FaultKind.__members__:
+        raise SpecError(f"kind of fault is {kind!r}, must be one of {list(FaultKind.__members__)}; update its sender")
+    return Fault(kind=FaultKind[kind], text=status.message)

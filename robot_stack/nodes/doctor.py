@@ -25,14 +25,17 @@ from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.first_motion import Verdict
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import (
     events_from_msg,
+    fault_from_msg,
     mode_from_text,
     stamp_ns_of,
     state_from_msg,
     teleop_from_msg,
 )
+from robot_stack.nodes.first_motion import result_topic, verdicts_of
 from robot_stack.nodes.listening import Listening
 from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
 from robot_stack.run.bring_up import Heard
@@ -42,9 +45,12 @@ from robot_stack.run.checkup.streams import CameraStream, Stream
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import Fault, Refusal
 from robot_stack.types.robot import RobotState
 from robot_stack.types.spec import AXES
 
+HANDSHAKE = ": handshake of "
+"""In the name of a status, between the robot process and an arm."""
 SAMPLES = 1000
 FOREVER_S = 1e6
 """A deadline beyond this is none."""
@@ -59,9 +65,8 @@ def commands(arms: Sequence[str]) -> list[str]:
 def may_be_empty(run: ResolvedRun) -> list[str]:
     """Topics, relative to the cell, that nobody publishes before actor and console run, or for a stop not wired in."""
     own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
-    unwired = [topics.STOP_INPUT] if run.cell.stop_input_timeout_s is None else []
     of_the_actor = [topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST]
-    return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, *unwired]
+    return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, topics.STOP_INPUT]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +88,7 @@ class ArmHeard:
     decisions: Stream = field(default_factory=Stream)
     samples: Stream = field(default_factory=Stream)
     state: RobotState | None = None
-    fault: str = ""
+    fault: Fault | None = None
     twists: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=SAMPLES))
     reaches: dict[str, Reach] = field(default_factory=dict)
     deadman: bool = False
@@ -99,7 +104,7 @@ class Ear(Node):
         self.cameras = {name: CameraStream() for name in run.cameras}
         self.arms = {name: ArmHeard() for name in run.robots}
         self.refused: dict[str, str] = {}
-        self.mode: tuple[Mode, str] | None = None
+        self.mode: tuple[Mode, Refusal | None] | None = None
         self.stops: list[tuple[int, bool]] = []
         self.stop_pressed_ns: int | None = None
         self.beats: dict[str, int] = {}
@@ -109,7 +114,7 @@ class Ear(Node):
             self.create_subscription(Image, topics.observation(name), self._on_image(name), SAMPLED)
         for arm in run.robots:
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
-            self.create_subscription(String, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
+            self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
             self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
             self.create_subscription(Joy, topics.teleop(arm), partial(self._on_teleop, arm), SAMPLED)
         self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
@@ -122,7 +127,17 @@ class Ear(Node):
         self.frames: set[str] = set()
         if importlib.util.find_spec("tf2_msgs") is not None:  # only with an installed ROS
             self._listen_to_frames()
+        self.handshakes: dict[str, dict[str, str]] = {}
+        """Arm -> what its robot process says of the questions it has put to the driver."""
+        self.motions: dict[str, list[Verdict]] = {}
+        """Arm -> what came of its first motion."""
+        for arm in run.robots:
+            self.create_subscription(String, result_topic(arm), partial(self._on_motion, arm), LATCHED)
         self.probe = self.create_client(GetState, "safety/get_state")
+        self.requests = {
+            name: self.create_client(Trigger, topics.safety_service(name))
+            for name in ("arm", "start_demo", "end_episode", "disarm")
+        }
         self.clearing = self.create_client(Trigger, topics.safety_service("clear_stop"))
 
     def missing(self) -> list[str]:
@@ -179,8 +194,11 @@ class Ear(Node):
         except SpecError as error:
             self.refused[topics.state(arm)] = str(error)
 
-    def _on_fault(self, arm: str, msg: String) -> None:
-        self.arms[arm].fault = msg.data
+    def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:
+        try:
+            self.arms[arm].fault = fault_from_msg(msg)
+        except SpecError as error:
+            self.refused[topics.fault(arm)] = str(error)
 
     def _on_label(self, arm: str, msg: Joy) -> None:
         self.arms[arm].decisions.add(time.monotonic_ns(), stamp_ns_of(msg.header))
@@ -197,6 +215,9 @@ class Ear(Node):
         heard.twists.append(sample.twist)
         for axis, value in zip(AXES, sample.twist, strict=True):
             heard.reaches[axis] = heard.reaches.get(axis, Reach()).widened(float(value))
+
+    def _on_motion(self, arm: str, msg: String) -> None:
+        self.motions[arm] = verdicts_of(msg.data)
 
     def _on_events(self, msg: Joy) -> None:
         if "stop" in events_from_msg(msg):
@@ -226,6 +247,9 @@ class Ear(Node):
             if status.hardware_id == self.get_namespace():
                 node, offset_s = status.name.partition(":")[0], stamp_s - time.time()
                 self.offsets_s[node] = max(offset_s, self.offsets_s.get(node, offset_s))  # the least delayed message
+                _, handshake, arm = status.name.partition(HANDSHAKE)
+                if handshake:
+                    self.handshakes[arm] = {pair.key: pair.value for pair in status.values}
 
 
 def round_trips(here: Listening[Ear], count: int) -> tuple[list[float], int]:
@@ -243,6 +267,14 @@ def round_trips(here: Listening[Ear], count: int) -> tuple[list[float], int]:
 def clear_stop(here: Listening[Ear]) -> str:
     """Ask for it, as a person said so; why it was refused, or ""."""
     answer = here.ask(here.node.clearing, Trigger.Request())
+    if answer is None:
+        return "the safety process does not answer"
+    return "" if answer.success else str(answer.message)
+
+
+def request(here: Listening[Ear], name: str) -> str:
+    """Ask the safety process for something; why it was refused, or ""."""
+    answer = here.ask(here.node.requests[name], Trigger.Request())
     if answer is None:
         return "the safety process does not answer"
     return "" if answer.success else str(answer.message)

@@ -9,8 +9,9 @@ from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from robot_stack.control.limits import TIGHTENABLE, SafetyLimits, tightened
+from robot_stack.control.limits import STRUCTURED, TIGHTENABLE, SafetyLimits, tightened
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.reason import Refusal
 
 BOX = ("box_min_m", "box_max_m")
 """Of each arm its own."""
@@ -23,7 +24,7 @@ class LimitParameters:
         node: With parameter services.
         limits: Of the files, by arm; the ceiling. What can be made tighter is the same for all arms.
         rate_hz: Of the filter, shown only.
-        apply: Takes new limits into use; returns why not, or "".
+        apply: Takes new limits into use, or returns why not.
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class LimitParameters:
         node: Node,
         limits: Mapping[str, SafetyLimits],
         rate_hz: float,
-        apply: Callable[[Mapping[str, SafetyLimits]], str],
+        apply: Callable[[Mapping[str, SafetyLimits]], Refusal | None],
     ) -> None:
         self._ceiling = limits
         self._apply = apply
@@ -45,7 +46,7 @@ class LimitParameters:
         fixed = {
             field.name: getattr(any_arm, field.name)
             for field in fields(any_arm)
-            if field.name not in (*TIGHTENABLE, *BOX, "joints")
+            if field.name not in (*TIGHTENABLE, *BOX, *STRUCTURED)
         }
         boxes = {f"{arm}.{name}": getattr(each, name) for arm, each in limits.items() for name in BOX}
         for name, value in {**fixed, **boxes, "rate_hz": rate_hz}.items():
@@ -64,4 +65,4 @@ class LimitParameters:
         refusal = self._apply(limits)
         if not refusal:
             self.limits = limits
-        return SetParametersResult(successful=not refusal, reason=refusal)
+        return SetParametersResult(successful=refusal is None, reason=str(refusal or ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.run.local_cell import ROLES
 from robot_stack.types.command import Mode
+from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import TeleopSample
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
@@ -13,8 +14,8 @@ PATIENCE_NS = {Mode.DISARMED: 300_000_000, Mode.HOLD: 1_000_000_000}
 """How long a person looks at a cell that waits for them before they press the key. A STOP they never clear."""
 OWNERLESS_NS = 10_000_000_000
 """A HOLD of somebody at the console's page is theirs to end, until nobody has been at the page for so long."""
-OF_A_PAGE = ("pressed on browser", "teleop device is lost")
-"""What the reasons of such a HOLD say; the scripted person's own hands are never lost."""
+OF_A_PAGE = (RefusalKind.KEY, RefusalKind.TELEOP_LOST)
+"""Kinds of reason of such a HOLD; the scripted person presses no `hold`, and their own hands are never lost."""
 
 
 class ScriptedPerson:
@@ -40,11 +41,11 @@ class ScriptedPerson:
         """The reward model claims success."""
         self._operator.audit(now_ns)
 
-    def read_banner(self, mode: Mode, now_ns: int, reason: str = "") -> None:
-        """The mode that the safety filter shows, and why."""
+    def read_banner(self, mode: Mode, now_ns: int, reason: RefusalKind | None = None) -> None:
+        """Read the mode that the safety filter shows, and why."""
         if mode is not self._mode:
             self._mode, self._since_ns = mode, now_ns
-        self._of_a_page = mode is Mode.HOLD and any(sign in reason for sign in OF_A_PAGE)
+        self._of_a_page = mode is Mode.HOLD and reason in OF_A_PAGE
 
     def share(self, now_ns: int) -> None:
         """Somebody sits at the console's page now."""

@@ -26,6 +26,9 @@ a sender that floods is at most ten messages ahead."""
 EVERY = _kept(100, ReliabilityPolicy.RELIABLE)
 """Offered and requested where each message counts: labels and events."""
 
+KEYS = _kept(10, ReliabilityPolicy.RELIABLE)
+"""Requested for keys and stop buttons: each counts, and a sender that floods is at most ten messages ahead."""
+
 LATCHED = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
     depth=1,

@@ -13,24 +13,32 @@ import numpy as np
 from std_srvs.srv import Trigger
 
 from robot_stack.config.drivers import DriverRobot
+from robot_stack.config.feetech import So101Robot
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.driver_health import DriverHealth
 from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.handshake import Handshake
 from robot_stack.nodes import topics
 from robot_stack.nodes.arm_face import ArmFace
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.diagnostics import Diagnosis, Due, Level, RateMeter
+from robot_stack.nodes.drivers.asking import Asking
 from robot_stack.nodes.drivers.build import build_driver
 from robot_stack.nodes.drivers.driver import Driver
+from robot_stack.nodes.drivers.feetech import ServoArm, ServoGripperFace
 from robot_stack.nodes.drivers.grippers import GripperFace
 from robot_stack.nodes.drivers.sense import Sense
 from robot_stack.nodes.drivers.wires import Wires
+from robot_stack.run.driver_questions import questions_about
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.reason import Fault
 from robot_stack.types.robot import RobotState
 
 LOOK_HZ = 5.0
 """How often the graph is read."""
 LARGEST_LAG_S = 0.05
+GONE_S = 1.0
+"""A driver that was silent for so long may be another one when it is back: it is asked anew."""
 LONGEST_STEP_S = 0.04
 """A late tick moves a target by no more than this long."""
 
@@ -39,7 +47,7 @@ class DriverRobotNode(StackNode):
     """The arms of a cell, each behind its driver."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("robot", settings.namespace)
+        super().__init__("robot", settings.namespace, key=settings.key)
         timeout_s = settings.run.safety.output_timeout_s
         self._arms = [DrivenArm(self, name, robot, timeout_s) for name, robot in settings.run.robots.items()]
 
@@ -72,10 +80,15 @@ class DrivenArm:
         self._node, self._name, self._robot = node, name, robot
         self._health = DriverHealth(node.resolve_service_name(topics.recover(name)))
         self._wires = Wires(node, self._health)
-        self._sense = Sense(self._wires, name, robot)
-        self._driver: Driver | None = None
-        self._connect_driver()
-        self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
+        servos = ServoArm(self._health, name, robot) if isinstance(robot, So101Robot) else None
+        self._sense = Sense(self._wires, name, robot) if servos is None else servos.sense
+        self._driver: Driver | None = None if servos is None else servos.driver
+        self._gripper: GripperFace | ServoGripperFace | None = None if servos is None else servos.gripper
+        if servos is None:
+            self._connect_driver()
+            self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
+        handshake = Handshake(questions_about(robot, node.resolve_topic_name), time.monotonic_ns())
+        self._asking = Asking(node, name, handshake, self._sense.pace)
         self._face = ArmFace(node, name, robot, output_timeout_s)
         self._meter = RateMeter(robot.rate_hz)
         self._look_due = Due(LOOK_HZ)
@@ -89,7 +102,8 @@ class DrivenArm:
         now_ns = time.monotonic_ns()
         said = {} if self._driver is None else self._driver.values()
         values = {**self._meter.values(now_ns), **self._health.values(now_ns), **said}
-        found = [self._face.diagnose(), Diagnosis(task=f"driver of {self._name}", values=values), self._clocks()]
+        driver = Diagnosis(task=f"driver of {self._name}", values=values)
+        found = [self._face.diagnose(), driver, self._clocks(), self._asking.diagnose()]
         for topic, sentence in sorted(self._wires.mismatches.items()):
             found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
         return found
@@ -124,11 +138,14 @@ class DrivenArm:
             self._connect_driver()
         if self._look_due.now(now_ns):
             self._wires.look(now_ns)
+            if any(self._health.age_s(each.name, now_ns) > GONE_S for each in self._health.silent(now_ns)):
+                self._asking.restart(now_ns)
+        self._asking.poll(now_ns)
         state = self._sense.arm.state()
         if self._driver is not None:
             self._health.report(self._driver.fault(), now_ns)
         reason = self._reason(now_ns)
-        live = not reason and state is not None and self._face.watchdog.fresh(now_ns)
+        live = reason is None and state is not None and self._face.watchdog.fresh(now_ns)
         wish = self._wish(state, now_ns, live=live)
         if self._driver is not None and self._node.active:
             self._driver.send(wish)
@@ -151,14 +168,16 @@ class DrivenArm:
             speed_share=1.0 if self._driver is None else self._driver.speed_share,
         )
 
-    def _reason(self, now_ns: int) -> str:
-        """Why the arm must not be moved, or "": fault, silence, what the driver waits for, deaf controllers."""
+    def _reason(self, now_ns: int) -> Fault | None:
+        """Why the arm must not be moved: fault, silence, contradiction, what the driver waits for, deaf controllers."""
         driver = self._driver
         return (
             self._health.reason(now_ns)
+            or self._asking.contradiction()
             or self._sense.arm.disagreement()
-            or ("" if driver is None else driver.waiting())
+            or (None if driver is None else driver.waiting())
             or self._wires.reason()
+            or self._asking.fault(now_ns)
         )
 
     def _pass_on_gripper(self, *, live: bool) -> None:
@@ -166,7 +185,7 @@ class DrivenArm:
         if self._gripper is None:
             return
         if not live:
-            self._face.gripper = None
+            self._face.forget_gripper()
             self._gripper.forget()
         self._gripper.follow(self._face.gripper)
 
@@ -174,12 +193,16 @@ class DrivenArm:
         """A person asks; the answer says why not, or what happens now."""
         now_ns = time.monotonic_ns()
         if self._driver is None:
-            response.success, response.message = False, self._health.reason(now_ns)
+            response.success, response.message = (
+                False,
+                str(self._health.reason(now_ns) or "driver has not been heard yet"),
+            )
             return response
         asked = self._driver.recover()
         self._health.report(self._driver.fault(), now_ns)
         refusal = self._health.recover(now_ns, asked_driver=asked)
-        response.success = not refusal
-        response.message = refusal or ("driver is recovering" if self._health.fault else "no fault")
+        response.success = refusal is None
+        going_on = "no fault" if self._health.fault is None else "driver is recovering"
+        response.message = going_on if refusal is None else str(refusal)
         self._node.get_logger().info(f"{self._name}: recovery asked for: {response.message}")
         return response

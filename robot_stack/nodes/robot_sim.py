@@ -26,6 +26,7 @@ from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.run.build import build_world
 from robot_stack.run.local_cell import see
 from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.reason import Fault, FaultKind
 
 STEP_S = 0.01
 STEP_NS = 10_000_000
@@ -36,7 +37,7 @@ class SimRobotNode(StackNode):
     """Owns the simulated world with all arms; obeys the safety process and nothing else."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("robot", settings.namespace)
+        super().__init__("robot", settings.namespace, key=settings.key)
         run = settings.run
         self._world = build_world(run)
         self._world.reset(run.run.seed)
@@ -55,7 +56,7 @@ class SimRobotNode(StackNode):
         self._snapshot_due = Due(max(camera.rate_hz for camera in run.cameras.values()))
         self._seen_due = Due(max(teleop.rate_hz for teleop in run.teleops.values()))
         self._stepped_ns = time.monotonic_ns()
-        self._say_fault("")
+        self._say_fault(None)
         self.steady_timer(1.0 / STEP_S, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
@@ -98,7 +99,7 @@ class SimRobotNode(StackNode):
         try:
             self._world.advance(int(steps) * STEP_S)
         except RobotError as error:
-            self._say_fault(str(error))
+            self._say_fault(Fault(kind=FaultKind.SIMULATOR, text=str(error)))
 
     def _publish(self, now_ns: int) -> None:
         for name, face in self._faces.items():
@@ -122,7 +123,7 @@ class SimRobotNode(StackNode):
             request = ResetRequest.from_text(msg.frame_id)
             if request.scene:
                 self._world.reset(request.seed)
-                self._say_fault("")
+                self._say_fault(None)
             self._world.turn(backward=request.backward)
         except (RobotError, SpecError) as error:
             answer = f"{msg.frame_id}: {error}"
@@ -130,8 +131,8 @@ class SimRobotNode(StackNode):
         self._publish(self._stepped_ns)
         self._done.publish(header_of(self._stepped_ns, answer))
 
-    def _say_fault(self, fault: str) -> None:
+    def _say_fault(self, fault: Fault | None) -> None:
         """The world is one: what breaks it stops all arms."""
-        self._faulty = bool(fault)
+        self._faulty = fault is not None
         for face in self._faces.values():
             face.say_fault(fault)

@@ -23,6 +23,7 @@ from robot_stack.nodes.process_table import (
 )
 from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
 from robot_stack.nodes.shared_memory import remove_stale
+from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.errors import ConfigError
 
 DOMAIN = "domain"
@@ -58,7 +59,7 @@ def new_folder(run: ResolvedRun, root: Path) -> Path:
 
 @contextmanager
 def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> Iterator[PreparedRun]:
-    """Save the resolved run in `folder` and claim a DDS domain for as long as the context is open.
+    """Save the resolved run in `folder`, with the token of its link, and claim a DDS domain while the context is open.
 
     What killed runs left in shared memory is removed first.
 
@@ -69,6 +70,7 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
 
     Raises:
         ConfigError: If the domain of a real cell is taken by another run, or the disk is full.
+        TransportError: If the token that is there cannot be used.
     """
     log_folder = folder / "log"
     log_folder.mkdir(parents=True, exist_ok=True)
@@ -76,6 +78,8 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
     if free_mb < MIN_FREE_MB:
         raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
     (folder / RESOLVED).write_text(run.to_yaml())
+    if run.cell.learner_certs is None:
+        LinkToken.keep(folder)
     remove_stale()
     with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")

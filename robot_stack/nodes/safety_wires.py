@@ -17,7 +17,7 @@ from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
     decision_to_msg,
     frame_and_session,
-    frame_of,
+    frame_of_mode,
     stamp_ns_of,
     twist_from_msg,
     twist_to_msg,
@@ -26,7 +26,7 @@ from robot_stack.nodes.conversion import (
 )
 from robot_stack.nodes.qos import EVERY, NEWEST
 from robot_stack.nodes.stamp_join import StampJoin
-from robot_stack.types.command import Command, Decision, Source
+from robot_stack.types.command import Command, Decision, Mode, Source
 
 
 class PolicyCommands:
@@ -76,22 +76,29 @@ def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
 
 
 class ArmOutput:
-    """What is published of one arm."""
+    """Publishes what is decided about one arm; what the arm obeys is sealed."""
 
     def __init__(self, node: StackNode, arm: RunArm) -> None:
-        self._frame = frame_of(arm.robot.tcp_frame, node.session)
+        self._sealer = node.sealer
+        self._frame = arm.robot.tcp_frame
+        self._topics = topics.command(arm.name), topics.command_gripper(arm.name)
         self._commands = node.create_lifecycle_publisher(TwistStamped, topics.command(arm.name), NEWEST)
         self._grippers = node.create_lifecycle_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
         self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
 
     def publish(self, decision: Decision) -> None:
-        """The command, and what was decided about it."""
+        """Publish the command, and what was decided about it."""
         command = decision.command
-        self._commands.publish(twist_to_msg(command.twist, command.stamp_ns, self._frame))
+        self._command(command.twist, command.stamp_ns, decision.mode)
         if command.gripper is not None:
-            self._grippers.publish(vector_to_msg(np.array([command.gripper]), command.stamp_ns))
+            wish = vector_to_msg(np.array([command.gripper]), command.stamp_ns)
+            self._grippers.publish(self._sealer.seal(self._topics[1], wish))
         self._labels.publish(decision_to_msg(decision))
 
-    def stand_still(self) -> None:
-        """A last command: zero."""
-        self._commands.publish(twist_to_msg(np.zeros(6), time.monotonic_ns(), self._frame))
+    def stand_still(self, mode: Mode) -> None:
+        """Publish a last command: zero."""
+        self._command(np.zeros(6), time.monotonic_ns(), mode)
+
+    def _command(self, twist: np.ndarray, stamp_ns: int, mode: Mode) -> None:
+        msg = twist_to_msg(twist, stamp_ns, frame_of_mode(self._frame, mode))
+        self._commands.publish(self._sealer.seal(self._topics[0], msg))

@@ -27,7 +27,7 @@ def connect_person(node: StackNode, run: ResolvedRun) -> ScriptedPerson:
 
     def on_mode(msg: String) -> None:
         mode, reason = mode_from_text(msg.data)
-        person.read_banner(mode, time.monotonic_ns(), reason)
+        person.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
 
     def on_status(msg: String) -> None:
         person.follow(EpisodeStatus.from_text(msg.data))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes.cell import RosCell
 from robot_stack.nodes.child import die_with_parent, end_in_peace
 from robot_stack.types.errors import StackError
@@ -61,7 +62,10 @@ def run_session(
         signal.signal(number, lambda *_: stop.set())
     try:
         resolved = load_resolved(options.run)
-        with RosCell(resolved, namespace=options.namespace, managed=options.managed, stopping=stop.is_set) as cell:
+        key = WireKey.of_folder(options.run.parent)
+        with RosCell(
+            resolved, namespace=options.namespace, key=key, managed=options.managed, stopping=stop.is_set
+        ) as cell:
             folder = options.run.parent
             return work(Session(resolved=resolved, folder=folder, options=options, cell=cell, stop=stop))
     except StackError as error:

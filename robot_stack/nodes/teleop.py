@@ -37,7 +37,7 @@ class TeleopNode(StackNode):
         run, arm = settings.run, settings.options.arm
         if arm not in run.teleops:
             raise ConfigError(f"arm of the teleop device is {arm!r}, must be one of {list(run.teleops)}; check --arm")
-        super().__init__(f"teleop_{arm}" if arm else "teleop", settings.namespace)
+        super().__init__(f"teleop_{arm}" if arm else "teleop", settings.namespace, key=settings.key)
         config, arms = run.teleops[arm], [arm] if arm else list(run.robots)
         self._kind = config.device
         self._source = connect(self, run, config, arms, wake=self._sample)
@@ -46,6 +46,7 @@ class TeleopNode(StackNode):
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
         self._said: dict[str, tuple[bool, int, bool]] = {}
         self._problem = ""
+        self._pressed_ns = 0
         self._reads = 0
         self._reads_per_message = math.ceil(READ_HZ / config.rate_hz) if self._source.real else 1
         self.steady_timer(config.rate_hz * self._reads_per_message, self._on_tick)
@@ -59,9 +60,9 @@ class TeleopNode(StackNode):
 
     def safe_stop(self, reason: str) -> None:
         """The device is lost: a deadman that is only released would give control to the policy."""
-        lost = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6), lost=True, session=self.session)
-        for commands in self._commands.values():
-            commands.publish(teleop_to_msg(lost))
+        lost = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6), lost=True)
+        for arm in self._commands:
+            self._send(arm, lost)
 
     def _on_tick(self) -> None:
         self._reads += 1
@@ -72,14 +73,22 @@ class TeleopNode(StackNode):
         if due:
             self._meter.tick(now_ns)
         for arm, sample in self._source.sample(now_ns).items():
-            sample = replace(sample, deadman=sample.deadman and self.active, session=self.session)
+            sample = replace(sample, deadman=sample.deadman and self.active)
             says = (sample.deadman, sample.gripper, sample.lost)
             if due or says != self._said.get(arm):
-                self._commands[arm].publish(teleop_to_msg(sample))
+                self._send(arm, sample)
                 self._said[arm] = says
             if sample.events:
-                self._events.publish(events_to_msg(sample.events, now_ns, self._kind))
+                self._press(sample.events)
         self._tell(self._source.problem())
+
+    def _send(self, arm: str, sample: TeleopSample) -> None:
+        self._commands[arm].publish(self.sealer.seal(topics.teleop(arm), teleop_to_msg(sample)))
+
+    def _press(self, events: tuple[str, ...]) -> None:
+        """Send keys; no two messages of this process have one stamp, or the second would be taken for a repetition."""
+        self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
+        self._events.publish(self.sealer.seal(topics.EVENTS, events_to_msg(events, self._pressed_ns, self._kind)))
 
     def _tell(self, problem: str) -> None:
         """In the log, once for each change."""

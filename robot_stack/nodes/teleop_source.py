@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState, Joy
+from std_msgs.msg import Float32
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.teleop import LeaderTeleop, RealTeleop, ScriptedTeleop, TeleopConfig
@@ -15,18 +17,24 @@ from robot_stack.control.action_space import ActionSpace
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import pose_from_msg, state_from_msg
+from robot_stack.nodes.drivers.feetech import LeaderPort
+from robot_stack.nodes.drivers.wires import type_called
 from robot_stack.nodes.page_first import PageFirst
 from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
 from robot_stack.run.build_safety import teleop_scale
 from robot_stack.teleop.bindings import table
 from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
-from robot_stack.teleop.messages import JointPacket, JoyPacket
+from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
+from robot_stack.teleop.page import TOPIC as PAGE
 from robot_stack.teleop.readers import MessageReader
 from robot_stack.teleop.robot_view import RobotView
 from robot_stack.teleop.selection import ArmSelector
+from robot_stack.teleop.sources import Machine
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import TeleopSample
+
+JOY = "sensor_msgs/Joy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +78,8 @@ def connect(
         _subscribe(node, config, selector, arms, page, wake)
         return TeleopSource(sample=PageFirst(page.device, selector, person).sample, problem=lambda: "", real=False)
     selector = ArmSelector(arms)
-    built = build_teleop(config, teleop_scale(run.arms[arms[0]], ActionSpace(run.spec())))
+    scale = teleop_scale(run.arms[arms[0]], ActionSpace(run.spec()))
+    built = build_teleop(config, scale, Machine(servos=LeaderPort))
     if built.keys:
         node.get_logger().info(f"keys of {config.device}:\n{table(built.keys)}")
     _subscribe(node, config, selector, arms, built, wake)
@@ -89,13 +98,33 @@ def _subscribe(
     built: BuiltTeleop,
     wake: Callable[[], None],
 ) -> None:
+    inputs = config.joy if isinstance(config, LeaderTeleop) else None
     for topic, reader in built.joy.items():
-        node.create_subscription(Joy, topic, _feed_joy(reader, wake), SAMPLED_EACH)
+        if inputs is not None and inputs.topic == topic and inputs.type != JOY:
+            node.create_subscription(type_called(inputs.type), topic, _feed_inputs(reader, wake), SAMPLED_EACH)
+        else:
+            feed = _feed_joy(reader, wake)
+            feed = _of_this_run(node, topic, feed) if topic == PAGE else feed
+            node.create_subscription(Joy, topic, feed, SAMPLED_EACH)
     if built.leader is not None and isinstance(config, LeaderTeleop):
         _subscribe_leader(node, config, built.leader, wake)
+        if built.grip is not None and config.gripper_topic is not None:
+            take = _feed_grip(built.grip, wake)
+            node.create_subscription(Float32, config.gripper_topic.topic, take, SAMPLED_EACH)
     if built.robot is not None:
         for arm in arms:
-            node.create_subscription(JointState, topics.state(arm), _show_robot(arm, selector, built.robot), SAMPLED)
+            show = _show_robot(node, arm, selector, built.robot)
+            node.create_subscription(JointState, topics.state(arm), show, SAMPLED)
+
+
+def _of_this_run(node: StackNode, topic: str, feed: Callable[[Joy], None]) -> Callable[[Joy], None]:
+    """Pass on only what a process of the run has sealed: the hand at the console's page drives an arm."""
+
+    def on_joy(msg: Joy) -> None:
+        if node.sealer.sender(topic, msg) is not None:
+            feed(msg)
+
+    return on_joy
 
 
 def _feed_joy(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Callable[[Joy], None]:
@@ -104,6 +133,22 @@ def _feed_joy(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Cal
         wake()
 
     return on_joy
+
+
+def _feed_inputs(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Callable[[Any], None]:
+    def on_inputs(msg: Any) -> None:
+        reader.feed(quest_inputs(msg), time.monotonic_ns())
+        wake()
+
+    return on_inputs
+
+
+def _feed_grip(reader: MessageReader[float], wake: Callable[[], None]) -> Callable[[Float32], None]:
+    def on_grip(msg: Float32) -> None:
+        reader.feed(float(msg.data), time.monotonic_ns())
+        wake()
+
+    return on_grip
 
 
 def _subscribe_leader(
@@ -126,11 +171,11 @@ def _subscribe_leader(
         node.create_subscription(JointState, config.topic, on_joints, SAMPLED_EACH)
 
 
-def _show_robot(arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:
+def _show_robot(node: StackNode, arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:
     """Only the arm that is driven."""
 
     def on_state(msg: JointState) -> None:
-        if selector.chosen != arm:
+        if selector.chosen != arm or node.sealer.sender(topics.state(arm), msg) is None:
             return
         try:
             state = state_from_msg(msg, arm)

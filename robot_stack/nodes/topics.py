@@ -5,7 +5,7 @@
 | <arm>/state | JointState | R 10 | 100 Hz | all of a `RobotState` in one message, so that its parts cannot mix |
 | <arm>/state/<view> | ...Stamped | R 10 | 50 Hz | one of `VIEWS`, for tools, while one subscribes |
 | <arm>/applied | TwistStamped | R 10 | 100 Hz | what the motors get, for tools, while one subscribes |
-| <arm>/fault | String | latched | change | sentence, "" when there is none |
+| <arm>/fault | DiagnosticArray | latched | change | one status: OK, or what the driver reports and its kind |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
 | <arm>/teleop/cmd | Joy | R 1 | 50 Hz, change | twist in [-1, 1], deadman, gripper press, device lost |
 | teleop/events | Joy | R 10 | event | indices of `EVENTS`; from devices and from the console |
@@ -15,10 +15,11 @@
 | <arm>/safety/cmd | TwistStamped | R 1 | 100 Hz | the only motion command that the robot process obeys |
 | <arm>/safety/gripper | JointState | R 1 | wish | the only gripper command |
 | <arm>/safety/label | Joy | R 100 | 100 Hz | decision behind the command of the same stamp |
-| safety/mode | String | latched | change | "HOLD: policy silent for 153 ms ...", of all arms |
+| safety/mode | String | latched | change | "HOLD (policy silent): policy silent for 153 ms ...", of all arms |
 | safety/estop | Bool | latched | change | true while STOP is latched, also over a restart |
 | safety/limits | String | latched | change | limits in force, JSON by arm |
-| safety/stop_input | Bool | R | button | from a wired emergency stop: true latches STOP |
+| safety/stop_input/<button> | Bool | R | button | from a wired stop button of the cell's file: true latches STOP |
+| safety/stop_input | Bool | R | button | from a button that the cell's file does not name: true latches STOP |
 | safety/operator | Header | R 1 | 5 Hz | somebody has the console's page in view; from the console |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
@@ -29,9 +30,11 @@
 
 R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node adds ~/heartbeat (Header, 20 Hz),
 ~/lifecycle (String, latched: its stage, and why not the next), the services of a managed node, and /diagnostics (1 Hz).
-Who sends an arm's policy/cmd, teleop/cmd and safety/cmd says so in frame_id ("tcp@actor-3f2a91c0", "teleop-91c03f2a"):
-a second living sender is refused. Stamps are CLOCK_MONOTONIC nanoseconds of the cell's only host, so that no age
-follows a jump of the wall clock; /diagnostics is stamped with wall time, for foreign tools.
+Who sends says so in frame_id: "tcp@actor-3f2a91c0" on policy/cmd, and with a seal that only processes of the run can
+make on <arm>/state, <arm>/fault, <arm>/safety/cmd, <arm>/safety/gripper, <arm>/teleop/cmd, teleop/events, teleop/page
+and safety/operator: "tcp:POLICY@safety-91c03f2a#5d41..." (`control.seal`). A second living sender is refused, a
+stranger always; of a stranger's keys only `stop` and `hold` count. Stamps are CLOCK_MONOTONIC nanoseconds of the cell's
+only host, so that no age follows a jump of the wall clock; /diagnostics is stamped with wall time, for foreign tools.
 """
 
 VIEWS = ("joints", "tcp_pose", "tcp_twist", "wrench", "gripper")
@@ -40,6 +43,7 @@ MODE = "safety/mode"
 ESTOP = "safety/estop"
 LIMITS = "safety/limits"
 STOP_INPUT = "safety/stop_input"
+"""Of a button that no file names."""
 OPERATOR = "safety/operator"
 STATUS = "episode/status"
 CLAIM = "episode/claim"
@@ -128,6 +132,11 @@ def observation(camera: str) -> str:
 def lifecycle(node: str) -> str:
     """Topic on which a node says its stage."""
     return f"{node}/lifecycle"
+
+
+def stop_input(button: str) -> str:
+    """Topic of a wired stop button."""
+    return f"{STOP_INPUT}/{button}"
 
 
 def safety_service(request: str) -> str:

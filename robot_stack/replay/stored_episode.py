@@ -15,7 +15,7 @@ from zarr.storage import LocalStore
 from robot_stack.replay.columns import IMAGE_PREFIX, NO_SOURCE, SCHEMA_VERSION, columns
 from robot_stack.replay.manifest import Manifest
 from robot_stack.types.command import Source
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
@@ -112,7 +112,7 @@ def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
         raw = attributes["header"]
         spec = Spec.from_json(json.dumps(attributes["spec"]))
         return header_from(raw), spec
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, SpecError) as error:
         raise StoreError(f"header of {path.name} is unreadable ({error!r}), must be valid group attributes") from error
 
 

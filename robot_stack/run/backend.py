@@ -25,6 +25,8 @@ ABSENT_S = 900.0
 """After this long without its actor an open episode is closed. An actor alone stops acting much earlier."""
 INBOX_BYTES = 256 << 20
 """What may wait for the learner; beyond it the actors' steps stay in their spools."""
+PLAIN_BYTES = 4096
+"""Of a header, a label or a cut, at most: a note and a few names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +230,7 @@ class Backend:
 
 
 def _size(arrival: Arrival) -> int:
-    """Bytes of its arrays; nothing else counts."""
+    """Bytes of its arrays; what has none counts too, so that no flood of it grows without bound."""
     if not isinstance(arrival, Step):
-        return 0
+        return PLAIN_BYTES
     return arrival.observation.proprio.nbytes + sum(image.nbytes for image in arrival.observation.images.values())

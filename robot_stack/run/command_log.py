@@ -19,14 +19,17 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.control.body import ArmBody
 from robot_stack.control.limits import JointLimit, SafetyLimits
 from robot_stack.control.replay_checker import AppliedTwist, LoggedTick
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 
-FORMAT = 1
+FORMAT = 2
+"""2: faults have a kind."""
 DIGITS = 7
 """Kept after the point: a tenth of a micrometre, and all that a label's float32 holds."""
 ARRIVAL_NS = 20_000_000
@@ -45,7 +48,7 @@ class RecordedLog:
         applied: By the robot process.
         states: Of the arm.
         limits: (stamp_ns, limits in force from then on).
-        faults: (stamp_ns, sentence).
+        faults: (stamp_ns, what the driver reports).
         modes: (stamp_ns, banner).
         whole: False if the file ends in the middle of a line.
     """
@@ -55,7 +58,7 @@ class RecordedLog:
     applied: list[AppliedTwist] = field(default_factory=list)
     states: list[RobotState] = field(default_factory=list)
     limits: list[tuple[int, SafetyLimits]] = field(default_factory=list)
-    faults: list[tuple[int, str]] = field(default_factory=list)
+    faults: list[tuple[int, Fault | None]] = field(default_factory=list)
     modes: list[tuple[int, str]] = field(default_factory=list)
     whole: bool = True
 
@@ -112,15 +115,15 @@ class CommandLog:
         pose = state.T_base_tcp
         parts = (pose.position_m, pose.quaternion_xyzw, state.twist, state.wrench)
         numbers = _rounded(*parts, state.joints_rad, state.joint_speeds_rad_s)
-        self._write(["s", state.stamp_ns, numbers, state.gripper, state.fault])
+        self._write(["s", state.stamp_ns, numbers, state.gripper, _told(state.fault)])
 
     def limits(self, limits: SafetyLimits, stamp_ns: int) -> None:
         """Limits in force from now on."""
         self._write(["l", stamp_ns, asdict(limits)])
 
-    def fault(self, sentence: str, stamp_ns: int) -> None:
-        """What the arm's driver reports as its fault."""
-        self._write(["f", stamp_ns, sentence])
+    def fault(self, fault: Fault | None, stamp_ns: int) -> None:
+        """Note what the arm's driver reports as its fault."""
+        self._write(["f", stamp_ns, _told(fault)])
 
     def mode(self, banner: str, stamp_ns: int) -> None:
         """safety/mode."""
@@ -165,9 +168,16 @@ def limits_from(plain: dict[str, Any]) -> SafetyLimits:
     Raises:
         ConfigError: If they exceed a hard cap.
     """
-    joints = tuple(JointLimit(**joint) for joint in plain["joints"])
-    box = {name: tuple(plain[name]) for name in ("box_min_m", "box_max_m")}
-    return SafetyLimits(**{**plain, **box, "joints": joints})
+    body, zero = plain.get("body"), plain.get("yaw_zero_xyzw")
+    return SafetyLimits(
+        **{
+            **plain,
+            **{name: tuple(plain[name]) for name in ("box_min_m", "box_max_m")},
+            "joints": tuple(JointLimit(**joint) for joint in plain["joints"]),
+            "body": None if body is None else ArmBody.from_plain(body),
+            "yaw_zero_xyzw": None if zero is None else tuple(zero),
+        }
+    )
 
 
 def _lines(path: Path) -> tuple[list[Any], bool]:
@@ -190,9 +200,14 @@ def _take(log: RecordedLog, entry: list[Any]) -> None:
         log.applied.append(AppliedTwist(stamp_ns=stamp_ns, twist=np.array(rest[0], dtype=np.float64)))
     elif kind == "s":
         log.states.append(_state(log.arm, stamp_ns, *rest))
+    elif kind == "f":
+        log.faults.append((stamp_ns, _fault(rest[0])))
+    elif kind == "l":
+        log.limits.append((stamp_ns, limits_from(rest[0])))
+    elif kind == "m":
+        log.modes.append((stamp_ns, str(rest[0])))
     else:
-        kinds: dict[str, Any] = {"l": log.limits, "f": log.faults, "m": log.modes}
-        kinds[kind].append((stamp_ns, limits_from(rest[0]) if kind == "l" else str(rest[0])))
+        raise ValueError(f"kind of entry is {kind!r}")
 
 
 def _decision(
@@ -203,7 +218,7 @@ def _decision(
     return Decision(command=command, mode=Mode(mode), source=Source(source), requested=requested, cut=tuple(cut))
 
 
-def _state(arm: str, stamp_ns: int, numbers: list[float], gripper: float, fault: str) -> RobotState:
+def _state(arm: str, stamp_ns: int, numbers: list[float], gripper: float, fault: list[str] | None) -> RobotState:
     values = np.array(numbers, dtype=np.float64)
     joints, speeds = values[BEFORE_JOINTS:].reshape(2, -1)
     return RobotState(
@@ -215,8 +230,16 @@ def _state(arm: str, stamp_ns: int, numbers: list[float], gripper: float, fault:
         joints_rad=joints,
         joint_speeds_rad_s=speeds,
         gripper=gripper,
-        fault=fault,
+        fault=_fault(fault),
     )
+
+
+def _told(fault: Fault | None) -> list[str] | None:
+    return None if fault is None else [fault.kind.name, fault.text]
+
+
+def _fault(told: list[str] | None) -> Fault | None:
+    return None if told is None else Fault(kind=FaultKind[told[0]], text=told[1])
 
 
 def _rounded(*values: np.ndarray) -> list[float]:

@@ -19,9 +19,12 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
 from robot_stack.types.observation import Observation
+from robot_stack.types.reason import RefusalKind
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
+BY_OPERATOR = (RefusalKind.KEY, RefusalKind.SERVICE, RefusalKind.EMERGENCY_STOP)
+"""Kinds of HOLD that somebody asked for."""
 BLIND_LIMIT_S = 2.0
 """An episode without a usable observation for so long ends as a fault."""
 
@@ -215,8 +218,8 @@ class ControlLoop:
     def _count_hold(self, ticks: TickRecord) -> None:
         reason = self._cell.reason()
         ticks.holds += 1
-        ticks.holds_by_person += "pressed" in reason
-        ticks.note(reason)
+        ticks.holds_by_person += reason is not None and reason.kind in BY_OPERATOR
+        ticks.note(str(reason or "held without a reason"))
 
     def _ending(self, episode: _Episode) -> EndReason | None:
         """Why the episode ends at this frame, or None. A person's word goes before the model's."""

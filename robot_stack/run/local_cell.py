@@ -20,6 +20,7 @@ from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
 from sim.hands import Seen
@@ -30,6 +31,8 @@ from sim.world import World
 TICK_S = 0.01
 TICK_NS = 10_000_000
 
+AGAIN_TICKS = 100
+"""A scripted person who may not resume yet tries again for so long."""
 ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKind.EVAL: Role.WATCH}
 
 
@@ -107,8 +110,8 @@ class LocalCell:
         """Of the safety filter."""
         return self._safety.mode
 
-    def reason(self) -> str:
-        """Of a HOLD or STOP."""
+    def reason(self) -> Refusal | None:
+        """Why it holds or is stopped."""
         return self._safety.reason
 
     def events(self) -> tuple[str, ...]:
@@ -127,12 +130,14 @@ class LocalCell:
         self._observer.begin_episode(backward=backward, again=not scene)
         for _ in range(3):
             self._tick()
-        now_ns = self._world.time_ns
-        if self._safety.mode is Mode.HOLD:
-            self._safety.resume(now_ns)
-            self._safety.end_episode()
-        if self._safety.mode is Mode.DISARMED:
-            self._safety.arm(now_ns)
+        for _ in range(AGAIN_TICKS):  # a reset turns the clock back: the filter settles first
+            if self._safety.mode is Mode.HOLD and self._safety.resume(self._world.time_ns) is None:
+                self._safety.end_episode()
+            if self._safety.mode is Mode.DISARMED:
+                self._safety.arm(self._world.time_ns)
+            if self._safety.mode is Mode.READY:
+                break
+            self._tick()
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or to the person in a demo."""

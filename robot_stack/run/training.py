@@ -41,7 +41,7 @@ from robot_stack.run.team import Team
 from robot_stack.run.trust import Trust
 from robot_stack.run.update_loop import UpdateLoop, check_identity
 from robot_stack.transport.backend import LearnerStatus
-from robot_stack.transport.security import security_of
+from robot_stack.transport.security import learner_credentials
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import StoreError
 from robot_stack.types.params import Params
@@ -114,7 +114,8 @@ class Training:
             status=self.status,
         )
         self._backend.start()
-        server = LearnerServer(self._backend, address, security_of(self._resolved.cell.learner_certs, "learner"))
+        credentials = learner_credentials(self._resolved.cell.learner_certs, self.folder)
+        server = LearnerServer(self._backend, address, credentials)
         bound = server.start()
         self._backend.on_durable = server.durable_advanced
         self._server = server

@@ -9,11 +9,13 @@ import numpy as np
 
 from robot_stack.config.teleop import (
     BrowserTeleop,
+    Following,
     GamepadTeleop,
     JoyTeleop,
     KeyboardTeleop,
     LeaderTeleop,
     RealTeleop,
+    So101LeaderTeleop,
     SpaceMouseTeleop,
 )
 from robot_stack.config.teleop_parts import Feel, MotionDeadman, PageHand
@@ -31,10 +33,12 @@ from robot_stack.teleop.sources import (
     Machine,
     buttons_reader,
     gamepad_reader,
+    grip_reader,
     joy_reader,
     keyboard_reader,
     leader_reader,
     pedal_reader,
+    so101_reader,
     spacemouse_reader,
 )
 from robot_stack.types.errors import ConfigError
@@ -57,6 +61,7 @@ class BuiltTeleop:
         device: To be sampled.
         joy: Topic -> reader of the sensor_msgs/Joy that it brings.
         leader: Reader of the leader's messages, where there is one.
+        grip: Reader of the topic that the leader's grip has for itself, where it has one.
         robot: To be shown the robot's state, where the device asks for it.
         keys: Columns of the key table that count.
     """
@@ -64,6 +69,7 @@ class BuiltTeleop:
     device: HandDevice
     joy: Mapping[str, MessageReader[JoyPacket]]
     leader: MessageReader[Pose | JointPacket] | None
+    grip: MessageReader[float] | None = None
     robot: RobotView | None
     keys: tuple[Device, ...]
 
@@ -83,6 +89,7 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
     machine = machine if machine is not None else Machine()
     joy: dict[str, MessageReader[JoyPacket]] = {}
     leader: MessageReader[Pose | JointPacket] | None = None
+    grip: MessageReader[float] | None = None
     readers: dict[str, Reader] = {}
     if isinstance(config, JoyTeleop):
         readers[ITSELF] = joy[config.topic] = joy_reader(config)
@@ -92,6 +99,8 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
         readers[ITSELF] = leader = leader_reader(config)
         if config.joy is not None:
             readers["joy"] = joy[config.joy.topic] = buttons_reader(config.joy)
+        if config.gripper_topic is not None:
+            readers["grip"] = grip = grip_reader(config.gripper_topic)
     else:
         readers[ITSELF] = _port_reader(config, machine)
     if config.pedal is not None:
@@ -105,6 +114,7 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
         device=HandDevice(list(readers.values()), drive, None if config.deadman == "motion" else holder),
         joy=joy,
         leader=leader,
+        grip=grip,
         robot=robot if looks else None,
         keys=_columns(config),
     )
@@ -130,6 +140,8 @@ def _port_reader(config: RealTeleop, machine: Machine) -> Reader:
         return gamepad_reader(config, machine)
     if isinstance(config, KeyboardTeleop):
         return keyboard_reader(config, machine)
+    if isinstance(config, So101LeaderTeleop):
+        return so101_reader(config, machine)
     raise ConfigError(
         f"device is {config.device!r}, must be one that is read here; add its reader to teleop/sources.py"
     )
@@ -137,9 +149,13 @@ def _port_reader(config: RealTeleop, machine: Machine) -> Reader:
 
 def _drive(config: RealTeleop, full_scale: np.ndarray, robot: RobotView) -> tuple[Drive, bool]:
     """And whether it looks at the robot."""
-    if isinstance(config, LeaderTeleop):
+    if isinstance(config, Following):
         clutch = Clutch(
-            full_scale, gain_per_s=config.gain_per_s, motion_scale=config.motion_scale, yaw_rad=config.yaw_rad
+            full_scale,
+            gain_per_s=config.gain_per_s,
+            motion_scale=config.motion_scale,
+            yaw_rad=config.yaw_rad,
+            axes=config.axes if isinstance(config, LeaderTeleop) else "ros",
         )
         return FollowDrive(clutch, robot), True
     if not isinstance(config, Feel):

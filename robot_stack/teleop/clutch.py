@@ -13,12 +13,25 @@ from scipy.spatial.transform import Rotation
 from robot_stack.teleop.robot_view import shortened
 from robot_stack.types.pose import Pose
 
+AXES_OF = {
+    "ros": np.eye(3),
+    "openxr": np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]),
+}
+"""From the axes of a base to x forward, y left, z up. OpenXR, and so WebXR and the headset's own: x right, y up,
+z backward."""
+
 
 class Clutch:
     """One handle, one follower."""
 
     def __init__(
-        self, full_scale: np.ndarray, *, gain_per_s: float, motion_scale: float = 1.0, yaw_rad: float = 0.0
+        self,
+        full_scale: np.ndarray,
+        *,
+        gain_per_s: float,
+        motion_scale: float = 1.0,
+        yaw_rad: float = 0.0,
+        axes: str = "ros",
     ) -> None:
         """Open.
 
@@ -27,11 +40,12 @@ class Clutch:
             gain_per_s: Speed per distance to the target.
             motion_scale: Metres of the follower per metre of the handle.
             yaw_rad: From the follower's base to the handle's, about z.
+            axes: Of the handle's base, out of `AXES_OF`.
         """
         self._full_scale = full_scale
         self._gain = gain_per_s
         self._motion_scale = motion_scale
-        self._align = Rotation.from_euler("z", yaw_rad)
+        self._align = Rotation.from_euler("z", yaw_rad) * Rotation.from_matrix(AXES_OF[axes])
         self._handle: Pose | None = None
         self._target: Pose | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from robot_stack.types.spec import AXES
 
 LARGEST_TURN_RAD = 0.5
 """Nobody turns a handle further than this between two messages."""
+TRIGGER_PLAY = 0.1
+"""A trigger is let go this far below where it is pressed, so that a finger that trembles presses once."""
 SQUEEZED, LET_GO = 0.35, 0.65
 """Opening of the grip, 0 to 1, below which it is closed and above which it is open."""
 
@@ -27,17 +30,44 @@ class JoyPacket:
     buttons: Sequence[int]
 
 
+class QuestInputs(Protocol):
+    """quest2ros/OVR2ROSInputs, which the Quest2ROS app sends of one controller."""
+
+    button_upper: bool
+    button_lower: bool
+    thumb_stick_horizontal: float
+    thumb_stick_vertical: float
+    press_index: float
+    press_middle: float
+
+
+def quest_inputs(msg: QuestInputs) -> JoyPacket:
+    """The same as a Joy: axes stick across, stick along, index finger, grip; buttons upper (B, Y), lower (A, X)."""
+    return JoyPacket(
+        axes=(msg.thumb_stick_horizontal, msg.thumb_stick_vertical, msg.press_index, msg.press_middle),
+        buttons=(int(msg.button_upper), int(msg.button_lower)),
+    )
+
+
 class JoyMessages:
     """Decodes messages of one sender."""
 
-    def __init__(self, axes: Mapping[str, int], buttons: Mapping[str, int], full: float = 1.0) -> None:
+    def __init__(
+        self,
+        axes: Mapping[str, int],
+        buttons: Mapping[str, int],
+        full: float = 1.0,
+        triggers: Mapping[str, tuple[int, float]] | None = None,
+    ) -> None:
         """At rest.
 
         Args:
             axes: Axis of the twist -> index in the message.
             buttons: Action -> index in the message.
             full: What an axis reads at full deflection.
+            triggers: Action -> index of an axis in the message, and above what it is pressed.
         """
+        self._triggers = dict(triggers or {})
         self._indices = {AXES.index(axis): index for axis, index in axes.items()}
         self._buttons = dict(buttons)
         self._full = full
@@ -53,13 +83,19 @@ class JoyMessages:
         Raises:
             RobotError: If it lacks an axis, or one is no plausible number.
         """
-        missing = [index for index in self._indices.values() if index >= len(packet.axes)]
+        pulled = [index for index, _ in self._triggers.values()]
+        missing = [index for index in (*self._indices.values(), *pulled) if index >= len(packet.axes)]
         if missing:
             raise RobotError(f"joy message has {len(packet.axes)} axes, must have axis {max(missing)}; correct the map")
         for axis, index in self._indices.items():
             self._axes[axis] = packet.axes[index] / self._full
         check_axes(self._axes)
+        if not np.isfinite([packet.axes[index] for index in pulled]).all():
+            raise RobotError(f"triggers of the joy message are {list(packet.axes)}, must be finite; restart its sender")
         down = {a for a, index in self._buttons.items() if index < len(packet.buttons) and packet.buttons[index]}
+        for action, (index, above) in self._triggers.items():
+            if packet.axes[index] > (above - TRIGGER_PLAY if action in self._keys.held else above):
+                down.add(action)
         (self._keys.already if self._first else self._keys.now)(frozenset(down))
         self._first = False
 
@@ -85,6 +121,53 @@ class Grip:
     open_rad: float
 
 
+class GripKeys:
+    """Squeezing a grip and letting it go, as presses of the gripper's keys."""
+
+    def __init__(self, closed: float, opened: float) -> None:
+        """Nothing is known yet.
+
+        Args:
+            closed: What the grip reports when squeezed.
+            opened: What it reports when let go.
+        """
+        self.keys = KeyState()
+        self._closed, self._opened = closed, opened
+        self._squeezed: bool | None = None
+
+    def feel(self, position: float) -> None:
+        """The next report. The first one is no press: the hand was there before anybody looked."""
+        opening = (position - self._closed) / (self._opened - self._closed)
+        if SQUEEZED <= opening <= LET_GO:
+            return
+        squeezed, known = opening < SQUEEZED, self._squeezed is not None
+        if known and squeezed != self._squeezed:
+            self.keys.now(frozenset({"gripper_close" if squeezed else "gripper_open"}))
+            self.keys.now(frozenset())
+        self._squeezed = squeezed
+
+
+class GripMessages:
+    """Decodes the topic that a leader arm has for its grip alone."""
+
+    def __init__(self, closed: float, opened: float) -> None:
+        self._grip = GripKeys(closed, opened)
+
+    def push(self, packet: float) -> None:
+        """The next message.
+
+        Raises:
+            RobotError: If it is no number.
+        """
+        if not np.isfinite(packet):
+            raise RobotError(f"grip of the leader is {packet}, must be finite; look after its sensors")
+        self._grip.feel(packet)
+
+    def reading(self) -> Reading:
+        """Presses since the last look."""
+        return Reading(axes=np.zeros(6), tapped=self._grip.keys.taps())
+
+
 class LeaderMessages:
     """Decodes poses, or joints of a known chain. Squeezing and letting go of the grip are presses."""
 
@@ -99,9 +182,8 @@ class LeaderMessages:
         self._chain = chain
         self._max_jump_m = max_jump_m
         self._grip = grip
+        self._feeling = None if grip is None else GripKeys(grip.closed_rad, grip.open_rad)
         self._pose: Pose | None = None
-        self._closed: bool | None = None
-        self._keys = KeyState()
 
     def push(self, packet: Pose | JointPacket) -> None:
         """The next message.
@@ -122,7 +204,8 @@ class LeaderMessages:
 
     def reading(self) -> Reading:
         """The handle now."""
-        return Reading(axes=np.zeros(6), held=self._keys.held, tapped=self._keys.taps(), pose=self._pose)
+        tapped = frozenset[str]() if self._feeling is None else self._feeling.keys.taps()
+        return Reading(axes=np.zeros(6), tapped=tapped, pose=self._pose)
 
     def _pose_of(self, packet: JointPacket) -> Pose:
         if self._chain is None:
@@ -132,16 +215,6 @@ class LeaderMessages:
         missing = [name for name in wanted if not np.isfinite(by_name.get(name, np.nan))]
         if missing:
             raise RobotError(f"joints of the leader are without {missing}, must all be finite; correct their names")
-        if self._grip is not None:
-            self._feel(self._grip, by_name[self._grip.joint])
+        if self._grip is not None and self._feeling is not None:
+            self._feeling.feel(by_name[self._grip.joint])
         return self._chain.pose([by_name[name] for name in self._chain.names])
-
-    def _feel(self, grip: Grip, position: float) -> None:
-        opening = (position - grip.closed_rad) / (grip.open_rad - grip.closed_rad)
-        if SQUEEZED <= opening <= LET_GO:
-            return
-        closed, known = opening < SQUEEZED, self._closed is not None
-        if known and closed != self._closed:
-            self._keys.now(frozenset({"gripper_close" if closed else "gripper_open"}))
-            self._keys.now(frozenset())
-        self._closed = closed

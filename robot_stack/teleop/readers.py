@@ -97,8 +97,28 @@ class PortReader(Generic[PacketT]):
 class MessageReader(Generic[PacketT]):
     """Reads what a topic brings; implements `Reader`. The sender must repeat itself: silence is loss."""
 
-    def __init__(self, name: str, make_decoder: Callable[[], Decoder[PacketT]], timeout_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        make_decoder: Callable[[], Decoder[PacketT]],
+        timeout_s: float,
+        *,
+        freeze_s: float | None = None,
+        same: Callable[[PacketT, PacketT], bool] | None = None,
+    ) -> None:
+        """Nothing has arrived yet.
+
+        Args:
+            name: As told to a person.
+            make_decoder: A fresh decoder after each loss.
+            timeout_s: Silence that counts as loss.
+            freeze_s: A sender that repeats one packet for this long has lost the device itself; None believes it.
+            same: Whether two packets are one and the same; needed for `freeze_s`.
+        """
         self._name = name
+        self._freeze_ns = None if freeze_s is None else round(freeze_s * 1e9)
+        self._same = same
+        self._last: tuple[PacketT, int] | None = None
         self._make_decoder = make_decoder
         self._decoder = make_decoder()
         self._timeout_ns = round(timeout_s * 1e9)
@@ -118,12 +138,22 @@ class MessageReader(Generic[PacketT]):
 
     def feed(self, packet: PacketT, now_ns: int) -> None:
         """A message, on its arrival."""
+        if self._is_frozen(packet, now_ns):
+            self.refuse("sends the same again and again; is the device tracked? wake it, bring it into view")
+            return
         try:
             self._decoder.push(packet)
         except RobotError as error:
             self.refuse(str(error))
         else:
             self._heard_ns = now_ns
+
+    def _is_frozen(self, packet: PacketT, now_ns: int) -> bool:
+        if self._freeze_ns is None or self._same is None:
+            return False
+        if self._last is None or not self._same(self._last[0], packet):
+            self._last = packet, now_ns
+        return now_ns - self._last[1] > self._freeze_ns
 
     def refuse(self, refusal: str) -> None:
         """A message that is none: nothing is believed until the next one."""

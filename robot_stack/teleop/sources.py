@@ -6,12 +6,21 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from robot_stack.config.teleop import GamepadTeleop, JoyTeleop, KeyboardTeleop, LeaderTeleop, SpaceMouseTeleop
-from robot_stack.config.teleop_parts import JoyButtons, Match, PedalConfig, SideKeyboard
+import numpy as np
+
+from robot_stack.config.teleop import (
+    GamepadTeleop,
+    JoyTeleop,
+    KeyboardTeleop,
+    LeaderTeleop,
+    So101LeaderTeleop,
+    SpaceMouseTeleop,
+)
+from robot_stack.config.teleop_parts import GripperTopic, JoyButtons, Match, PedalConfig, SideKeyboard, Triggers
 from robot_stack.teleop.chain import Chain, Link
 from robot_stack.teleop.evdev_port import load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
-from robot_stack.teleop.hotplug import HotPlug, in_thread
+from robot_stack.teleop.hotplug import HotPlug, Port, in_thread
 from robot_stack.teleop.input_events import (
     GAMEPAD_KEYS,
     InputEvents,
@@ -21,13 +30,16 @@ from robot_stack.teleop.input_events import (
     pedal_actions,
 )
 from robot_stack.teleop.match import Wanted
-from robot_stack.teleop.messages import Grip, JointPacket, JoyMessages, JoyPacket, LeaderMessages
+from robot_stack.teleop.messages import Grip, GripMessages, JointPacket, JoyMessages, JoyPacket, LeaderMessages
 from robot_stack.teleop.readers import MessageReader, PortReader
 from robot_stack.teleop.reading import Reader
 from robot_stack.teleop.spacemouse import SpaceMouseReports
+from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 
 ValueT = TypeVar("ValueT")
+WHOLE_PERCENT = 100.0
+"""What an open grip reads, by LeRobot's calibration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +48,7 @@ class Machine:
 
     hid: Callable[[], Any] = load_hid
     evdev: Callable[[], Any] = load_evdev
+    servos: Callable[[So101LeaderTeleop], Port[JointPacket]] | None = None
     start: Callable[[Callable[[], None]], None] = in_thread
 
 
@@ -90,14 +103,23 @@ def pedal_reader(config: PedalConfig, machine: Machine) -> Reader:
 
 def joy_reader(config: JoyTeleop) -> MessageReader[JoyPacket]:
     """A foreign node with axes."""
-    axes, buttons = _by_name(config.axes), _by_name(config.buttons)
-    return MessageReader(f"joy on {config.topic}", lambda: JoyMessages(axes, buttons, config.full), config.timeout_s)
+    axes, buttons, triggers = _by_name(config.axes), _by_name(config.buttons), _pulled(config.triggers)
+    return MessageReader(
+        f"joy on {config.topic}", lambda: JoyMessages(axes, buttons, config.full, triggers), config.timeout_s
+    )
 
 
 def buttons_reader(config: JoyButtons) -> MessageReader[JoyPacket]:
     """The buttons of a foreign node."""
-    buttons = _by_name(config.buttons)
-    return MessageReader(f"joy on {config.topic}", lambda: JoyMessages({}, buttons), config.timeout_s)
+    buttons, triggers = _by_name(config.buttons), _pulled(config.triggers)
+    return MessageReader(
+        f"joy on {config.topic}", lambda: JoyMessages({}, buttons, triggers=triggers), config.timeout_s
+    )
+
+
+def grip_reader(config: GripperTopic) -> MessageReader[float]:
+    """The topic that a leader arm has for its grip alone."""
+    return MessageReader(f"grip on {config.topic}", lambda: GripMessages(config.closed, config.open), config.timeout_s)
 
 
 def leader_reader(config: LeaderTeleop) -> MessageReader[Pose | JointPacket]:
@@ -105,8 +127,27 @@ def leader_reader(config: LeaderTeleop) -> MessageReader[Pose | JointPacket]:
     chain = Chain([Link(**joint.model_dump()) for joint in config.joints], config.tip_m) if config.joints else None
     grip = Grip(**config.gripper.model_dump()) if config.gripper is not None else None
     return MessageReader(
-        f"leader on {config.topic}", lambda: LeaderMessages(chain, config.max_jump_m, grip), config.timeout_s
+        f"leader on {config.topic}",
+        lambda: LeaderMessages(chain, config.max_jump_m, grip),
+        config.timeout_s,
+        freeze_s=config.freeze_s,
+        same=_same_pose,
     )
+
+
+def so101_reader(config: So101LeaderTeleop, machine: Machine) -> Reader:
+    """An SO-101 leader at a serial port.
+
+    Raises:
+        RobotError: If this process cannot reach servos.
+    """
+    if machine.servos is None:
+        raise RobotError("way to the servos is missing, must be given for a so101_leader; run it in the teleop process")
+    open_servos = machine.servos
+    chain = Chain([Link(**joint.model_dump()) for joint in config.joints], config.tip_m)
+    grip = None if config.gripper is None else Grip(joint=config.gripper, closed_rad=0.0, open_rad=WHOLE_PERCENT)
+    plug = HotPlug(lambda: open_servos(config), machine.start)
+    return PortReader("so101 leader", plug, lambda: LeaderMessages(chain, config.max_jump_m, grip))
 
 
 def _event_reader(
@@ -131,6 +172,18 @@ def _event_reader(
 
 def _by_name(mapping: Mapping[Any, ValueT]) -> dict[str, ValueT]:
     return {str(key): value for key, value in mapping.items()}
+
+
+def _pulled(triggers: Triggers) -> dict[str, tuple[int, float]]:
+    return {str(action): (trigger.axis, trigger.above) for action, trigger in triggers.items()}
+
+
+def _same_pose(before: Pose | JointPacket, after: Pose | JointPacket) -> bool:
+    """Bit for bit: a hand is never as still as that."""
+    if not isinstance(before, Pose) or not isinstance(after, Pose):
+        return False
+    same_place = np.array_equal(before.position_m, after.position_m)
+    return same_place and np.array_equal(before.quaternion_xyzw, after.quaternion_xyzw)
 
 
 def _wanted(match: Match) -> Wanted:

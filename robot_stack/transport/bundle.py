@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.errors import TransportError
@@ -66,18 +69,69 @@ def decode_params(message: pb.Params, *, above_version: int, spec_digest: str) -
         raise TransportError(f"params version is {version}, must be above {above_version}; a lower one is never used")
     digest = hashlib.sha256(message.safetensors).hexdigest()
     if digest != message.sha256:
-        raise TransportError(f"sha256 of params version {version} is {digest}, must be {message.sha256} as announced")
+        raise TransportError(
+            f"sha256 of params version {version} is {digest}, must be {message.sha256[:64]} as announced"
+        )
     if message.metadata.get(SPEC_DIGEST, "") != spec_digest:
         raise TransportError(
-            f"{SPEC_DIGEST} of params version {version} is {message.metadata.get(SPEC_DIGEST, '')!r}, "
+            f"{SPEC_DIGEST} of params version {version} is {message.metadata.get(SPEC_DIGEST, '')[:128]!r}, "
             f"must be {spec_digest!r}; they were trained for another cell or task"
         )
+    _check_size(message)
     try:
         tensors = safetensors.load(message.safetensors)
-    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, KeyError, ValueError, TypeError, MemoryError) as error:
         raise TransportError(f"params version {version} is unreadable ({error}), must be safetensors") from error
     _check_finite(tensors, version)
     return Params(version=version, tensors=tensors, sha256=digest, metadata=dict(message.metadata))
+
+
+def _check_size(message: pb.Params) -> None:
+    """Raise TransportError if the table of the tensors names more than a policy has, or more than follows it."""
+    raw, version = message.safetensors, message.version
+    if len(message.metadata) > bounds.MAX_METADATA or any(
+        len(key) + len(value) > bounds.MAX_METADATA_CHARS for key, value in message.metadata.items()
+    ):
+        raise TransportError(
+            f"metadata of params version {version} has {len(message.metadata)} entries, must have at most "
+            f"{bounds.MAX_METADATA} of {bounds.MAX_METADATA_CHARS} characters each; publish less beside the tensors"
+        )
+    length = int.from_bytes(raw[:8], "little")
+    if len(raw) < 8 or length > min(len(raw) - 8, bounds.MAX_TENSOR_HEADER_BYTES):
+        raise TransportError(
+            f"table of params version {version} is {length} bytes of {len(raw)}, must be safetensors, whose table fits "
+            f"and is at most {bounds.MAX_TENSOR_HEADER_BYTES}; publish that"
+        )
+    try:
+        table = json.loads(raw[8 : 8 + length])
+        shapes = {name: entry["shape"] for name, entry in table.items() if name != "__metadata__"}
+        elements = {name: _elements(shape) for name, shape in shapes.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TransportError(
+            f"table of params version {version} is unreadable ({error!r}), must be safetensors"
+        ) from error
+    if len(shapes) > bounds.MAX_TENSORS:
+        raise TransportError(
+            f"number of tensors of params version {version} is {len(shapes)}, must be at most {bounds.MAX_TENSORS}; "
+            "publish only what the actor needs"
+        )
+    for name, count in elements.items():
+        if count > len(raw) or len(shapes[name]) > bounds.MAX_DIMENSIONS:
+            raise TransportError(
+                f"shape of tensor {name[:80]} of params version {version} is {str(shapes[name])[:80]}, must be of at "
+                f"most {bounds.MAX_DIMENSIONS} dimensions and fit into {len(raw)} bytes; publish it again"
+            )
+
+
+def _elements(shape: object) -> int:
+    """Values of a tensor.
+
+    Raises:
+        ValueError: If it is no shape.
+    """
+    if not isinstance(shape, list) or not all(isinstance(size, int) and 0 <= size < 1 << 40 for size in shape):
+        raise ValueError(f"shape {str(shape)[:80]}")
+    return math.prod(shape[: bounds.MAX_DIMENSIONS + 1])
 
 
 def _check_finite(tensors: Mapping[str, np.ndarray], version: int) -> None:

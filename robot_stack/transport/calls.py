@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,12 @@ import grpc
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.codec import decode_status, encode_label
+from robot_stack.transport.door import SESSION
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.security import Security, open_channel
+from robot_stack.transport.refusals import Refusal, refusal_of
+from robot_stack.transport.security import Credentials, open_channel, with_metadata
+from robot_stack.transport.sessions import Role
+from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.event import Label
 
@@ -26,23 +31,58 @@ _DISTRUST = {
 """What TLS says -> what that means. Of a refused certificate the refused end only sees the closed connection."""
 
 
-def learner_status(address: str, *, security: Security | None = None, timeout_s: float = 2.0) -> LearnerStatus:
+OPERATOR = "operator"
+"""Name of who only looks and labels, where it has none of its own."""
+
+
+PASSING = frozenset({Refusal.SESSION_OVER, Refusal.FULL, Refusal.TOO_MANY_CALLS, Refusal.DISK})
+"""Refusals that say nothing about what was asked, but that it came at a bad moment."""
+
+
+class LearnerAwayError(TransportError):
+    """Nobody answered, or had room: worth another try."""
+
+
+def learner_status(
+    address: str, *, security: Credentials | None = None, timeout_s: float = 2.0, name: str = OPERATOR
+) -> LearnerStatus:
     """What the learner at `address` is doing.
 
     Raises:
-        TransportError: If it does not answer within `timeout_s`, or refuses.
+        LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
+        TransportError: If it refuses.
     """
-    return decode_status(_call(address, security, lambda stub: stub.Status(pb.StatusRequest(), timeout=timeout_s)))
+    return decode_status(
+        _call(address, security, name, timeout_s, lambda stub: stub.Status(pb.StatusRequest(), timeout=timeout_s))
+    )
 
 
-def send_label(address: str, label: Label, *, security: Security | None = None, timeout_s: float = 5.0) -> None:
+def send_label(
+    address: str, label: Label, *, security: Credentials | None = None, timeout_s: float = 5.0, name: str = OPERATOR
+) -> None:
     """Hand a verdict over; it is on the learner's disk when this returns.
 
     Raises:
-        TransportError: If the learner does not answer within `timeout_s`, or refuses.
+        LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
+        TransportError: If it refuses.
     """
     message = encode_label(label)
-    _call(address, security, lambda stub: stub.Label(message, timeout=timeout_s))
+    _call(address, security, name, timeout_s, lambda stub: stub.Label(message, timeout=timeout_s))
+
+
+def greet(channel: grpc.Channel, request: pb.HelloRequest, timeout_s: float) -> tuple[LearnerStub, pb.HelloReply]:
+    """Say Hello; returns a stub whose calls bear the session, and the reply.
+
+    Raises:
+        grpc.RpcError: If the learner is away or refuses.
+    """
+    reply = LearnerStub(channel).Hello(request, timeout=timeout_s)
+    return LearnerStub(with_metadata(channel, SESSION, reply.session)), reply
+
+
+def operator_hello(name: str, life: str) -> pb.HelloRequest:
+    """The Hello of who looks and labels; `life` is random and new for each connection."""
+    return pb.HelloRequest(protocol=PROTOCOL_VERSION, role=Role.OPERATOR.value, actor_id=name, life=life)
 
 
 def error_words(error: grpc.RpcError, address: str) -> str:
@@ -54,14 +94,26 @@ def error_words(error: grpc.RpcError, address: str) -> str:
             f"learner at {address} {distrust}, must share a set of certificates that is in date and names that host; "
             "copy its actor/ here, or make a new set with `robot-stack certs`"
         )
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    if away(error) and refusal_of(error) is None:
         return f"learner at {address} is {code.name} ({details}), must answer; is it running there?"
     return details
 
 
-def _call(address: str, security: Security | None, ask: Callable[[LearnerStub], Any]) -> Any:
+def away(error: grpc.RpcError) -> bool:
+    """Whether a failed call says that nobody was there to answer or had room, and not that somebody refused."""
+    kind = refusal_of(error)
+    if kind is not None:
+        return kind in PASSING
+    return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+def _call(
+    address: str, security: Credentials | None, name: str, timeout_s: float, ask: Callable[[LearnerStub], Any]
+) -> Any:
     with open_channel(address, security) as channel:
         try:
-            return ask(LearnerStub(channel))
+            stub, _ = greet(channel, operator_hello(name, uuid.uuid4().hex), timeout_s)
+            return ask(stub)
         except grpc.RpcError as error:
-            raise TransportError(error_words(error, address)) from error
+            kind = LearnerAwayError if away(error) else TransportError
+            raise kind(error_words(error, address)) from error

@@ -14,7 +14,8 @@ from robot_stack.transport.calls import learner_status
 from robot_stack.transport.codec import encode_header, encode_label, encode_step
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
 from robot_stack.transport.link import Link
-from robot_stack.transport.security import Security, require_loopback
+from robot_stack.transport.security import Credentials, Security, require_loopback
+from robot_stack.transport.sessions import Role
 from robot_stack.transport.spool import Spool
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import SpecError, TransportError
@@ -57,7 +58,7 @@ class LearnerClient:
         task: Task name.
         actor_id: Name of this actor process.
         spool_dir: Where steps wait until they are on the learner's disk; its own for each actor.
-        security: Needed beyond loopback.
+        security: Token of the run's folder, or, beyond this machine, certificates.
         run_id: Only this run will do; empty: the run the spool holds steps of, or any.
     """
 
@@ -68,11 +69,11 @@ class LearnerClient:
         task: str,
         actor_id: str,
         spool_dir: Path,
-        security: Security | None = None,
+        security: Credentials | None = None,
         run_id: str = "",
         spool: Spool | None = None,
     ) -> None:
-        if security is None:
+        if not isinstance(security, Security):
             require_loopback(address)
         self._address, self._spec, self._task, self._actor_id = address, spec, task, actor_id
         self._security = security
@@ -82,7 +83,7 @@ class LearnerClient:
         self._params = ParamsInbox(spec.digest)
         self._scores = ScoreInbox()
         self._link = Link(
-            address, security, actor_id=actor_id, hello=self._hello, linked=self._linked,
+            address, security, hello=self._hello, linked=self._linked,
             spool=self._spool, params=self._params, scores=self._scores,
         )  # fmt: skip
         self._lock = threading.Lock()
@@ -192,7 +193,7 @@ class LearnerClient:
         Raises:
             TransportError: If it does not answer in time.
         """
-        return learner_status(self._address, security=self._security, timeout_s=timeout_s)
+        return learner_status(self._address, security=self._security, timeout_s=timeout_s, name=self._actor_id)
 
     def wait_acked(self, timeout_s: float) -> bool:
         """True once all that was handed over is acked: on the learner's disk, or refused by it and gone for good.
@@ -229,6 +230,7 @@ class LearnerClient:
     def _hello(self) -> pb.HelloRequest:
         return pb.HelloRequest(
             protocol=PROTOCOL_VERSION,
+            role=Role.ACTOR.value,
             actor_id=self._actor_id,
             spec_digest=self._spec.digest,
             spec_json=self._spec.to_json(),

@@ -12,8 +12,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.handshake import check_length
 from robot_stack.transport.roster import ActorStatus
 from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.command import Source
@@ -45,7 +47,7 @@ def encode_step(step: Step, spec: Spec) -> pb.Step:
         action=_encode_action(action) if action is not None else None,
         end=step.end.value if step.end is not None else "",
     )
-    if message.ByteSize() > MAX_MESSAGE_BYTES - 1024:
+    if message.ByteSize() > MAX_MESSAGE_BYTES - bounds.SLACK_BYTES:
         raise SpecError(
             f"step {step.episode_id}/{step.index} is {message.ByteSize()} bytes, must be below {MAX_MESSAGE_BYTES}; "
             "use fewer or smaller cameras"
@@ -56,9 +58,14 @@ def encode_step(step: Step, spec: Spec) -> pb.Step:
 def decode_step(message: pb.Step, spec: Spec) -> Step:
     """Inverse of `encode_step`."""
     observation = message.observation
+    if len(observation.images) > len(spec.cameras):
+        raise SpecError(
+            f"number of images is {len(observation.images)}, must be at most the {len(spec.cameras)} cameras of the "
+            "spec; start both ends with the same cell"
+        )
     images = {image.camera: _pixels(image) for image in observation.images}
     if len(images) != len(observation.images):
-        raise SpecError(f"cameras are {[i.camera for i in observation.images]}, must be unique")
+        raise SpecError(f"cameras are {[i.camera[:40] for i in observation.images]}, must be unique")
     step = Step(
         episode_id=message.episode_id,
         index=message.index,
@@ -69,7 +76,7 @@ def decode_step(message: pb.Step, spec: Spec) -> Step:
             age_s=observation.age_s,
             skew_s=observation.skew_s,
         ),
-        action=_decode_action(message.action) if message.HasField("action") else None,
+        action=_decode_action(message.action, spec) if message.HasField("action") else None,
         end=_word(EndReason, message.end, "end") if message.end else None,
     )
     _check_step(step, spec)
@@ -162,14 +169,22 @@ def decode_score(message: pb.LiveScore) -> LiveScore:
 def encode_status(status: LearnerStatus) -> pb.StatusReply:
     """What the learner does."""
     actors = [pb.ActorStatus(**asdict(actor)) for actor in status.actors]
-    return pb.StatusReply(phase=status.phase, message=status.message, counters=dict(status.counters), actors=actors)
+    message = status.message[: bounds.MAX_NOTE_CHARS]
+    return pb.StatusReply(phase=status.phase, message=message, counters=dict(status.counters), actors=actors)
 
 
 def decode_status(reply: pb.StatusReply) -> LearnerStatus:
     """Inverse of `encode_status`."""
+    if len(reply.counters) > bounds.MAX_COUNTERS or len(reply.actors) > bounds.MAX_KNOWN_ACTORS:
+        raise SpecError(
+            f"numbers of counters and actors are {len(reply.counters)} and {len(reply.actors)}, must be at most "
+            f"{bounds.MAX_COUNTERS} and {bounds.MAX_KNOWN_ACTORS}; ask a learner of this program"
+        )
     names = [field.name for field in fields(ActorStatus)]
     actors = tuple(ActorStatus(**{name: getattr(actor, name) for name in names}) for actor in reply.actors)
-    return LearnerStatus(phase=reply.phase, message=reply.message, counters=dict(reply.counters), actors=actors)
+    status = LearnerStatus(phase=reply.phase, message=reply.message, counters=dict(reply.counters), actors=actors)
+    _check_status(status)
+    return status
 
 
 def _encode_action(row: ActionRow) -> pb.ActionRow:
@@ -186,7 +201,9 @@ def _encode_action(row: ActionRow) -> pb.ActionRow:
     )
 
 
-def _decode_action(message: pb.ActionRow) -> ActionRow:
+def _decode_action(message: pb.ActionRow, spec: Spec) -> ActionRow:
+    if len(message.sources) > len(spec.arms):
+        raise SpecError(f"number of sources is {len(message.sources)}, must be one an arm, {len(spec.arms)} or none")
     for source in (message.source, *message.sources):
         if source not in list(Source):
             raise SpecError(f"source is {source}, must be one of {[f'{s.value} {s.name}' for s in Source]}")
@@ -205,8 +222,8 @@ def _decode_action(message: pb.ActionRow) -> ActionRow:
 
 def _check_step(step: Step, spec: Spec) -> None:
     check_name(step.episode_id, "episode id")
-    if step.index < 0:
-        raise SpecError(f"index is {step.index}, must be 0 or more")
+    if not 0 <= step.index <= bounds.MAX_INDEX:
+        raise SpecError(f"index is {step.index}, must be 0 to {bounds.MAX_INDEX}; begin another episode")
     spec.check_images(dict(step.observation.images))
     spec.check_proprio(step.observation.proprio)
     _check_duration(step.observation.age_s, "age_s")
@@ -216,36 +233,55 @@ def _check_step(step: Step, spec: Spec) -> None:
     for name in ("executed", "proposed", "human"):
         spec.check_action(getattr(step.action, name), name)
     spec.check_sources(step.action.sources)
+    if not 0 <= step.action.params_version <= bounds.MAX_INT64:
+        raise SpecError(f"params_version is {step.action.params_version}, must be 0 to {bounds.MAX_INT64}")
     _check_duration(step.action.params_age_s, "params_age_s")
 
 
 def _check_header(header: EpisodeHeader) -> None:
     check_name(header.episode_id, "episode id")
-    _check_duration(header.started_unix_s, "started_unix_s")
+    check_length(header.task, "task", bounds.MAX_NAME_CHARS)
+    check_length(header.actor, "actor", bounds.MAX_NAME_CHARS)
+    _check_stamp(header.started_unix_s, "started_unix_s")
 
 
 def _check_label(label: Label) -> None:
     check_name(label.episode_id, "episode id")
-    _check_duration(label.stamp_unix_s, "stamp_unix_s")
+    check_length(label.note, "note of the label", bounds.MAX_NOTE_CHARS)
+    _check_stamp(label.stamp_unix_s, "stamp_unix_s")
 
 
 def _check_score(score: LiveScore) -> None:
     check_name(score.episode_id, "episode id")
+    check_length(score.version, "version", bounds.MAX_WORD_CHARS)
     for name, value in (("progress", score.progress), ("success", score.success)):
         if not (math.isnan(value) or 0.0 <= value <= 1.0):
             raise SpecError(f"{name} is {value}, must be within [0, 1] or NaN")
 
 
-def _check_duration(value_s: float, name: str) -> None:
-    if not (math.isfinite(value_s) and value_s >= 0.0):
-        raise SpecError(f"{name} is {value_s}, must be finite and 0 or more")
+def _check_status(status: LearnerStatus) -> None:
+    check_length(status.phase, "phase", bounds.MAX_WORD_CHARS)
+    check_length(status.message, "message", bounds.MAX_NOTE_CHARS)
+    for name in status.counters:
+        check_length(name, "name of a counter", bounds.MAX_WORD_CHARS)
+    for actor in status.actors:
+        check_length(actor.actor_id, "actor", bounds.MAX_NAME_CHARS)
+
+
+def _check_duration(value_s: float, name: str, most_s: float = bounds.MAX_DURATION_S) -> None:
+    if not (math.isfinite(value_s) and 0.0 <= value_s <= most_s):
+        raise SpecError(f"{name} is {value_s}, must be finite, 0 or more, and at most {most_s:g} s")
+
+
+def _check_stamp(value_s: float, name: str) -> None:
+    _check_duration(value_s, name, bounds.MAX_UNIX_S)
 
 
 def _word(kind: type[Word], text: str, name: str) -> Word:
     try:
         return kind(text)
     except ValueError:
-        raise SpecError(f"{name} is {text!r}, must be one of {[w.value for w in kind]}") from None
+        raise SpecError(f"{name} is {text[:40]!r}, must be one of {[w.value for w in kind]}") from None
 
 
 def _image(camera: str, pixels: np.ndarray) -> pb.Image:
@@ -255,7 +291,7 @@ def _image(camera: str, pixels: np.ndarray) -> pb.Image:
 def _pixels(image: pb.Image) -> np.ndarray:
     shape = (image.height_px, image.width_px, 3)
     if len(image.rgb) != math.prod(shape):
-        raise SpecError(f"image {image.camera} is {len(image.rgb)} bytes, must be {math.prod(shape)} for {shape}")
+        raise SpecError(f"image {image.camera[:40]} is {len(image.rgb)} bytes, must be {math.prod(shape)} for {shape}")
     return np.frombuffer(image.rgb, np.uint8).reshape(shape)
 
 

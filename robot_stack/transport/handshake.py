@@ -1,24 +1,39 @@
-"""Who may talk: an actor and a learner of one protocol, one spec, one task and one run."""
+"""Who may talk: peers of one protocol; and to record, an actor of one spec, one task and one run."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
 
+from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.sessions import Role
 from robot_stack.transport.wire import PROTOCOL_VERSION
-from robot_stack.types.errors import TransportError
+from robot_stack.types.errors import SpecError, TransportError
+from robot_stack.types.names import check_name
 from robot_stack.types.spec import Spec
 
+MAX_DIFFERENCES = 20
+"""Lines about a spec; a person mends the first ones."""
 
-def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str) -> None:
-    """Raise TransportError with a line for each thing on which the two ends differ."""
+
+def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str) -> Role:
+    """The role of a peer that may talk.
+
+    Raises:
+        SpecError: If a field is missing, too long or no name.
+        TransportError: With a line for each thing on which the two ends differ.
+    """
     if request.protocol != PROTOCOL_VERSION:
         raise TransportError(
             f"protocol is {request.protocol} on the actor, must be {PROTOCOL_VERSION} as on the learner; "
             "install the same robot-stack on both machines"
         )
+    role = _check_fields(request)
+    if role is Role.OPERATOR:
+        return role
     wrong = []
     if request.spec_digest != spec.digest:
         wrong += list(spec_differences(request.spec_json, spec)) or [
@@ -30,16 +45,45 @@ def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str)
         wrong.append(f"run is {request.run_id!r} on the actor, must be {run_id!r} as on the learner")
     if wrong:
         raise TransportError("\n".join([*wrong, "start both with the same cell, task and run"]))
+    return role
+
+
+def _check_fields(request: pb.HelloRequest) -> Role:
+    """The role that a Hello names, once each of its fields is known to be short."""
+    if not request.actor_id or not request.life:
+        raise SpecError(
+            f"actor is {request.actor_id[: bounds.MAX_NAME_CHARS]!r}, life {request.life[: bounds.MAX_LIFE_CHARS]!r}, "
+            "must both be given; install the same robot-stack"
+        )
+    check_name(request.actor_id[: bounds.MAX_NAME_CHARS + 1], "actor")
+    for name, value, most in (
+        ("life", request.life, bounds.MAX_LIFE_CHARS),
+        ("spec_digest", request.spec_digest, bounds.MAX_NAME_CHARS),
+        ("spec_json", request.spec_json, bounds.MAX_SPEC_CHARS),
+        ("task", request.task, bounds.MAX_NAME_CHARS),
+        ("run_id", request.run_id, bounds.MAX_NAME_CHARS),
+    ):
+        check_length(value, name, most)
+    if request.role not in tuple(Role):
+        raise SpecError(f"role is {request.role[:40]!r}, must be one of {[role.value for role in Role]}; name one")
+    return Role(request.role)
+
+
+def check_length(value: str, what: str, most: int) -> None:
+    """Raise SpecError if a text is longer than its field may be."""
+    if len(value) > most:
+        raise SpecError(f"length of {what} is {len(value)} characters, must be at most {most}; shorten it")
 
 
 def spec_differences(actor_json: str, spec: Spec) -> Iterator[str]:
     """One line for each field on which the actor's spec differs."""
     try:
         theirs = json.loads(actor_json)
-    except json.JSONDecodeError:
+        found = list(itertools.islice(_differences("spec", theirs, json.loads(spec.to_json())), MAX_DIFFERENCES))
+    except (ValueError, RecursionError):
         yield f"spec is {actor_json[:40]!r} on the actor, must be JSON"
         return
-    yield from _differences("spec", theirs, json.loads(spec.to_json()))
+    yield from found
 
 
 def _differences(path: str, actor: Any, learner: Any) -> Iterator[str]:

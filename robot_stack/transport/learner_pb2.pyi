@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class HelloRequest(_message.Message):
-    __slots__ = ("protocol", "actor_id", "spec_digest", "spec_json", "task", "run_id", "life")
+    __slots__ = ("protocol", "actor_id", "spec_digest", "spec_json", "task", "run_id", "life", "role")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ACTOR_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class HelloRequest(_message.Message):
     TASK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     LIFE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     actor_id: str
     spec_digest: str
@@ -23,6 +24,7 @@ class HelloRequest(_message.Message):
     task: str
     run_id: str
     life: str
+    role: str
     def __init__(
         self,
         protocol: _Optional[int] = ...,
@@ -32,18 +34,25 @@ class HelloRequest(_message.Message):
         task: _Optional[str] = ...,
         run_id: _Optional[str] = ...,
         life: _Optional[str] = ...,
+        role: _Optional[str] = ...,
     ) -> None: ...
 
 class HelloReply(_message.Message):
-    __slots__ = ("protocol", "run_id", "accepted_steps")
+    __slots__ = ("protocol", "run_id", "accepted_steps", "session")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_STEPS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     run_id: str
     accepted_steps: int
+    session: str
     def __init__(
-        self, protocol: _Optional[int] = ..., run_id: _Optional[str] = ..., accepted_steps: _Optional[int] = ...
+        self,
+        protocol: _Optional[int] = ...,
+        run_id: _Optional[str] = ...,
+        accepted_steps: _Optional[int] = ...,
+        session: _Optional[str] = ...,
     ) -> None: ...
 
 class PushRequest(_message.Message):
@@ -207,12 +216,10 @@ class ActionRow(_message.Message):
     ) -> None: ...
 
 class WatchParamsRequest(_message.Message):
-    __slots__ = ("actor_id", "version")
-    ACTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("version",)
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    actor_id: str
     version: int
-    def __init__(self, actor_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class Params(_message.Message):
     __slots__ = ("version", "sha256", "safetensors", "metadata", "created_unix_s")
@@ -244,10 +251,8 @@ class Params(_message.Message):
     ) -> None: ...
 
 class WatchScoresRequest(_message.Message):
-    __slots__ = ("actor_id",)
-    ACTOR_ID_FIELD_NUMBER: _ClassVar[int]
-    actor_id: str
-    def __init__(self, actor_id: _Optional[str] = ...) -> None: ...
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class LiveScore(_message.Message):
     __slots__ = ("episode_id", "index", "progress", "success", "declared", "version")

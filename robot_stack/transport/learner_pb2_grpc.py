@@ -70,14 +70,16 @@ class LearnerServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Hello(self, request, context):
-        """First call of every connection. A mismatch is FAILED_PRECONDITION, in words.
+        """First call of every peer. A mismatch is FAILED_PRECONDITION, in words. All others bear the metadata `session` of
+        its reply, and every call, this one too, `authorization: Bearer TOKEN`. A refusal bears its kind as trailing
+        metadata `refusal`, as in transport/refusals.py.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PushSteps(self, request_iterator, context):
-        """Recording. Metadata `actor` and `life` say who, as in Hello. Sending the same item again is harmless.
+        """Recording, for actors. Sending the same item again is harmless.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

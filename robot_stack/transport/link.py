@@ -19,10 +19,11 @@ import grpc
 
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.ack_window import LABEL, AckWindow
-from robot_stack.transport.calls import error_words
+from robot_stack.transport.calls import error_words, greet
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.security import Security, open_channel
+from robot_stack.transport.refusals import Refusal, refusal_of
+from robot_stack.transport.security import Credentials, open_channel
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import StoreError
 
@@ -59,8 +60,7 @@ class Link:
 
     Args:
         address: Of the learner, host:port.
-        security: None on loopback.
-        actor_id: Name of this actor.
+        security: Token or certificates of the run.
         hello: What to introduce this actor with; asked anew for each connection.
         linked: Told the reply.
         spool: Records to send, SpoolRecord messages.
@@ -70,9 +70,8 @@ class Link:
     def __init__(
         self,
         address: str,
-        security: Security | None,
+        security: Credentials | None,
         *,
-        actor_id: str,
         hello: Callable[[], pb.HelloRequest],
         linked: Callable[[pb.HelloReply], None],
         spool: Spool,
@@ -87,7 +86,7 @@ class Link:
         self.life = uuid.uuid4().hex
         self.acks = threading.Condition()
         """Notified when the spool was released further."""
-        self._address, self._security, self._actor_id = address, security, actor_id
+        self._address, self._security = address, security
         self._hello, self._linked = hello, linked
         self._spool, self._params, self._scores = spool, params, scores
         self._shut: set[str] = set()
@@ -148,12 +147,10 @@ class Link:
     def _connect(self) -> None:
         """One connection from Hello to its end, which is always an RpcError or `stop`."""
         with open_channel(self._address, self._security) as channel:
-            stub = LearnerStub(channel)
-            reply = stub.Hello(self._hello(), timeout=CALL_TIMEOUT_S)
+            stub, reply = greet(channel, self._hello(), CALL_TIMEOUT_S)
             self._linked(reply)
             connection = _Connection(stub, reply.run_id, AckWindow(self._spool.released))
-            who = (("actor", self._actor_id), ("life", self.life))
-            push = stub.PushSteps(self._outgoing(connection), metadata=who)
+            push = stub.PushSteps(self._outgoing(connection))
             self._push = push
             jobs = (self._watch_params, self._watch_scores, self._send_labels)
             threads = [threading.Thread(target=job, args=(connection,), daemon=True) for job in jobs]
@@ -255,7 +252,11 @@ class Link:
 
     def _watch_params(self, connection: _Connection) -> None:
         def failed(error: grpc.RpcError) -> None:
-            if error.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.FAILED_PRECONDITION):
+            bundle_is_bad = refusal_of(error) in (None, Refusal.MISMATCH)  # too large for one of the ends
+            if bundle_is_bad and error.code() in (
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                grpc.StatusCode.FAILED_PRECONDITION,
+            ):
                 self._params.refuse(error_words(error, self._address))
 
         def watch() -> Any:

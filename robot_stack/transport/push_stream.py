@@ -6,7 +6,6 @@ is refused too, since the episode is closed at the newest good frame.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -15,19 +14,21 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.codec import decode_header, decode_step
+from robot_stack.transport.refusals import Refusal, Refusals, RefusedError
 from robot_stack.transport.roster import ActorRecord
 from robot_stack.transport.wire import MAX_DETAIL_CHARS
 from robot_stack.types.errors import SpecError, TransportError
 from robot_stack.types.transition import EpisodeHeader, Step
 
+LONGEST = 2 * bounds.MAX_NAME_CHARS
+"""Of a refused episode's id that is said back: an ack must name its item as it came."""
 POLL_S = 0.05
 DRAIN_S = 5.0
 """After the actor's last item: how long to wait for the disk. A backend flushes each second."""
-
-log = logging.getLogger(__name__)
 
 
 class PushStream:
@@ -38,6 +39,7 @@ class PushStream:
         requests: What the actor sends; not read while the learner has no room, which holds the actor's sender.
         changed: Notified when more is on disk.
         actor: What is counted goes here.
+        refusals: And what is refused here, too.
     """
 
     def __init__(
@@ -46,17 +48,18 @@ class PushStream:
         requests: Iterator[pb.PushRequest],
         changed: threading.Condition,
         actor: ActorRecord,
+        refusals: Refusals,
     ) -> None:
         self._backend = backend
         self._requests = requests
         self._changed = changed
         self._actor = actor
+        self._refusals = refusals
         self._now_s = backend.roster.now_s
         self._ready: list[pb.Ack] = []
         self._waiting: dict[str, deque[tuple[int, float]]] = {}
         self._shut: set[str] = set()
         """Episodes whose header was refused: their steps must not end up in one of the same name."""
-        self._refused_last = ""
 
     def acks(self, context: grpc.ServicerContext) -> Iterator[pb.Ack]:
         """Yield an ack whenever an episode got further on disk.
@@ -107,6 +110,8 @@ class PushStream:
             episode_id, index = request.step.episode_id, request.step.index
         else:
             raise SpecError("item is missing, must be a header or a step; install the same robot-stack on both ends")
+        if index > bounds.MAX_INDEX:  # more than the number of an ack may be; no actor of ours sends it
+            raise SpecError(f"index of a step is {index}, must be 0 to {bounds.MAX_INDEX}; begin another episode")
         try:
             if kind == "header":
                 self._begin(decode_header(request.header))
@@ -138,14 +143,20 @@ class PushStream:
 
     def _refuse(self, episode_id: str, index: int, reason: str) -> None:
         """Close what cannot go on, and tell the actor; it does not send the item again."""
-        if index < 0:
-            self._shut.add(episode_id)
-        elif episode_id not in self._shut:
-            self._backend.cut(episode_id)
         self._actor.refused += 1
-        if episode_id != self._refused_last:
-            log.warning("refused %s/%d of %s: %s", episode_id, index, self._actor.actor_id, reason)
-            self._refused_last = episode_id
+        self._refusals.note(Refusal.MALFORMED, self._actor.actor_id, f"{episode_id[:LONGEST]}/{index}: {reason}")
+        if len(episode_id) > LONGEST:
+            raise SpecError(f"length of an episode id is {len(episode_id)}, must be at most {LONGEST}; shorten it")
+        if index >= 0 and episode_id not in self._shut:
+            self._backend.cut(episode_id)
+        elif index < 0 and len(self._shut) < bounds.MAX_REFUSED_EPISODES:
+            self._shut.add(episode_id)
+        elif index < 0:
+            raise RefusedError(
+                Refusal.FULL,
+                f"number of refused episodes of {self._actor.actor_id!r} is {len(self._shut)} on one stream, must be "
+                f"below {bounds.MAX_REFUSED_EPISODES}; mend what is wrong with them, then connect again",
+            )
         with self._changed:
             self._ready.append(pb.Ack(episode_id=episode_id, index=index, refusal=reason[:MAX_DETAIL_CHARS]))
 

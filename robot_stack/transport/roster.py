@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.types.errors import SpecError, TransportError
+from robot_stack.transport.bounds import MAX_KNOWN_ACTORS
+from robot_stack.transport.refusals import ActorTakenError, Refusal, RefusedError
 
 RECENT_ACKS = 1000
 
@@ -48,10 +49,6 @@ class ActorStatus:
     reconnects: int
     ack_p50_ms: float
     ack_p99_ms: float
-
-
-class ActorTakenError(TransportError):
-    """Another process of that name is connected. Worth another try: its connection may be dead and not yet noticed."""
 
 
 class ActorRecord:
@@ -108,9 +105,13 @@ class Roster:
             self._check(actor_id, life)
 
     def _check(self, actor_id: str, life: str) -> None:
-        if not actor_id or not life:
-            raise SpecError(f"actor is {actor_id!r}, life {life!r}, must both be given; install the same robot-stack")
         record = self._records.get(actor_id)
+        if record is None and len(self._records) >= MAX_KNOWN_ACTORS:
+            raise RefusedError(
+                Refusal.FULL,
+                f"number of actor names is {len(self._records)}, must be at most {MAX_KNOWN_ACTORS} in one life of the "
+                f"learner; give {actor_id!r} a name that has recorded before, or restart the learner",
+            )
         if record is not None and record.streams and record.life != life:
             raise ActorTakenError(
                 f"actor {actor_id!r} is connected already, from {record.peer}, must be one process; "

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 
 import grpc
 
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.calls import greet, operator_hello
 from robot_stack.transport.codec import decode_score
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.security import Security, open_channel
+from robot_stack.transport.security import Credentials, open_channel
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reward import LiveScore
 
 AGAIN_S = 1.0
+HELLO_S = 5.0
 
 
 class ScoreWatch:
@@ -24,15 +26,16 @@ class ScoreWatch:
         address: Of the learner, host:port.
         take: Called with each score.
         name: Of the watcher, for the learner's log.
-        security: Needed beyond loopback.
+        security: Token or certificates of the run.
     """
 
     def __init__(
-        self, address: str, take: Callable[[LiveScore], None], name: str, security: Security | None = None
+        self, address: str, take: Callable[[LiveScore], None], name: str, security: Credentials | None = None
     ) -> None:
         self._address = address
         self._take = take
         self._name = name
+        self._life = uuid.uuid4().hex
         self._security = security
         self._over = threading.Event()
         self._channel: grpc.Channel | None = None
@@ -53,7 +56,8 @@ class ScoreWatch:
         while not self._over.is_set():
             self._channel = open_channel(self._address, self._security)
             try:
-                for message in LearnerStub(self._channel).WatchScores(pb.WatchScoresRequest(actor_id=self._name)):
+                stub, _ = greet(self._channel, operator_hello(self._name, self._life), HELLO_S)
+                for message in stub.WatchScores(pb.WatchScoresRequest()):
                     if self._over.is_set():
                         return
                     self._take(decode_score(message))

@@ -1,20 +1,18 @@
-"""Who may connect. Without TLS and a token: this machine only."""
+"""What an end of the link brings: certificates and a token, or on one machine the token in the run folder."""
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import grpc
 
+from robot_stack.transport.link_token import MAX_TOKEN_CHARS, LinkToken, check_token
 from robot_stack.transport.wire import CLIENT_OPTIONS
 from robot_stack.types.errors import TransportError
-
-MIN_TOKEN_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +32,7 @@ class Security:
     token: str = field(repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.token) < MIN_TOKEN_CHARS or not (self.token.isascii() and self.token.isprintable()):
-            raise TransportError(
-                f"token is {len(self.token)} characters, must be {MIN_TOKEN_CHARS} or more printable ASCII characters; "
-                "`robot-stack certs` makes one"
-            )
+        check_token(self.token, "token", "`robot-stack certs` makes one")
 
     @classmethod
     def from_folder(cls, folder: Path) -> Security:
@@ -57,7 +51,8 @@ class Security:
                         f"mode of {folder / name} is {mode:04o}, must be 0600; chmod 600 {folder / name}"
                     )
             ca, cert, key = ((folder / name).read_bytes() for name in ("ca.pem", "cert.pem", "key.pem"))
-            token = (folder / "token").read_text().strip()
+            with (folder / "token").open("rb") as file:
+                token = file.read(MAX_TOKEN_CHARS + 2).decode("ascii", errors="replace").strip()
         except OSError as error:
             raise TransportError(
                 f"{error.filename} is unreadable ({error.strerror}), must be a file of a set; "
@@ -67,13 +62,35 @@ class Security:
         return cls(ca=ca, cert=cert, key=key, token=token)
 
 
+Credentials = Security | LinkToken
+"""What one end brings."""
+
+
 def security_of(certs: str | None, role: Literal["learner", "actor"]) -> Security | None:
-    """Of this end of the link; `certs` is `learner_certs` of the cell.
+    """Of this end of a link with certificates; `certs` is `learner_certs` of the cell.
 
     Raises:
         TransportError: As `Security.from_folder`.
     """
     return None if certs is None else Security.from_folder(Path(certs).expanduser() / role)
+
+
+def learner_credentials(certs: str | None, folder: Path) -> Credentials:
+    """Of the learner of the run in `folder`, which makes the token where there are no certificates and no token yet.
+
+    Raises:
+        TransportError: If one cannot be read or made, or others can read it.
+    """
+    return security_of(certs, "learner") or LinkToken.keep(folder)
+
+
+def actor_credentials(certs: str | None, folder: Path) -> Credentials:
+    """Of whoever asks the learner of the run in `folder`.
+
+    Raises:
+        TransportError: If one cannot be read, or others can read it.
+    """
+    return security_of(certs, "actor") or LinkToken.read(folder)
 
 
 def require_loopback(address: str) -> None:
@@ -101,49 +118,61 @@ def server_credentials(security: Security) -> grpc.ServerCredentials:
     )
 
 
-def open_channel(address: str, security: Security | None) -> grpc.Channel:
-    """A channel to the learner; connects lazily.
+def open_channel(address: str, security: Credentials | None) -> grpc.Channel:
+    """A channel to the learner; connects lazily. Without credentials the learner refuses every call.
 
     Raises:
-        TransportError: If `address` is beyond this machine and there is no security.
+        TransportError: If `address` is beyond this machine and there is no TLS.
     """
-    if security is None:
-        require_loopback(address)
-        return grpc.insecure_channel(address, options=CLIENT_OPTIONS)
-    credentials = grpc.composite_channel_credentials(
-        grpc.ssl_channel_credentials(security.ca, security.key, security.cert),
-        grpc.access_token_call_credentials(security.token),
-    )
-    return grpc.secure_channel(address, credentials, options=CLIENT_OPTIONS)
-
-
-class TokenGate(grpc.ServerInterceptor):
-    """Refuses every call without the token."""
-
-    def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}".encode()
-
-    def intercept_service(
-        self, continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler], details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler:
-        """The real handler, or one of the same kind that refuses."""
-        handler = continuation(details)
-        offered = dict(details.invocation_metadata).get("authorization", "")
-        raw = offered.encode() if isinstance(offered, str) else offered
-        if handler is None or hmac.compare_digest(raw, self._expected):
-            return handler
-        return _refusing(handler)
-
-
-def _refusing(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
-    def refuse(request: object, context: grpc.ServicerContext) -> None:
-        context.abort(
-            grpc.StatusCode.UNAUTHENTICATED, "token is missing or wrong, must be the learner's; copy its token file"
+    if isinstance(security, Security):
+        credentials = grpc.composite_channel_credentials(
+            grpc.ssl_channel_credentials(security.ca, security.key, security.cert),
+            grpc.access_token_call_credentials(security.token),
         )
+        return grpc.secure_channel(address, credentials, options=CLIENT_OPTIONS)
+    require_loopback(address)
+    channel = grpc.insecure_channel(address, options=CLIENT_OPTIONS)
+    return channel if security is None else with_metadata(channel, "authorization", f"Bearer {security.token}")
 
-    kinds = {
-        (False, False): grpc.unary_unary_rpc_method_handler,
-        (False, True): grpc.unary_stream_rpc_method_handler,
-        (True, True): grpc.stream_stream_rpc_method_handler,
-    }
-    return kinds[handler.request_streaming, handler.response_streaming](refuse)
+
+def with_metadata(channel: grpc.Channel, key: str, value: str) -> grpc.Channel:
+    """The same channel, whose calls bear one more pair of metadata; close the one it was made of."""
+    return grpc.intercept_channel(channel, _Bearer(key, value))
+
+
+class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):
+    """Adds a pair of metadata to every call; gRPC's own call credentials need TLS."""
+
+    def __init__(self, key: str, value: str) -> None:
+        self._pair = (key, value)
+
+    def intercept_unary_unary(
+        self, continuation: Callable[..., Any], client_call_details: grpc.ClientCallDetails, request: Any
+    ) -> Any:
+        return continuation(self._with(client_call_details), request)
+
+    def intercept_unary_stream(
+        self, continuation: Callable[..., Any], client_call_details: grpc.ClientCallDetails, request: Any
+    ) -> Any:
+        return continuation(self._with(client_call_details), request)
+
+    def intercept_stream_stream(
+        self, continuation: Callable[..., Any], client_call_details: grpc.ClientCallDetails, request_iterator: Any
+    ) -> Any:
+        return continuation(self._with(client_call_details), request_iterator)
+
+    def _with(self, details: grpc.ClientCallDetails) -> grpc.ClientCallDetails:
+        before: Sequence[tuple[str, str]] = details.metadata or ()
+        return _Details(details, (*before, self._pair))
+
+
+class _Details(grpc.ClientCallDetails):
+    """The details of a call with other metadata."""
+
+    def __init__(self, details: grpc.ClientCallDetails, metadata: Sequence[tuple[str, str]]) -> None:
+        self.method = details.method
+        self.timeout = details.timeout
+        self.metadata = metadata
+        self.credentials = details.credentials
+        self.wait_for_ready = details.wait_for_ready
+        self.compression = details.compression

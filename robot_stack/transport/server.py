@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from dataclasses import replace
 
 import grpc
 
+from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.bundle import encode_params
 from robot_stack.transport.codec import decode_label, encode_score, encode_status
+from robot_stack.transport.door import SESSION, Door
 from robot_stack.transport.handshake import check_hello
 from robot_stack.transport.learner_pb2_grpc import LearnerServicer, add_LearnerServicer_to_server
 from robot_stack.transport.push_stream import PushStream
-from robot_stack.transport.roster import ActorTakenError
-from robot_stack.transport.security import Security, TokenGate, require_loopback, server_credentials
-from robot_stack.transport.wire import MAX_DETAIL_CHARS, PROTOCOL_VERSION, SERVER_OPTIONS
-from robot_stack.types.errors import SpecError, StoreError, TransportError
-
-MAX_CALLS = 128
-"""Calls at once: three streams an actor, two an open console page. More are refused, never queued."""
+from robot_stack.transport.refusals import Refusal, Refusals, RefusedError
+from robot_stack.transport.security import Credentials, Security, require_loopback, server_credentials
+from robot_stack.transport.sessions import Method, Role, Sessions
+from robot_stack.transport.wire import PROTOCOL_VERSION, server_options
+from robot_stack.types.errors import TransportError
 
 WATCH_S = 0.5
 """How long a watch sleeps in the backend before it looks whether its actor is still there."""
 
-log = logging.getLogger(__name__)
-
 
 class LearnerServer:
-    """Serves a backend at `address` (host:port; port 0 takes a free one)."""
+    """Serves a backend at `address` (host:port; port 0 takes a free one), to whoever brings the token of `security`."""
 
-    def __init__(self, backend: LearnerBackend, address: str, security: Security | None = None) -> None:
+    def __init__(self, backend: LearnerBackend, address: str, security: Credentials) -> None:
         self._backend = backend
         self._wanted = address
         self._security = security
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._server: grpc.Server | None = None
+        self._door: Door | None = None
         self._port = 0
 
     @property
@@ -53,23 +51,25 @@ class LearnerServer:
         """Listen; returns `address`.
 
         Raises:
-            TransportError: If the port is in use, or the address is beyond this machine and there is no security.
+            TransportError: If the port is in use, or the address is beyond this machine and there is no TLS.
         """
-        gates = []
-        if self._security is None:
+        if not isinstance(self._security, Security):
             require_loopback(self._wanted)
-        else:
-            gates = [TokenGate(self._security.token)]
+        spec = self._backend.spec
+        sessions, refusals = Sessions(time.monotonic), Refusals()
+        door = Door(self._security, sessions=sessions, refusals=refusals, step_bytes=bounds.step_bytes(spec))
         server = grpc.server(
-            ThreadPoolExecutor(max_workers=MAX_CALLS, thread_name_prefix="learner-rpc"),
-            interceptors=gates,
-            options=SERVER_OPTIONS,
-            maximum_concurrent_rpcs=MAX_CALLS,
+            ThreadPoolExecutor(max_workers=bounds.MAX_CALLS, thread_name_prefix="learner-rpc"),
+            interceptors=[door],
+            options=server_options(bounds.request_bytes(spec)),
+            maximum_concurrent_rpcs=bounds.MAX_CALLS,
         )
-        add_LearnerServicer_to_server(_Servicer(self._backend, self._changed, self._stopping), server)
+        servicer = _Servicer(self._backend, self._changed, self._stopping, sessions, refusals)
+        add_LearnerServicer_to_server(servicer, server)
         self._port = self._bind(server)
         server.start()
-        self._server = server
+        door.open()
+        self._server, self._door = server, door
         return self.address
 
     def durable_advanced(self) -> None:
@@ -84,13 +84,16 @@ class LearnerServer:
         if self._server is not None:
             self._server.stop(grace_s).wait(grace_s + 5.0)
             self._server = None
+        if self._door is not None:
+            self._door.close()
+            self._door = None
 
     def _bind(self, server: grpc.Server) -> int:
         try:
-            if self._security is None:
-                port = server.add_insecure_port(self._wanted)
-            else:
+            if isinstance(self._security, Security):
                 port = server.add_secure_port(self._wanted, server_credentials(self._security))
+            else:
+                port = server.add_insecure_port(self._wanted)
         except RuntimeError:
             port = 0
         if port == 0:
@@ -103,73 +106,67 @@ class LearnerServer:
 
 
 class _Servicer(LearnerServicer):
-    def __init__(self, backend: LearnerBackend, changed: threading.Condition, stopping: threading.Event) -> None:
+    """What each call does, once the door has let it in; errors of ours are put into words there."""
+
+    def __init__(
+        self,
+        backend: LearnerBackend,
+        changed: threading.Condition,
+        stopping: threading.Event,
+        sessions: Sessions,
+        refusals: Refusals,
+    ) -> None:
         self._backend = backend
         self._changed = changed
         self._stopping = stopping
+        self._sessions = sessions
+        self._refusals = refusals
 
     def Hello(self, request: pb.HelloRequest, context: grpc.ServicerContext) -> pb.HelloReply:
-        backend = self._backend
-        with _refused_in_words(context):
-            check_hello(request, spec=backend.spec, task=backend.task, run_id=backend.run_id)
+        backend, accepted = self._backend, 0
+        role = check_hello(request, spec=backend.spec, task=backend.task, run_id=backend.run_id)
+        if role is Role.ACTOR:
             backend.roster.check(request.actor_id, request.life)
             accepted = backend.hello()
-        return pb.HelloReply(protocol=PROTOCOL_VERSION, run_id=backend.run_id, accepted_steps=accepted)
+        session = self._sessions.open(role, request.actor_id, request.life)
+        return pb.HelloReply(
+            protocol=PROTOCOL_VERSION, run_id=backend.run_id, accepted_steps=accepted, session=session.key
+        )
 
     def PushSteps(self, requests: Iterator[pb.PushRequest], context: grpc.ServicerContext) -> Iterator[pb.Ack]:
-        who = dict(context.invocation_metadata())
-        roster = self._backend.roster
-        with (
-            _refused_in_words(context),
-            roster.stream(who.get("actor", ""), who.get("life", ""), context.peer()) as actor,
-        ):
-            yield from PushStream(self._backend, requests, self._changed, actor).acks(context)
+        key = dict(context.invocation_metadata()).get(SESSION, "")
+        session = self._sessions.find(key, Method.PUSH_STEPS)
+        with self._backend.roster.stream(session.name, session.life, context.peer()) as actor:
+            yield from PushStream(self._backend, requests, self._changed, actor, self._refusals).acks(context)
 
     def WatchParams(self, request: pb.WatchParamsRequest, context: grpc.ServicerContext) -> Iterator[pb.Params]:
         version = request.version
-        with _refused_in_words(context):
-            while self._open(context):
-                params = self._backend.params_after(version, WATCH_S)
-                if params is not None:
-                    version = params.version
-                    yield encode_params(params, created_unix_s=time.time())
+        while self._open(context):
+            params = self._backend.params_after(version, WATCH_S)
+            if params is not None:
+                version = params.version
+                yield encode_params(params, created_unix_s=time.time())
 
     def WatchScores(self, request: pb.WatchScoresRequest, context: grpc.ServicerContext) -> Iterator[pb.LiveScore]:
         cursor = 0
-        with _refused_in_words(context):
-            while self._open(context):
-                cursor, scores = self._backend.scores_after(cursor, WATCH_S)
-                yield from map(encode_score, scores)
+        while self._open(context):
+            cursor, scores = self._backend.scores_after(cursor, WATCH_S)
+            yield from map(encode_score, scores)
 
     def Label(self, request: pb.Label, context: grpc.ServicerContext) -> pb.LabelReply:
-        with _refused_in_words(context):
-            self._backend.label(decode_label(request))
+        label = decode_label(request)
+        if not self._backend.wait_room(WATCH_S):
+            raise RefusedError(
+                Refusal.FULL,
+                f"room of the learner for a label of {label.episode_id} is none, must be some; send it later",
+            )
+        self._backend.label(label)
         return pb.LabelReply()
 
     def Status(self, request: pb.StatusRequest, context: grpc.ServicerContext) -> pb.StatusReply:
-        with _refused_in_words(context):
-            status = self._backend.status()
-        return encode_status(status)
+        status = self._backend.status()
+        refused = {f"refused_{kind.value}": float(count) for kind, count in self._refusals.counts.items()}
+        return encode_status(replace(status, counters={**status.counters, **refused}))
 
     def _open(self, context: grpc.ServicerContext) -> bool:
         return bool(context.is_active()) and not self._stopping.is_set()
-
-
-@contextmanager
-def _refused_in_words(context: grpc.ServicerContext) -> Iterator[None]:
-    """Our errors become a gRPC status with their message; anything else is a bug and logged by gRPC."""
-    try:
-        yield
-    except SpecError as error:
-        _abort(context, grpc.StatusCode.INVALID_ARGUMENT, error)
-    except ActorTakenError as error:
-        _abort(context, grpc.StatusCode.ALREADY_EXISTS, error)
-    except TransportError as error:
-        _abort(context, grpc.StatusCode.FAILED_PRECONDITION, error)
-    except StoreError as error:
-        _abort(context, grpc.StatusCode.UNAVAILABLE, error)
-
-
-def _abort(context: grpc.ServicerContext, code: grpc.StatusCode, error: Exception) -> None:
-    log.warning("refused %s: %s", context.peer(), error)
-    context.abort(code, str(error)[:MAX_DETAIL_CHARS])

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-PROTOCOL_VERSION = 3
+from robot_stack.transport import bounds
+
+PROTOCOL_VERSION = 4
 """Raised whenever an older peer would misread a message."""
 
 MAX_MESSAGE_BYTES = 64 << 20
-"""Largest message either end takes; a step of two 128x128 cameras is 0.1 MB."""
+"""Largest message that an actor takes: its parameters. A learner takes no more than a step of its cell."""
 
 MAX_DETAIL_CHARS = 2000
 """Words in a refusal; they travel in an HTTP/2 header, of which gRPC takes 8 KB."""
 
-CHANNEL_OPTIONS = (
+_CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     # A peer that vanished without closing (cable, power) is noticed within 3 s: 1 of silence, 1.8 without an answer.
     ("grpc.keepalive_time_ms", 1000),
     ("grpc.keepalive_timeout_ms", 1800),
@@ -23,8 +24,11 @@ CHANNEL_OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
 )
 
-SERVER_OPTIONS = (
-    *CHANNEL_OPTIONS,
+_SERVER_OPTIONS = (
+    # No max_concurrent_streams: gRPC counts a refused call there until Python's garbage collector has found it.
+    # Whoever connects and says nothing must not hold a file descriptor of the learner for long.
+    ("grpc.server_handshake_timeout_ms", int(1000 * bounds.HANDSHAKE_S)),
+    ("grpc.max_connection_idle_ms", int(1000 * bounds.IDLE_CONNECTION_S)),
     ("grpc.http2.min_ping_interval_without_data_ms", 500),
     ("grpc.http2.max_ping_strikes", 0),
     # Otherwise two learners share a port without a word, and each gets half of the calls.
@@ -32,9 +36,15 @@ SERVER_OPTIONS = (
 )
 
 CLIENT_OPTIONS = (
-    *CHANNEL_OPTIONS,
+    *_CHANNEL_OPTIONS,
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     # Without its own pool a new channel inherits the back-off of the one that failed.
     ("grpc.use_local_subchannel_pool", 1),
     # The learner is on this network; a proxy from the environment only gets in the way.
     ("grpc.enable_http_proxy", 0),
 )
+
+
+def server_options(request_bytes: int) -> tuple[tuple[str, int], ...]:
+    """Channel options of a learner that takes messages of at most so many bytes."""
+    return (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", request_bytes), *_SERVER_OPTIONS)

@@ -7,6 +7,8 @@ from enum import IntEnum, StrEnum
 
 import numpy as np
 
+from robot_stack.types.reason import Refusal
+
 
 class Source(IntEnum):
     """Who produced the executed motion of a control step."""
@@ -76,7 +78,7 @@ class Decision:
         source: Who the motion belongs to.
         requested: The twist asked for before any limit, shape (6,), tcp frame; zeros when nobody asked.
         cut: Names of the limits that changed the command, e.g. ("speed", "workspace").
-        reason: Plain sentence for HOLD and STOP, else "".
+        reason: Why it holds or is stopped.
     """
 
     command: Command
@@ -84,4 +86,4 @@ class Decision:
     source: Source
     requested: np.ndarray
     cut: tuple[str, ...] = ()
-    reason: str = ""
+    reason: Refusal | None = None

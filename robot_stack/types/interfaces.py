@@ -11,6 +11,7 @@ from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
+from robot_stack.types.reason import Refusal
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.robot import RobotState, TeleopSample
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
@@ -83,8 +84,8 @@ class Cell(Protocol):
         """State of control, one for all arms."""
         ...
 
-    def reason(self) -> str:
-        """Why it is in HOLD or STOP, else ""."""
+    def reason(self) -> Refusal | None:
+        """Why it is in HOLD or STOP."""
         ...
 
     def events(self) -> tuple[str, ...]:

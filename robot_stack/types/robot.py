@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.types.pose import Pose
-
-EMERGENCY_STOP = "emergency stop"
-"""A fault that begins so is the robot's own emergency stop: it latches STOP. Any other fault is a HOLD."""
+from robot_stack.types.reason import Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +23,7 @@ class RobotState:
         joints_rad: Joint positions, float64, shape (J,).
         joint_speeds_rad_s: Joint velocities, float64, shape (J,).
         gripper: Opening in [0, 1].
-        fault: Plain sentence if the robot reports a fault, else "".
+        fault: What the robot or its driver reports, or None.
     """
 
     arm: str
@@ -36,7 +34,7 @@ class RobotState:
     joints_rad: np.ndarray
     joint_speeds_rad_s: np.ndarray
     gripper: float
-    fault: str = ""
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,7 @@ class TeleopSample:
         events: Keys pressed since the last sample, out of `EVENTS`.
         lost: True while the device is absent, silent or sends nonsense. Control is then lost, not given back: a
             deadman that is only released hands the arm to the policy.
-        session: As in `Command`.
+        session: As in `Command`; None for a stranger's, whose seal does not fit.
     """
 
     stamp_ns: int
@@ -60,7 +58,7 @@ class TeleopSample:
     deadman: bool = False
     events: tuple[str, ...] = ()
     lost: bool = False
-    session: str = ""
+    session: str | None = ""
 
 
 EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm")

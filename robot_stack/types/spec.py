@@ -11,15 +11,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from robot_stack.types.errors import SpecError
+from robot_stack.types.names import check_name
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
 DIRECTION = "direction"
 """Proprio field of size 1 that says which way a task goes: 1 as it is told, -1 back."""
 """Order of a twist: linear then angular, in the end-effector frame."""
+MAX_PARTS = 64
+"""Arms, cameras or proprio fields; a cell has a few."""
+MAX_FIELD_SIZE = 4096
+"""Numbers of a proprio field; a pose has six or seven, a tactile pad some hundreds."""
 GRIPPER_DEADBAND = 0.5
 """A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
 OPENING = "gripper"
@@ -241,8 +247,14 @@ class Spec:
 
     @classmethod
     def from_json(cls, text: str) -> Spec:
-        """Inverse of `to_json`."""
+        """Inverse of `to_json`, of a file or a peer that is not trusted: names become paths, sizes become memory.
+
+        Raises:
+            SpecError: If it is no spec, or a name is none, or there is too much of something.
+            ValueError, KeyError, TypeError: If it is no JSON of one.
+        """
         raw = json.loads(text)
+        _check_told(raw)
         return cls(
             arms=tuple(
                 ArmSpec(**{**arm, "axes": tuple(arm["axes"]), "gripper": GripperKind(arm["gripper"])})
@@ -257,3 +269,18 @@ class Spec:
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, hex."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+def _check_told(raw: Mapping[str, Any]) -> None:
+    """Raise SpecError unless every name of a spec's JSON is one and every size a small whole number."""
+    for kind, sizes in (("arms", ()), ("cameras", ("height_px", "width_px")), ("proprio", ("size",))):
+        if len(raw[kind]) > MAX_PARTS:
+            raise SpecError(f"number of {kind} is {len(raw[kind])}, must be at most {MAX_PARTS}; leave some out")
+        for part in raw[kind]:
+            check_name(str(part["name"])[:200], f"name in {kind}")
+            for size in sizes:
+                value = part[size]
+                if not isinstance(value, int) or not 0 <= value <= MAX_FIELD_SIZE:
+                    raise SpecError(
+                        f"{size} of {part['name']} is {str(value)[:40]}, must be a whole number up to {MAX_FIELD_SIZE}"
+                    )

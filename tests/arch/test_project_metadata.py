@@ -22,10 +22,17 @@ def requirements() -> list[Requirement]:
     return [Requirement(text) for text in (*PROJECT["dependencies"], *extras)]
 
 
+UNPINNED = {"lerobot"}
+"""Its newest release wants an older torch than the one that is pinned: docs/so101.md."""
+
+
 def test_every_dependency_is_pinned_within_its_bounds() -> None:
     known = pins()
     for requirement in requirements():
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
+        if name in UNPINNED:
+            assert name not in known
+            continue
         assert name in known, f"{name} has no pin"
         assert requirement.specifier.contains(known[name], prereleases=True), requirement
 

@@ -6,10 +6,13 @@ from __future__ import annotations
 import sys
 import time
 from array import array
+from functools import partial
 from itertools import cycle
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.srv import GetParameters
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import Image, JointState, Joy
 from std_msgs.msg import Bool, Float64, Float64MultiArray, Header, Int8, String, UInt8
@@ -81,6 +84,7 @@ class StillDrivers(StackNode):
         """What a driver says of itself."""
         if isinstance(robot, ServoRobot):
             self._repeat(Int8, robot.status, Int8(data=0))
+            self.create_service(GetParameters, f"{robot.node}/get_parameters", partial(self._on_parameters, robot))
         if isinstance(robot, FrankaRobot):
             self._repeat(UInt8, robot.robot_state, UInt8(data=2))
         if isinstance(robot, UrRobot):
@@ -89,6 +93,24 @@ class StillDrivers(StackNode):
             self._repeat(Float64, robot.speed_scaling, Float64(data=100.0))
         if isinstance(robot.kinematics, UrdfTopic):
             self._say(String, robot.kinematics.topic, String(data=urdf_of(robot, robot.kinematics)))
+
+    def _on_parameters(
+        self, robot: ServoRobot, request: GetParameters.Request, response: GetParameters.Response
+    ) -> GetParameters.Response:
+        """Servo started as its file says."""
+        text, number, flag = (
+            ParameterType.PARAMETER_STRING,
+            ParameterType.PARAMETER_DOUBLE,
+            ParameterType.PARAMETER_BOOL,
+        )
+        said = {
+            "command_in_type": ParameterValue(type=text, string_value=robot.command_in),
+            "scale.linear": ParameterValue(type=number, double_value=robot.linear_scale_m_s),
+            "scale.rotational": ParameterValue(type=number, double_value=robot.rotational_scale_rad_s),
+            "apply_twist_commands_about_ee_frame": ParameterValue(type=flag, bool_value=True),
+        }
+        response.values = [said[name.removeprefix("moveit_servo.")] for name in request.names]
+        return response
 
     def _repeat(self, kind: type, topic: str, message: object) -> None:
         publisher = self.create_publisher(kind, topic, STATE)

@@ -29,7 +29,9 @@ PLAIN = {"status_type": "std_msgs/Int8", "robot_state_type": "std_msgs/UInt8", "
 SLOW = {"camera", "robot", "safety", "teleop", "clock", "topics", "dds", "nodes", "load"}
 """What a busy machine spoils."""
 ROBOT_FILES = {path.stem: YAML(typ="safe").load(path) for path in sorted((config_root() / "robots").glob("*.yaml"))}
-ROBOTS = [name for name, said in ROBOT_FILES.items() if said["backend"] != "sim"]
+ROBOTS = [name for name, said in ROBOT_FILES.items() if said["backend"] not in ("sim", "so101")]
+SAYS = {"joint_states_rate_hz": 30, "joint_states_publisher": "drivers"}
+"""What the doubles answer at the start: they are slower than real drivers, and have no controller manager."""
 
 
 def write_cell(root: Path, robot: str) -> None:
@@ -42,6 +44,8 @@ def write_cell(root: Path, robot: str) -> None:
     said |= {key: PLAIN[key] for key in foreign}
     if said.get("gripper", {}).get("interface") == "action":
         said["gripper"] |= {"interface": "commands", "command": "/gripper/commands"}
+        said["gripper"].pop("command_type", None)
+    said["driver"] = SAYS
     camera = {"model": "generic_topic", "source_topic": "/wrist/image_raw"}
     files = {
         f"robots/{robot}": said,
@@ -101,6 +105,8 @@ def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
     findings = json.loads(done.stdout)["findings"]
     failed = {each["check"]: each["text"] for each in findings if each["level"] == Level.FAIL}
     assert not set(failed) - SLOW, failed
+    drivers = [each for each in findings if each["check"] == "driver"]
+    assert [each["level"] for each in drivers] == [Level.OK], drivers
     state = next(each for each in findings if each["check"] == "robot")
     assert "silent" not in state["text"], state
     assert not [each for each in findings if each["check"] == "silence"]

@@ -37,8 +37,8 @@ def refusal(root: Path, *overrides: str) -> list[str]:
          "input should be at most 0.97, the limit at mine/safety/table.yaml:18"),
         ("cells/sim.yaml", "model: sim_wrist", "model: sim_wrsit",
          f"mine/cells/sim.yaml:5:18: cameras.wrist.model: input should be one of {CAMERAS} in "),
-        ("cells/sim.yaml", "dds_domain: 0", "stop_input_timeout_s: 0\ndds_domain: 0",
-         "stop_input_timeout_s: input should be greater than 0 (got 0)"),
+        ("cells/sim.yaml", "dds_domain: 0", "teleop_silence_s: 0\ndds_domain: 0",
+         "teleop_silence_s: input should be greater than 0 (got 0)"),
         ("robots/fr3.yaml", "name: joint2,", "name: joint1,", "joint names are ['joint1', 'joint1'"),
     ],
 )  # fmt: skip

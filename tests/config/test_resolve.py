@@ -33,7 +33,7 @@ def test_mistakes_in_different_files_are_reported_together(root: Path, edit: Edi
     edit("cells/sim.yaml", "teleop: scripted", "teleop: scriptd")
     places = [line.split(": ", 2)[:2] for line in refusal(root)]
     assert places == [
-        ["mine/cells/sim.yaml:8:9", "teleop"],
+        ["mine/cells/sim.yaml:9:9", "teleop"],
         ["mine/robots/fr3.yaml:4:10", "backend"],
         ["mine/runs/peg_insert.yaml:5:6", "sed"],
         ["mine/safety/table.yaml:11:15", "hard_force_n"],

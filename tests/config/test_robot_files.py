@@ -23,6 +23,7 @@ name: arm
 backend: servo
 base_frame: base
 tcp_frame: tcp
+command_in: speed_units
 joints: [{name: a, min_rad: -1, max_rad: 1, max_speed_rad_s: 1, max_torque_nm: 1}]
 home_rad: [0]
 kinematics:
@@ -62,63 +63,63 @@ def test_the_backend_says_which_keys_there_are(tmp_path: Path) -> None:
             "backend: servo",
             "backend: servoo",
             "arm.yaml:2:10: backend: input should be 'sim', 'servo', 'pose_target', 'franka', 'joint_trajectory', "
-            "'forward_velocity' or 'ur' (got 'servoo'); did you mean 'servo'?",
+            "'forward_velocity', 'ur' or 'so101' (got 'servoo'); did you mean 'servo'?",
         ),
         (
             "backend: servo",
             "backend: 3",
             "arm.yaml:2:10: backend: input should be 'sim', 'servo', 'pose_target', 'franka', 'joint_trajectory', "
-            "'forward_velocity' or 'ur' (got 3)",
+            "'forward_velocity', 'ur' or 'so101' (got 3)",
         ),
         (
             "home_rad: [0]",
             "home_rad: [0]\nstatus_typ: std_msgs/Int8",
-            "arm.yaml:7:13: status_typ: extra inputs are not permitted (got 'std_msgs/Int8'); did you mean "
+            "arm.yaml:8:13: status_typ: extra inputs are not permitted (got 'std_msgs/Int8'); did you mean "
             "'status_type'?",
         ),
         (
             "home_rad: [0]",
             "home_rad: [0]\ncommand: delta twist",
-            "arm.yaml:7:10: command: string should match pattern",
+            "arm.yaml:8:10: command: string should match pattern",
         ),
         (
             "source: dh",
             "source: dhh",
-            "arm.yaml:8:11: kinematics.source: input should be one of 'dh', 'urdf_topic', 'urdf_file' (got 'dhh'); did "
+            "arm.yaml:9:11: kinematics.source: input should be one of 'dh', 'urdf_topic', 'urdf_file' (got 'dhh'); did "
             "you mean 'dh'?",
         ),
-        ("  source: dh\n", "", "arm.yaml:7:1: kinematics.source: field required; add 'source'"),
+        ("  source: dh\n", "", "arm.yaml:8:1: kinematics.source: field required; add 'source'"),
         (
             "alpha_rad: 0",
             "alpha_rad: .nan",
-            "arm.yaml:10:33: kinematics.links.0.alpha_rad: input should be a finite number (got nan)",
+            "arm.yaml:11:33: kinematics.links.0.alpha_rad: input should be a finite number (got nan)",
         ),
         (
             "alpha_rad: 0",
             "alfa_rad: 0",
-            "arm.yaml:10:32: kinematics.links.0.alfa_rad: extra inputs are not permitted (got 0); did you mean "
+            "arm.yaml:11:32: kinematics.links.0.alfa_rad: extra inputs are not permitted (got 0); did you mean "
             "'alpha_rad'?",
         ),
         (
             "d_m: 0}]",
             "d_m: 0}, {a_m: 0, alpha_rad: 0, d_m: 0}]",
-            "arm.yaml:7:1: kinematics: kinematics has 2 links, must have 1; give one per joint",
+            "arm.yaml:8:1: kinematics: kinematics has 2 links, must have 1; give one per joint",
         ),
         (
             "tcp: {position_m: [0, 0, 0.1]}",
             "tcp: {position_m: [0, 0, 0.1]}\npose: {source: topic, topc: /pose}",
-            "arm.yaml:12:29: pose.topc: extra inputs are not permitted (got '/pose'); did you mean 'topic'?",
+            "arm.yaml:13:29: pose.topc: extra inputs are not permitted (got '/pose'); did you mean 'topic'?",
         ),
         (
             "tcp: {position_m: [0, 0, 0.1]}",
             "tcp: {position_m: [0, 0, 0.1]}\nwrench: {topic: /w, frame: flange}",
-            "arm.yaml:12:9: wrench: tcp_in_frame is missing for frame 'flange', must be given where that is neither",
+            "arm.yaml:13:9: wrench: tcp_in_frame is missing for frame 'flange', must be given where that is neither",
         ),
         (
             "tcp: {position_m: [0, 0, 0.1]}",
             "tcp: {position_m: [0, 0, 0.1]}\ngripper: {interface: commands, command: /g, joint: f, closed: 0.1, "
             "open: 0.1, max_width_m: 0.1, max_force_n: 9}",
-            "arm.yaml:12:74: gripper.open: open is 0.1, must differ from closed (0.1); give the joint's two ends",
+            "arm.yaml:13:74: gripper.open: open is 0.1, must differ from closed (0.1); give the joint's two ends",
         ),
     ],
 )
@@ -139,7 +140,8 @@ def test_a_pose_needs_kinematics_or_another_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["joint_trajectory", "forward_velocity", "ur"])
 def test_joint_commands_need_kinematics(backend: str, tmp_path: Path) -> None:
-    bare = SERVO[: SERVO.index("kinematics")].replace("servo", backend) + "pose: {source: tf}\n"
+    bare = SERVO[: SERVO.index("kinematics")].replace("command_in: speed_units\n", "").replace("servo", backend)
+    bare += "pose: {source: tf}\n"
     assert refusal(bare, tmp_path) == ["arm.yaml:1:1: kinematics: field required; add 'kinematics'"]
 
 
@@ -155,7 +157,9 @@ def load_frame(root: Path, robot: str) -> str:
     return load(root / "robots" / f"{robot}.yaml", RobotConfig).base_frame
 
 
-@pytest.mark.parametrize("robot", ["fr3_franka", "panda", "ur5e", "xarm7", "kinova_gen3", "so101"])
+@pytest.mark.parametrize(
+    "robot", ["fr3_franka", "panda", "ur3e", "ur5e", "ur10e", "xarm6", "xarm7", "kinova_gen3", "so101"]
+)
 def test_a_run_on_a_shipped_arm_resolves_and_starts_the_robot_process(robot: str, root: Path, edit: Edit) -> None:
     resolved = run_with(root, edit, robot)
     assert isinstance(resolved.robot, DriverRobot)
@@ -210,7 +214,7 @@ def test_a_trajectory_controller_needs_no_such_word(root: Path, edit: Edit) -> N
 
 
 def test_servo_must_be_able_to_go_as_fast_as_safety_lets_it(root: Path, edit: Edit) -> None:
-    edit("robots/panda.yaml", "linear_scale_m_s: 0.4", "linear_scale_m_s: 0.1")
+    edit("robots/panda.yaml", "command_in: speed_units", "command_in: unitless")
     with pytest.raises(ConfigError, match=r"linear_scale_m_s: input should be at least the safety limit 0\.25"):
         run_with(root, edit, "panda")
 

@@ -52,7 +52,7 @@ def test_a_real_arm_beside_a_simulated_one_is_refused(root: Path) -> None:
     real_cell(root, right="fr3")
     (line,) = refusal(root)
     assert line == (
-        "mine/robots/panda.yaml:5:10: robots.left.backend: backend is 'servo' beside simulated arms, must be 'sim' for "
+        "mine/robots/panda.yaml:6:10: robots.left.backend: backend is 'servo' beside simulated arms, must be 'sim' for "
         "all arms or for none"
     )
 
@@ -85,12 +85,15 @@ def test_the_arm_whose_controller_keeps_the_last_speed_is_named(root: Path, edit
 
 
 @pytest.mark.parametrize(
-    ("scale", "limit"), [("linear_scale_m_s: 0.4", "0.25"), ("rotational_scale_rad_s: 1.0", "1.0")]
+    ("scale", "limit"), [("linear_scale_m_s: 0.2", "0.25"), ("rotational_scale_rad_s: 0.8", "1.0")]
 )
 def test_the_arm_whose_servo_is_slower_than_safety_is_named(scale: str, limit: str, root: Path, edit: Edit) -> None:
     real_cell(root)
     key = scale.partition(":")[0]
-    edit("robots/panda.yaml", scale, f"{key}: 0.1")
+    edit("robots/panda.yaml", "command_in: speed_units", "command_in: unitless")
+    for each in ("linear_scale_m_s: 0.2", "rotational_scale_rad_s: 0.8"):
+        name = each.partition(":")[0]
+        edit("robots/panda.yaml", each, f"{name}: 0.1" if name == key else f"{name}: 1.0")
     (line,) = refusal(root)
     assert f"robots.left.{key}: input should be at least the safety limit {limit} (got 0.1)" in line
     assert line.startswith("mine/robots/panda.yaml:")
@@ -136,7 +139,9 @@ def test_names_below_the_cell_and_from_the_root_are_compared_as_they_are_on_the_
 @pytest.mark.parametrize("path", sorted((config_root() / "robots").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_driver_says_where_it_is_commanded(path: Path) -> None:
     robot = load(path, RobotConfig)
-    if isinstance(robot, DriverRobot):
+    if isinstance(robot, DriverRobot) and not robot.over_topics:
+        assert command_topics(robot) == {}
+    elif isinstance(robot, DriverRobot):
         keys = list(command_topics(robot))
         assert keys[0] in ("command", "trajectory")
         assert keys[1:] == ([] if robot.gripper is None else ["gripper.command"])

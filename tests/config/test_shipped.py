@@ -43,9 +43,10 @@ def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
     assert {path.name: path.read_text() for path in write_schemas(tmp_path)} == schema_texts()
 
 
-def test_every_safety_value_is_a_limit_without_a_default_except_the_rate() -> None:
+def test_every_safety_value_but_the_rate_is_a_limit_and_only_the_yaw_range_may_be_left_out() -> None:
     assert set(LIMITS) == set(SafetyConfig.model_fields) - {"rate_hz"}
-    assert all(field.is_required() for field in SafetyConfig.model_fields.values())
+    optional = [name for name, field in SafetyConfig.model_fields.items() if not field.is_required()]
+    assert optional == ["yaw_range_rad"]
 
 
 def test_the_hard_caps_are_those_of_the_safety_filter() -> None:

@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Header, String
+from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from robot_stack.config.drivers import DriverRobot, FrankaRobot
@@ -36,9 +36,12 @@ from robot_stack.config.loader import load
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.section import kinds
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, NodeSettings
 from robot_stack.nodes.conversion import (
+    fault_from_msg,
+    frame_of_mode,
     header_of,
     stamp_ns_of,
     state_from_msg,
@@ -48,9 +51,14 @@ from robot_stack.nodes.conversion import (
 )
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
 from robot_stack.nodes.robot import build
+from robot_stack.nodes.sealing import Sealer
+from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import FaultKind
 
 ARM = "fr3"
+KEY = WireKey.random()
+"""Of the run of these tests."""
 MS = 1_000_000
 PATIENCE_S = 8.0
 TIMEOUT_S = 0.05
@@ -67,10 +75,20 @@ GRIPPER = {
 }
 BUSY_S = 0.25
 """Silence at which an input is stale in these tests: on a busy machine a double may miss some of its ticks."""
+SAYS = {"joint_states_rate_hz": 60.0, "joint_states_publisher": "driver"}
+"""What every double answers at the start; it publishes at 100 Hz, but a busy machine may slow it down."""
 FROM_TOPIC = {"source": "topic", "topic": "/current_pose", "timeout_s": BUSY_S}
 BACKENDS: Mapping[str, tuple[type[DriverDouble] | None, dict[str, Any]]] = {
     "sim": (None, {}),
-    "servo": (ServoDouble, {"status_type": "std_msgs/Int8", "linear_scale_m_s": 0.4, "rotational_scale_rad_s": 1.0}),
+    "servo": (
+        ServoDouble,
+        {
+            "status_type": "std_msgs/Int8",
+            "command_in": "speed_units",
+            "linear_scale_m_s": 0.2,
+            "rotational_scale_rad_s": 0.8,
+        },
+    ),
     "pose_target": (PoseDouble, {"pose": FROM_TOPIC}),
     "joint_trajectory": (TrajectoryDouble, {}),
     "forward_velocity": (VelocityDouble, {}),
@@ -112,7 +130,8 @@ def robot_of(backend: str, **changes: Any) -> DriverRobot:
     assert isinstance(shipped, FrankaRobot)
     common = ("name", "joints", "home_rad", "kinematics")
     said = {key: value for key, value in shipped.model_dump().items() if key in common}
-    frames = {"base_frame": "base", "tcp_frame": "tcp", "gripper": GRIPPER, "joint_states_timeout_s": BUSY_S}
+    frames = {"base_frame": "base", "tcp_frame": "tcp", "gripper": GRIPPER, "driver": SAYS}
+    frames["joint_states_timeout_s"] = BUSY_S
     robot = kinds(RobotConfig)[backend].model_validate(
         {**said, **frames, "backend": backend, **BACKENDS[backend][1], **changes}
     )
@@ -154,6 +173,7 @@ class Safety(Node):
         self.states: list[tuple[int, Any]] = []
         self.applied: list[tuple[int, np.ndarray]] = []
         self.faults: list[str] = []
+        self.kinds: list[FaultKind | None] = []
         self.reset_answers: list[str] = []
         self.diagnoses: dict[str, tuple[int, str]] = {}
         self.values: dict[str, str] = {}
@@ -163,11 +183,12 @@ class Safety(Node):
         self.resets = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
         self.create_subscription(JointState, topics.state(arm), self._on_state, STATE)
         self.create_subscription(TwistStamped, topics.applied(arm), self._on_applied, STATE)
-        self.create_subscription(String, topics.fault(arm), lambda msg: self.faults.append(msg.data), LATCHED)
+        self.create_subscription(DiagnosticArray, topics.fault(arm), self._on_fault, LATCHED)
         self.create_subscription(
             Header, topics.RESET_DONE, lambda msg: self.reset_answers.append(msg.frame_id), LATCHED
         )
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
+        self._sealer = Sealer(KEY, f"safety_of_the_test_{arm}")
         self.recovery = self.create_client(Trigger, topics.recover(arm))
         self.create_timer(0.01, self._send, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -183,17 +204,24 @@ class Safety(Node):
         return self.faults[-1] if self.faults else "nothing said yet"
 
     def send_raw(self, twist: np.ndarray, stamp_ns: int) -> None:
-        self._commands.publish(twist_to_msg(twist, stamp_ns, "tcp"))
+        msg = twist_to_msg(twist, stamp_ns, frame_of_mode("tcp", Mode.POLICY))
+        self._commands.publish(self._sealer.seal(topics.command(self.arm), msg))
 
     def _send(self) -> None:
         if self.twist is not None:
             self.sent_ns = time.monotonic_ns()
             self.send_raw(self.twist, self.sent_ns)
         if self.gripper is not None:
-            self._grippers.publish(vector_to_msg(np.array([self.gripper]), time.monotonic_ns()))
+            wish = vector_to_msg(np.array([self.gripper]), time.monotonic_ns())
+            self._grippers.publish(self._sealer.seal(topics.command_gripper(self.arm), wish))
 
     def _on_state(self, msg: JointState) -> None:
         self.states.append((time.monotonic_ns(), state_from_msg(msg, self.arm)))
+
+    def _on_fault(self, msg: DiagnosticArray) -> None:
+        fault = fault_from_msg(msg)
+        self.kinds.append(None if fault is None else fault.kind)
+        self.faults.append("" if fault is None else fault.text)
 
     def _on_applied(self, msg: TwistStamped) -> None:
         self.applied.append((stamp_ns_of(msg.header), twist_from_msg(msg)))
@@ -211,7 +239,7 @@ class Bench:
     def __init__(self, run: ResolvedRun, make_double: Callable[[], DriverDouble] | None) -> None:
         self.backend = run.robot.backend
         self.rate_hz = 100.0
-        settings = NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace())
+        settings = NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace(), key=KEY)
         self.node = build(settings)
         self.node.bring_up()
         self._robot: Spinning | None = Spinning(self.node)

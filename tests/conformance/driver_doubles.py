@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from kinematic_arm import KinematicArm
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.srv import GetParameters
 from rclpy.clock import Clock, ClockType
 from rclpy.context import Context
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.time import Time
+from ruamel.yaml import YAML
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, Float64MultiArray, Int8, UInt8
 from std_srvs.srv import SetBool, Trigger
@@ -110,20 +114,50 @@ class DriverDouble(Node):
         self._wrenches.publish(wrench)
 
 
+def servo_parameters(**changes: object) -> dict[str, object]:
+    """What Servo's node answers when it is started as in its maker's example, under its own names of parameters."""
+    facts = YAML(typ="safe").load(Path(__file__).parents[1] / "makers" / "robots" / "panda.yaml")["facts"]
+    says = {fact["field"]: fact["says"] for fact in facts if "says" in fact}
+    found = {
+        "command_in_type": says["command_in"],
+        "scale.linear": says["linear_scale_m_s"],
+        "scale.rotational": says["rotational_scale_rad_s"],
+        "apply_twist_commands_about_ee_frame": True,
+    }
+    return {f"moveit_servo.{name}": value for name, value in {**found, **changes}.items()}
+
+
 class ServoDouble(DriverDouble):
-    """MoveIt Servo: ages by header stamp, a known frame, entries within 1, a status while not paused."""
+    """MoveIt Servo: ages by header stamp, a known frame, speeds cut at its scales, a status while not paused."""
 
     TIMEOUT_NS = 100_000_000
-    SCALE = np.array([0.4] * 3 + [1.0] * 3)
+    PARAMETERS = servo_parameters()
+    ANSWERS = True
 
     def __init__(self, arm: KinematicArm | None = None) -> None:
         super().__init__(arm)
         self.paused = False
         self.halted = 0
+        self.parameters: dict[str, object] = dict(self.PARAMETERS)
         self._newest: TwistStamped | None = None
         self._statuses = self.create_publisher(Int8, "/servo_node/status", SYSTEM_DEFAULT)
         self.create_subscription(TwistStamped, "/servo_node/delta_twist_cmds", self._on_twist, SYSTEM_DEFAULT)
         self.create_service(SetBool, "/servo_node/pause_servo", self._on_pause)
+        if self.ANSWERS:
+            self.create_service(GetParameters, "/servo_node/get_parameters", self._on_get_parameters)
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Of the parameters, shape (6,)."""
+        names = ("moveit_servo.scale.linear", "moveit_servo.scale.rotational")
+        linear, rotational = (float(self.PARAMETERS.get(name, 1.0)) for name in names)  # type: ignore[arg-type]
+        return np.array([linear] * 3 + [rotational] * 3)
+
+    def _on_get_parameters(
+        self, request: GetParameters.Request, response: GetParameters.Response
+    ) -> GetParameters.Response:
+        response.values = [_parameter(self.parameters.get(name)) for name in request.names]
+        return response
 
     def move(self, now_ns: int, dt_s: float) -> None:
         status = self.halted
@@ -138,12 +172,23 @@ class ServoDouble(DriverDouble):
             self._statuses.publish(Int8(data=status))
 
     def _follow(self, frame: str, entries: np.ndarray) -> int:
-        if frame not in ("base", "tcp") or not np.isfinite(entries).all() or np.abs(entries).max() > 1.0 + 1e-9:
+        if frame not in ("base", "tcp") or not np.isfinite(entries).all() or not self.takes(entries):
             self.heard.refused.append(f"{frame} {entries}")
             return -1
-        twist = entries * self.SCALE
+        twist = self.speeds(entries)
         self.arm.follow(rotate_twist(twist, self.arm.pose().rotation) if frame == "tcp" else twist)
         return 0
+
+    def takes(self, entries: np.ndarray) -> bool:
+        """Any finite speed."""
+        return True
+
+    def speeds(self, entries: np.ndarray) -> np.ndarray:
+        """In speed units; what is faster than a scale is shortened."""
+        parts = []
+        for part, limit in ((entries[:3], self.scale[0]), (entries[3:], self.scale[3])):
+            parts.append(part / max(1.0, float(np.linalg.norm(part)) / limit))
+        return np.concatenate(parts)
 
     def _on_twist(self, msg: TwistStamped) -> None:
         self.heard.add(_twist_of(msg))
@@ -160,6 +205,31 @@ class ServoDouble(DriverDouble):
     def end_fault(self) -> None:
         """A person has cleared the way."""
         self.halted = 0
+
+
+class UnitlessDouble(ServoDouble):
+    """command_in_type unitless: entries are shares of the scales, and one beyond 1 loses the whole command."""
+
+    PARAMETERS = servo_parameters(**{"command_in_type": "unitless", "scale.linear": 0.4, "scale.rotational": 1.0})
+
+    def takes(self, entries: np.ndarray) -> bool:
+        """Within 1."""
+        return bool(np.abs(entries).max() <= 1.0 + 1e-9)
+
+    def speeds(self, entries: np.ndarray) -> np.ndarray:
+        """Times the scales."""
+        return entries * self.scale
+
+
+def _parameter(value: object) -> ParameterValue:
+    """As a node answers: a parameter that it does not have is not set."""
+    if isinstance(value, bool):
+        return ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=value)
+    if isinstance(value, str):
+        return ParameterValue(type=ParameterType.PARAMETER_STRING, string_value=value)
+    if isinstance(value, float | int):
+        return ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=float(value))
+    return ParameterValue(type=ParameterType.PARAMETER_NOT_SET)
 
 
 class PoseDouble(DriverDouble):

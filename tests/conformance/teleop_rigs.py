@@ -7,6 +7,7 @@ that looks to the device is the business of each rig.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
@@ -14,15 +15,17 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.library import config_root
 from robot_stack.config.loader import load
-from robot_stack.config.teleop import TeleopConfig
+from robot_stack.config.teleop import LeaderTeleop, So101LeaderTeleop, TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, MOTIONS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
+from robot_stack.teleop.chain import Chain, Link
 from robot_stack.teleop.input_codes import KEYS, axis_code
 from robot_stack.teleop.input_events import keyboard_actions
 from robot_stack.teleop.messages import JointPacket, JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.teleop.page import page_packet
 from robot_stack.teleop.readers import MessageReader
+from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
@@ -409,6 +412,7 @@ class LeaderRig(MessageRig):
         self.speed = np.zeros(6)
         self.handle = Pose(position_m=np.array([0.3, 0.1, 0.2]), quaternion_xyzw=np.array([0.0, 0.0, 0.0, 1.0]))
         self.buttons = [0] * 5
+        self.sign = 1.0
         super().__init__(build_teleop(config, FULL_SCALE, machine()))
 
     def before_sample(self) -> None:
@@ -417,6 +421,10 @@ class LeaderRig(MessageRig):
         super().before_sample()
 
     def send(self) -> None:
+        self.send_pose()
+        self.built.joy["buttons"].feed(JoyPacket(axes=(), buttons=tuple(self.buttons)), self.now_ns)
+
+    def send_pose(self) -> None:
         assert self.built.leader is not None
         passed_s = min(1.0, (self.now_ns - self.sent_ns) / 1e9)
         self.sent_ns = self.now_ns
@@ -424,8 +432,8 @@ class LeaderRig(MessageRig):
         if self.speed.any() and passed_s < 0.5:
             step = Pose.from_rotation(self.speed[:3] * passed_s, Rotation.from_rotvec(self.speed[3:] * passed_s))
         self.handle = Pose.from_rotation(self.handle.position_m + step.position_m, step.rotation * self.handle.rotation)
-        self.built.leader.feed(self.handle, self.now_ns)
-        self.built.joy["buttons"].feed(JoyPacket(axes=(), buttons=tuple(self.buttons)), self.now_ns)
+        turned = self.sign * self.handle.quaternion_xyzw
+        self.built.leader.feed(Pose(position_m=self.handle.position_m, quaternion_xyzw=turned), self.now_ns)
 
     def button(self, index: int, value: int) -> None:
         self.buttons[index] = value
@@ -461,6 +469,45 @@ class LeaderRig(MessageRig):
         self.send()
 
 
+class QuestRig(LeaderRig):
+    """The right controller of a Quest, whose grip and index finger are axes. Its poses are never the same twice."""
+
+    def __init__(self) -> None:
+        config = shipped("quest_pose", "axes=ros")
+        assert isinstance(config, LeaderTeleop)
+        assert config.joy is not None
+        self.topic = config.joy.topic
+        self.events = ("success", "failure")
+        self.speed = np.zeros(6)
+        self.handle = Pose(position_m=np.array([0.3, 0.1, 0.2]), quaternion_xyzw=np.array([0.0, 0.0, 0.0, 1.0]))
+        self.pulled = [0.0] * 4
+        self.buttons = [0] * 4
+        self.sign = 1.0
+        MessageRig.__init__(self, build_teleop(config, FULL_SCALE, machine()))
+
+    def send(self) -> None:
+        self.sign = -self.sign  # the same turn in other bits
+        self.send_pose()
+        self.built.joy[self.topic].feed(JoyPacket(axes=tuple(self.pulled), buttons=tuple(self.buttons)), self.now_ns)
+
+    def press(self) -> None:
+        self.pulled[1] = 0.8
+        self.send()
+
+    def release(self) -> None:
+        self.pulled[1] = 0.3
+        self.send()
+
+    def grip(self, press: int) -> None:
+        self.pulled[0], self.buttons[3] = (1.0 if press == -1 else 0.0), int(press == 1)
+        self.send()
+
+    def tap(self, event: str) -> None:
+        index = {"success": 1, "failure": 0}[event]
+        self.button(index, 1)
+        self.button(index, 0)
+
+
 class PedalRig(SpaceMouseRig):
     """A SpaceMouse whose deadman is the middle pedal, with a keyboard for verdicts beside it."""
 
@@ -491,6 +538,116 @@ class PedalRig(SpaceMouseRig):
         self.keypad.key(code, 0)
 
 
+class ServoPortDouble:
+    """Servos of a leader arm as the thread behind the port gives them: joints that arrived since the last look."""
+
+    def __init__(self) -> None:
+        self.waiting: list[JointPacket] = []
+        self.there = True
+
+    def read(self) -> list[JointPacket]:
+        if not self.there:
+            raise OSError("servo elbow_flex (id 3) has not answered")
+        waiting, self.waiting = self.waiting, []
+        return waiting
+
+    def close(self) -> None:
+        self.waiting = []
+
+
+class So101LeaderRig(Rig):
+    """An SO-101 leader with a keypad for its clutch. Its table is that of an arm of six joints, so that its handle can
+    be pushed along every axis."""
+
+    analog = False
+    repeats = True
+
+    def __init__(self) -> None:
+        rows = [
+            {"name": "a", "d_m": 0.16}, {"name": "b", "alpha_rad": 1.5707963},
+            {"name": "c", "a_m": -0.42}, {"name": "d", "a_m": -0.39, "d_m": 0.13},
+            {"name": "e", "alpha_rad": 1.5707963, "d_m": 0.1}, {"name": "f", "alpha_rad": -1.5707963, "d_m": 0.1},
+        ]  # fmt: skip
+        config = shipped(
+            "so101_leader", "pedal=null", "keyboard={match: {name: Keypad}}", "deadman=keyboard", f"joints={rows}",
+        )  # fmt: skip
+        assert isinstance(config, So101LeaderTeleop)
+        self.events = EVENTS
+        self.chain = Chain([Link(**row) for row in rows], config.tip_m)
+        self.angles = np.array([0.2, -1.2, 1.4, -1.5, -1.2, 0.3])
+        self.speed = np.zeros(6)
+        self.shut = 50.0
+        self.sent_ns = 0
+        self.port = ServoPortDouble()
+        keys = {KEYS[key] for key in keyboard_actions(motion=True)}
+        self.keypad = FakeInput(name="Small Keypad", keys=keys, path="/dev/input/event2", phys="usb-2/input0")
+        devices = replace(machine(evdev=FakeEvdev(self.keypad)), servos=self.open)
+        super().__init__(build_teleop(config, FULL_SCALE, devices))
+
+    def open(self, config: So101LeaderTeleop) -> ServoPortDouble:
+        if not self.port.there:
+            raise RobotError("servos are not there")
+        return self.port
+
+    def before_sample(self) -> None:
+        assert self.built.robot is not None
+        self.built.robot.see(Pose.identity(), self.now_ns)
+        if self.now_ns - self.sent_ns >= REPEAT_NS:
+            self.send()
+
+    def send(self) -> None:
+        passed_s = (self.now_ns - self.sent_ns) / 1e9
+        self.sent_ns = self.now_ns
+        if self.speed.any() and passed_s < 0.5:
+            self.angles = self.angles + np.linalg.solve(self.jacobian(), self.speed * passed_s)
+        names = [*self.chain.names, "gripper"]
+        self.port.waiting.append(JointPacket(names=names, positions=[*self.angles, self.shut]))
+
+    def jacobian(self) -> np.ndarray:
+        here, columns = self.chain.pose(self.angles), []
+        for joint in np.eye(6) * 1e-6:
+            there = self.chain.pose(self.angles + joint)
+            turned = (there.rotation * here.rotation.inv()).as_rotvec()
+            columns.append(np.concatenate([there.position_m - here.position_m, turned]) / 1e-6)
+        return np.array(columns).T
+
+    def key(self, action: str, value: int) -> None:
+        self.keypad.key(KEYS[f"KEY_{BINDINGS[Device.KEYBOARD][action].upper()}"], value)
+
+    def press(self) -> None:
+        self.key("deadman", 1)
+
+    def release(self) -> None:
+        self.key("deadman", 0)
+
+    def push(self, axis: str, amount: float) -> None:
+        self.speed[AXES.index(axis)] = amount * 3.0 * FULL_SCALE[AXES.index(axis)]
+
+    def grip(self, press: int) -> None:
+        self.key("gripper_close", int(press == -1))
+        self.key("gripper_open", int(press == 1))
+
+    def tap(self, event: str) -> None:
+        self.key(event, 1)
+        self.key(event, 0)
+
+    def garbage(self) -> None:
+        self.port.waiting.append(JointPacket(names=list(self.chain.names), positions=[np.nan] * 6))
+
+    def unplug(self) -> None:
+        self.port.there = False
+
+    def plug(self) -> None:
+        self.port.there = True
+
+    def flood(self, axis: str, amount: float) -> None:
+        for _ in range(300):
+            self.send()
+        self.push(axis, amount)
+        self.now_ns += REPEAT_NS
+        self.send()
+
+
 RIGS = {
     "spacemouse, two reports": lambda: SpaceMouseRig(split=True),
     "spacemouse, one report": lambda: SpaceMouseRig(split=False),
@@ -500,5 +657,7 @@ RIGS = {
     "joy": JoyRig,
     "joy of spacenav": lambda: JoyRig(spacenav=True),
     "leader": LeaderRig,
+    "quest": QuestRig,
+    "so101 leader": So101LeaderRig,
     "page": PageRig,
 }

@@ -12,7 +12,7 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 import numpy as np
 from conformance_rig import FROM_TOPIC, GRIPPER, await_words, misfit, robot_of, wait_until
-from driver_doubles import FINGER_OPEN_M, ServoDouble, TrajectoryDouble, UrVelocityDouble, VelocityDouble
+from driver_doubles import FINGER_OPEN_M, TrajectoryDouble, UnitlessDouble, UrVelocityDouble, VelocityDouble
 from geometry_msgs.msg import TransformStamped
 from std_msgs.msg import String
 
@@ -80,16 +80,12 @@ def test_the_last_pose_that_is_sent_is_where_the_arm_is_and_not_where_it_was_goi
         assert here.rotation.inv().apply(last_m - here.position_m)[2] < 1e-3
 
 
-class SpeedUnitsDouble(ServoDouble):
-    """command_in_type speed_units: nothing is scaled, and 1 is no bound."""
-
-    SCALE = np.ones(6)
-
-
-def test_servo_in_speed_units_is_followed_at_that_speed(make_bench):
-    with make_bench("servo", SpeedUnitsDouble, command_in="speed_units") as bench:
+def test_a_unitless_servo_is_told_shares_of_its_scales(make_bench):
+    scales = {"linear_scale_m_s": 0.4, "rotational_scale_rad_s": 1.0}
+    with make_bench("servo", UnitlessDouble, command_in="unitless", **scales) as bench:
         bench.await_ready()
         assert misfit(bench, DOWN) == ""
+        assert bench.double.heard.refused == []
 
 
 def test_a_ur_with_forward_velocities_is_followed_and_stops_with_its_program(make_bench):

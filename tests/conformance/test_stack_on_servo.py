@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -18,6 +19,7 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
 from robot_stack.config.resolve import load_run
+from robot_stack.control.seal import KEY_FILE, WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.cell import RosCell
 from robot_stack.nodes.conversion import vector_to_msg
@@ -115,6 +117,8 @@ def stack(ros, sim_run, tmp_path_factory):
     folder, beside = tmp_path_factory.mktemp("cell"), tmp_path_factory.mktemp("sim")
     (folder / RESOLVED).write_text(real.to_yaml())
     (beside / RESOLVED).write_text(sim_run.to_yaml())
+    key = WireKey.of_folder(folder)
+    shutil.copy(folder / KEY_FILE, beside / KEY_FILE)  # two folders, one run
     chosen = {spec.name: spec for spec in cell_processes(sim_run, beside)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
@@ -123,7 +127,7 @@ def stack(ros, sim_run, tmp_path_factory):
     log_folder = tmp_path_factory.mktemp("log")
     try:
         with Supervisor(tuple(chosen.values()), environment=dict(os.environ), log_folder=log_folder) as supervisor:
-            cell = RosCell(real, namespace=real.run.cell)
+            cell = RosCell(real, namespace=real.run.cell, key=key)
             try:
                 cell.connect(START_S)
                 yield cell, supervisor, double.node

@@ -14,7 +14,7 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 import driver_doubles
 import rclpy
-from conformance_rig import Safety, Spinning, robot_of, wait_until
+from conformance_rig import KEY, Safety, Spinning, robot_of, wait_until
 from driver_doubles import DriverDouble, ServoDouble, UrDouble
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
@@ -48,7 +48,7 @@ def cell(ros, sim_run) -> Iterator[SimpleNamespace]:
             gripper = {**plain.model_dump()["gripper"], "command": f"/{arm}/gripper/commands"}
             robots[arm] = robot_of(backend, joint_states=f"/{arm}/joint_states", gripper=gripper)
         run = replace(sim_run, robots=robots)
-        node = build(NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace()))
+        node = build(NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace(), key=KEY))
         node.bring_up()
         spinning.append(Spinning(node))
         safeties = {arm: Safety(run.run.cell, arm) for arm in KINDS}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from fake_learner import FakeLearner
+from fake_learner import TOKEN, FakeLearner
 from page_rig import FakeCell
 
 from robot_stack.console.courier import Courier
@@ -34,9 +34,9 @@ def learner():
 
 @pytest.fixture
 def running(cell: FakeCell, learner):
-    server = LearnerServer(learner, "127.0.0.1:0")
+    server = LearnerServer(learner, "127.0.0.1:0", TOKEN)
     server.start()
-    courier = Courier(cell.desk, server.address, cell.tell)
+    courier = Courier(cell.desk, server.address, cell.tell, TOKEN)
     courier.start()
     yield server
     courier.stop()
@@ -68,17 +68,17 @@ def test_one_that_the_learner_refuses_is_told_and_not_sent_again(cell, learner, 
 
 
 def test_while_the_learner_is_away_verdicts_wait_and_follow(cell, learner):
-    first = LearnerServer(learner, "127.0.0.1:0")
+    first = LearnerServer(learner, "127.0.0.1:0", TOKEN)
     address = first.start()
     first.stop(grace_s=0.0)
-    courier = Courier(cell.desk, address, cell.tell)
+    courier = Courier(cell.desk, address, cell.tell, TOKEN)
     courier.start()
     try:
         cell.journal.add(LABEL)
         until(lambda: cell.desk.heard.facts.learner_error, "a word about it")
         assert "must answer; is it running there?" in cell.desk.heard.facts.learner_error
         assert cell.journal.waiting == [LABEL]
-        second = LearnerServer(learner, address)
+        second = LearnerServer(learner, address, TOKEN)
         second.start()
         try:
             until(lambda: list(learner.labels.values()) == [LABEL], "delivery")

@@ -13,12 +13,18 @@ from robot_stack.control.replay_checker import LoggedTick
 from robot_stack.control.safety import SafetyFilter
 from robot_stack.types.command import Command, Decision, Source
 from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.reason import Fault, Refusal
 from robot_stack.types.robot import RobotState, TeleopSample
 
 MS = 1_000_000
 TICK_NS = 10 * MS
 DOWN = Rotation.from_quat([1.0, 0.0, 0.0, 0.0])
 LIMITS = SafetyLimits(box_min_m=(-0.2, -0.2, 0.0), box_max_m=(0.2, 0.2, 0.3))
+
+
+def joints_at(pose: Pose) -> np.ndarray:
+    """Seven joints that move whenever the TCP does."""
+    return np.concatenate([pose.position_m, pose.rotation.as_rotvec(), [0.0]])
 
 
 def twist(**axes: float) -> np.ndarray:
@@ -37,7 +43,7 @@ class Rig:
         self.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), DOWN)
         self.velocity = np.zeros(6)
         self.wrench = np.zeros(6)
-        self.fault = ""
+        self.fault: Fault | None = None
         self.robot_alive = True
         self.policy: np.ndarray | None = None
         self.hand: np.ndarray | None = None
@@ -52,7 +58,7 @@ class Rig:
             T_base_tcp=self.pose,
             twist=self.velocity,
             wrench=self.wrench,
-            joints_rad=np.zeros(7),
+            joints_rad=joints_at(self.pose),
             joint_speeds_rad_s=np.zeros(7),
             gripper=0.5,
             fault=self.fault,
@@ -67,10 +73,10 @@ class Rig:
         fields = {"stamp_ns": self.now_ns, "twist": hand, "deadman": self.deadman, "gripper": self.gripper, **other}
         return TeleopSample(**fields)
 
-    def offer(self, command: Command) -> str:
+    def offer(self, command: Command) -> Refusal | None:
         return self.filter.offer([command], self.now_ns)
 
-    def offer_teleop(self, sample: TeleopSample) -> str:
+    def offer_teleop(self, sample: TeleopSample) -> Refusal | None:
         return self.filter.offer_teleop("arm", sample, self.now_ns)
 
     def decide(self) -> Decision:
@@ -79,8 +85,8 @@ class Rig:
     def armed(self, *, policy_expected: bool = True) -> Rig:
         """Armed, and an episode started."""
         self.filter.offer_state(self.state(), self.now_ns)
-        assert self.filter.arm(self.now_ns) == ""
-        assert self.filter.start(self.now_ns, policy_expected=policy_expected) == ""
+        assert self.filter.arm(self.now_ns) is None
+        assert self.filter.start(self.now_ns, policy_expected=policy_expected) is None
         return self
 
     def tick(self) -> Decision:
@@ -118,7 +124,7 @@ class TwoArmRig:
         self.poses = dict.fromkeys(self.arms, Pose.from_rotation(np.array([0.0, 0.0, 0.15]), DOWN))
         self.move_by = {arm: np.zeros(6) for arm in self.arms}
         self.wrenches = {arm: np.zeros(6) for arm in self.arms}
-        self.faults = dict.fromkeys(self.arms, "")
+        self.faults: dict[str, Fault | None] = dict.fromkeys(self.arms)
         self.silent: set[str] = set()
         """Arms whose robot says nothing."""
         self.told: dict[str, RobotState] = {}
@@ -137,7 +143,7 @@ class TwoArmRig:
             T_base_tcp=self.poses[arm],
             twist=self.move_by[arm],
             wrench=self.wrenches[arm],
-            joints_rad=np.zeros(7),
+            joints_rad=joints_at(self.poses[arm]),
             joint_speeds_rad_s=np.zeros(7),
             gripper=0.5,
             fault=self.faults[arm],
@@ -153,8 +159,8 @@ class TwoArmRig:
     def armed(self, *, policy_expected: bool = True) -> TwoArmRig:
         """Armed, and an episode started."""
         self.tell_states()
-        assert self.filter.arm(self.now_ns) == ""
-        assert self.filter.start(self.now_ns, policy_expected=policy_expected) == ""
+        assert self.filter.arm(self.now_ns) is None
+        assert self.filter.start(self.now_ns, policy_expected=policy_expected) is None
         return self
 
     def tell_states(self) -> None:

@@ -116,8 +116,9 @@ def test_the_same_action_moves_the_end_effector_the_same_from_any_pose():
     motions = []
     tilted = Rotation.from_euler("xyz", [0.2, -0.1, 1.3]) * Rotation.from_quat([1.0, 0, 0, 0])
     for position, rotation in (([0, 0, 0.15], Rotation.from_quat([1.0, 0, 0, 0])), ([0.1, -0.1, 0.2], tilted)):
-        rig = Rig().armed()
+        rig = Rig()
         start = rig.pose = Pose.from_rotation(np.array(position), rotation)
+        rig.armed()
         action = np.array([0.2, -0.1, -0.1, 0.05, 0.02, 0.3, 0], dtype=np.float32)
         rig.policy = DISCRETE.to_commands(action, 1)["arm"].twist
         rig.run(0.5)

@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 from robot_stack.control.arm_sense import ArmSense, Frames, JointReader, twist_between
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.reason import Fault, FaultKind
 
 MS = 1_000_000
 NAMES = [f"fr3_joint{number}" for number in range(1, 8)]
@@ -23,7 +24,9 @@ def reader(names=NAMES) -> JointReader:
     return JointReader(names, "/joint_states")
 
 
-def take(joints: JointReader, angles=HOME, speeds=None, *, names=NAMES, stamp_ns: int = 1, now_ns: int = 1) -> str:
+def take(
+    joints: JointReader, angles=HOME, speeds=None, *, names=NAMES, stamp_ns: int = 1, now_ns: int = 1
+) -> Fault | None:
     speeds = np.zeros(len(angles)) if speeds is None else speeds
     return joints.take(names, np.array(angles), np.array(speeds), stamp_ns, now_ns)
 
@@ -33,7 +36,7 @@ def take(joints: JointReader, angles=HOME, speeds=None, *, names=NAMES, stamp_ns
 def test_joints_are_found_by_name_in_any_order(order: list[str]) -> None:
     joints = reader()
     values = np.array([float(ord(name[-1])) for name in order])
-    assert joints.take(order, values, -values, 1, 1) == ""
+    assert joints.take(order, values, -values, 1, 1) is None
     assert joints.newest is not None
     np.testing.assert_array_equal(joints.newest.angles, [float(ord(name[-1])) for name in NAMES])
     np.testing.assert_array_equal(joints.newest.speeds, -joints.newest.angles)
@@ -52,23 +55,26 @@ def test_joints_are_found_by_name_in_any_order(order: list[str]) -> None:
 )
 def test_joint_states_that_do_not_fit_are_refused_and_change_nothing(names, positions, speeds, words: str) -> None:
     joints = reader()
-    assert words in joints.take(names, positions, speeds, 1, 1)
+    assert words in str(joints.take(names, positions, speeds, 1, 1))
     assert joints.newest is None
 
 
 def test_an_old_message_sent_again_is_not_fresh() -> None:
     joints = reader()
-    assert take(joints, stamp_ns=5, now_ns=10) == ""
-    assert "stamp on /joint_states does not advance" in take(joints, stamp_ns=5, now_ns=20)
+    assert take(joints, stamp_ns=5, now_ns=10) is None
+    refusal = take(joints, stamp_ns=5, now_ns=20)
+    assert refusal is not None
+    assert refusal.kind is FaultKind.INPUT_INVALID
+    assert "stamp on /joint_states does not advance" in refusal.text
     assert joints.newest is not None
     assert joints.newest.arrived_ns == 10
-    assert take(joints, stamp_ns=4, now_ns=30) == ""  # a clock that was set back is the driver's business
+    assert take(joints, stamp_ns=4, now_ns=30) is None  # a clock that was set back is the driver's business
 
 
 def test_unset_stamps_are_taken_as_they_come() -> None:
     joints = reader()
-    assert take(joints, stamp_ns=0, now_ns=10) == ""
-    assert take(joints, stamp_ns=0, now_ns=20) == ""
+    assert take(joints, stamp_ns=0, now_ns=10) is None
+    assert take(joints, stamp_ns=0, now_ns=20) is None
 
 
 @pytest.mark.parametrize("sent", [np.zeros(0), np.full(7, np.nan)])
@@ -76,7 +82,7 @@ def test_speeds_that_a_driver_does_not_send_are_differences(sent: np.ndarray) ->
     joints = reader()
     for tick in range(30):
         angles = HOME + 0.01 * tick
-        assert joints.take(NAMES, angles, sent, 1 + tick * 10 * MS, tick * 11 * MS) == ""
+        assert joints.take(NAMES, angles, sent, 1 + tick * 10 * MS, tick * 11 * MS) is None
     assert joints.newest is not None
     np.testing.assert_allclose(joints.newest.speeds, 1.0, atol=1e-6)
 
@@ -86,7 +92,7 @@ def test_two_messages_without_stamps_that_waited_in_a_queue_are_no_leap() -> Non
     joints = reader()
     for tick in range(60):
         arrived_ns = (tick // 2) * 4 * MS + (tick % 2) * 60_000
-        assert joints.take(NAMES, HOME + 0.002 * tick, np.zeros(0), 0, arrived_ns) == ""
+        assert joints.take(NAMES, HOME + 0.002 * tick, np.zeros(0), 0, arrived_ns) is None
         if tick > 20:
             assert joints.newest is not None
             assert np.abs(joints.newest.speeds - 1.0).max() < 0.55
@@ -144,18 +150,24 @@ def test_the_twist_of_a_published_pose_is_its_change() -> None:
 
 def test_a_pose_in_another_frame_is_refused_with_both_frames() -> None:
     arm = sense(pose_topic="/pose")
-    assert "pose on /pose is in frame 'world', must be in 'base'" in arm.take_pose(CHAIN.pose(HOME), "world", 1, 1)
-    assert "frame ''" in arm.take_pose(CHAIN.pose(HOME), "", 1, 1)
+    refusal = arm.take_pose(CHAIN.pose(HOME), "world", 1, 1)
+    assert refusal is not None
+    assert refusal.kind is FaultKind.CONTRADICTION
+    assert "pose on /pose is in frame 'world', must be in 'base'" in refusal.text
+    assert "frame ''" in str(arm.take_pose(CHAIN.pose(HOME), "", 1, 1))
 
 
 def test_a_published_pose_and_the_kinematics_must_agree() -> None:
     arm = sense(pose_topic="/pose")
     take(arm.joints)
     arm.take_pose(CHAIN.pose(HOME), "base", 1, 1)
-    assert arm.disagreement() == ""
+    assert arm.disagreement() is None
     off = Pose.from_rotation(CHAIN.pose(HOME).position_m + np.array([0, 0, 0.03]), CHAIN.pose(HOME).rotation)
     arm.take_pose(off, "base", 2, 2)
-    assert "pose on /pose and the kinematics of the robot file are apart" in arm.disagreement()
+    disagreement = arm.disagreement()
+    assert disagreement is not None
+    assert disagreement.kind is FaultKind.CONTRADICTION
+    assert "pose on /pose and the kinematics of the robot file are apart" in disagreement.text
 
 
 def wrench_of(arm: ArmSense) -> np.ndarray:
@@ -168,7 +180,7 @@ def test_a_wrench_is_turned_into_the_tool_frame() -> None:
     force = np.array([1.0, 2.0, 3.0, 0.1, 0.2, 0.3])
     arm = sense()
     take(arm.joints)
-    assert arm.take_wrench(force, "base", "/w") == ""
+    assert arm.take_wrench(force, "base", "/w") is None
     np.testing.assert_allclose(wrench_of(arm), rotate_twist(force, CHAIN.pose(HOME).rotation.inv()))
     direct = sense(frames=Frames(base="base", tcp="tcp", wrench="tcp"))
     take(direct.joints)
@@ -193,7 +205,7 @@ def test_a_wrench_at_the_flange_is_moved_to_the_tcp_with_its_lever() -> None:
     ],
 )
 def test_a_wrench_that_does_not_fit_is_refused(wrench: np.ndarray, frame: str, words: str) -> None:
-    assert words in sense().take_wrench(wrench, frame, "/w")
+    assert words in str(sense().take_wrench(wrench, frame, "/w"))
 
 
 @pytest.mark.parametrize(("position", "opening"), [(0.0, 0.0), (0.02, 0.5), (0.04, 1.0), (0.05, 1.0), (-0.01, 0.0)])

@@ -19,6 +19,7 @@ from robot_stack.control.drivers.ur import UrStatus
 from robot_stack.control.joint_motion import JointMotionSolver
 from robot_stack.control.targets import JointTarget, PoseTarget
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import FaultKind
 
 CHAIN, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
 SOLVER = JointMotionSolver(CHAIN, LIMITS)
@@ -65,28 +66,28 @@ def test_servo_is_sent_zeros_when_the_arm_may_not_move() -> None:
 def test_a_halt_of_servo_is_a_fault_until_seen_and_again_when_it_comes_again(names, code: int) -> None:
     status = ServoStatus(names, "/servo_node/status")
     status.take(0)
-    assert status.fault() == ""
+    assert status.fault() is None
     status.take(code)
-    assert status.fault() == "MoveIt Servo says HALT_FOR_COLLISION on /servo_node/status; free the arm"
+    assert str(status.fault()) == "MoveIt Servo says HALT_FOR_COLLISION on /servo_node/status; free the arm"
     status.acknowledge()
     status.take(code)
-    assert status.fault() == ""
+    assert status.fault() is None
     status.take(1)
     status.take(code)
-    assert "HALT_FOR_COLLISION" in status.fault()
+    assert "HALT_FOR_COLLISION" in str(status.fault())
 
 
 @pytest.mark.parametrize("code", [1, 3, 0])
 def test_servo_slowing_down_is_no_fault(code: int) -> None:
     status = ServoStatus(JAZZY, "/s")
     status.take(code)
-    assert status.fault() == ""
+    assert status.fault() is None
 
 
 def test_a_status_that_nobody_knows_is_a_fault() -> None:
     status = ServoStatus(JAZZY, "/s")
     status.take(99)
-    assert "UNKNOWN (99)" in status.fault()
+    assert "UNKNOWN (99)" in str(status.fault())
 
 
 # Poses --------------------------------------------------------------------------------------------------------------
@@ -255,55 +256,77 @@ def ur() -> UrStatus:
 def test_a_program_that_never_ran_is_waited_for_and_one_that_stopped_is_a_fault() -> None:
     status = ur()
     status.take_program(False)
-    assert "start External Control" in status.waiting()
-    assert status.fault() == ""
+    assert "start External Control" in str(status.waiting())
+    assert status.fault() is None
     status.take_program(True)
-    assert (status.waiting(), status.fault()) == ("", "")
+    assert (status.waiting(), status.fault()) == (None, None)
     status.take_program(False)
-    assert "program has stopped" in status.fault()
-    assert status.waiting() == ""
+    assert "program has stopped" in str(status.fault())
+    assert status.waiting() is None
 
 
-@pytest.mark.parametrize("mode", [3, 5, 6, 7, 8, 9, 13, 77])
-def test_anything_but_normal_and_reduced_is_a_fault(mode: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        *((mode, FaultKind.PROTECTIVE_STOP) for mode in (3, 4, 5, 8, 9, 12, 13)),
+        (6, FaultKind.EMERGENCY_STOP),
+        (7, FaultKind.EMERGENCY_STOP),
+        *((mode, FaultKind.DRIVER_ERROR) for mode in (10, 11, 77)),
+    ],
+)
+def test_anything_but_normal_and_reduced_is_a_fault_of_its_kind(mode: int, kind: FaultKind) -> None:
     status = ur()
     status.take_safety_mode(mode)
-    assert status.fault().startswith("UR says ")
+    fault = status.fault()
+    assert fault is not None
+    assert fault.kind is kind
+    assert fault.text.startswith("UR says ")
     status.take_safety_mode(2)
-    assert status.fault() == ""
+    assert status.fault() is None
 
 
 @pytest.mark.parametrize(("percent", "share"), [(100.0, 1.0), (20.0, 0.2), (0.0, 0.0), (130.0, 1.0)])
 def test_the_pendants_slider_is_a_share_of_the_speed(percent: float, share: float) -> None:
     status = ur()
-    assert status.take_speed_scaling(percent) == ""
+    assert status.take_speed_scaling(percent) is None
     assert status.speed_share == share
 
 
 @pytest.mark.parametrize("percent", [float("nan"), float("inf"), -1.0])
 def test_a_slider_that_is_no_percentage_changes_nothing(percent: float) -> None:
     status = ur()
-    assert "must be a percentage" in status.take_speed_scaling(percent)
+    assert "must be a percentage" in str(status.take_speed_scaling(percent))
     assert status.speed_share == 1.0
 
 
 # Franka -------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", [4, 5, 0, 99])
-def test_a_franka_that_does_not_move_for_a_reason_is_a_fault(mode: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        (4, FaultKind.DRIVER_ERROR),
+        (5, FaultKind.EMERGENCY_STOP),
+        (0, FaultKind.DRIVER_ERROR),
+        (99, FaultKind.DRIVER_ERROR),
+    ],
+)
+def test_a_franka_that_does_not_move_for_a_reason_is_a_fault_of_its_kind(mode: int, kind: FaultKind) -> None:
     status = FrankaStatus("/state")
     status.take(mode)
-    assert status.fault().startswith("Franka says ")
+    fault = status.fault()
+    assert fault is not None
+    assert fault.kind is kind
+    assert fault.text.startswith("Franka says ")
 
 
 @pytest.mark.parametrize("mode", [1, 3, 6])
 def test_a_franka_that_is_idle_or_led_by_hand_is_waited_for(mode: int) -> None:
     status = FrankaStatus("/state")
     status.take(mode)
-    assert status.fault() == ""
-    assert "must be MOVE" in status.waiting()
+    assert status.fault() is None
+    assert "must be MOVE" in str(status.waiting())
 
 
 def test_a_franka_that_moves_is_well() -> None:
     status = FrankaStatus("/state")
     status.take(2)
-    assert (status.fault(), status.waiting()) == ("", "")
+    assert (status.fault(), status.waiting()) == (None, None)

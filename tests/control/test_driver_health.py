@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from robot_stack.control.driver_health import RECOVERY_NS, DriverHealth, Input
+from robot_stack.types.reason import Fault, FaultKind
 
 MS = 1_000_000
 S = 1_000_000_000
+REFLEX = Fault(kind=FaultKind.DRIVER_ERROR, text="reflex")
+STOPPED = Fault(kind=FaultKind.PROTECTIVE_STOP, text="UR says PROTECTIVE_STOP")
+ODD = Fault(kind=FaultKind.INPUT_INVALID, text="joint states on /joint_states are odd")
+NOBODY = Fault(kind=FaultKind.INPUT_MISSING, text="nobody publishes /joint_states; start the driver")
+PRESSED = Fault(kind=FaultKind.EMERGENCY_STOP, text="UR says ROBOT_EMERGENCY_STOP")
 
 
 @pytest.fixture
@@ -24,19 +30,21 @@ def hear_all(health: DriverHealth, now_ns: int) -> None:
 
 
 def test_nothing_moves_before_everything_was_heard(health: DriverHealth) -> None:
-    assert health.reason(S) == ("joint states have not come on /joint_states; start the driver or correct the topic")
+    assert str(health.reason(S)) == (
+        "joint states have not come on /joint_states; start the driver or correct the topic"
+    )
     health.heard("joint states", S)
-    assert "safety modes have not come on /safety_mode" in health.reason(S)
+    assert "safety modes have not come on /safety_mode" in str(health.reason(S))
     health.heard("safety modes", S)
-    assert health.reason(S) == ""
+    assert health.reason(S) is None
 
 
 def test_an_input_is_stale_after_its_timeout_and_a_latched_one_never(health: DriverHealth) -> None:
     hear_all(health, S)
-    assert health.reason(S + 100 * MS) == ""
-    assert "are silent (limit 100 ms); look after the driver" in health.reason(S + 101 * MS)
+    assert health.reason(S + 100 * MS) is None
+    assert "are silent (limit 100 ms); look after the driver" in str(health.reason(S + 101 * MS))
     health.heard("joint states", 10 * S)
-    assert health.reason(10 * S) == ""
+    assert health.reason(10 * S) is None
 
 
 def test_a_reason_stays_the_same_words_while_it_lasts(health: DriverHealth) -> None:
@@ -46,74 +54,107 @@ def test_a_reason_stays_the_same_words_while_it_lasts(health: DriverHealth) -> N
 
 def test_one_bad_message_among_good_ones_is_no_fault_and_only_bad_ones_are(health: DriverHealth) -> None:
     hear_all(health, S)
-    health.refused("joint states", "joint states on /joint_states are odd")
-    assert health.reason(S + 50 * MS) == ""
-    assert health.reason(S + 150 * MS) == "joint states on /joint_states are odd"
+    health.refused("joint states", ODD)
+    assert health.reason(S + 50 * MS) is None
+    assert str(health.reason(S + 150 * MS)) == "joint states on /joint_states are odd"
     health.heard("joint states", S + 160 * MS)
-    assert health.reason(S + 160 * MS) == ""
+    assert health.reason(S + 160 * MS) is None
 
 
 def test_what_the_graph_shows_explains_a_silence(health: DriverHealth) -> None:
-    health.explain("joint states", "nobody publishes /joint_states; start the driver")
-    assert health.reason(S) == "joint states: nobody publishes /joint_states; start the driver"
+    health.explain("joint states", NOBODY)
+    assert str(health.reason(S)) == "joint states: nobody publishes /joint_states; start the driver"
 
 
 def test_a_fault_stays_after_the_driver_is_well_until_a_person_asks(health: DriverHealth) -> None:
     hear_all(health, S)
-    health.report("UR says PROTECTIVE_STOP", S)
-    assert health.reason(S) == "UR says PROTECTIVE_STOP; then call /cell/ur/recover"
+    health.report(STOPPED, S)
+    assert str(health.reason(S)) == "UR says PROTECTIVE_STOP; then call /cell/ur/recover"
     for now_ns in range(S, S + 100 * MS, 10 * MS):
-        health.report("", now_ns)
+        health.report(None, now_ns)
         assert health.fault
-    assert health.recover(S + 100 * MS, asked_driver=False) == ""
-    assert health.reason(S + 100 * MS) == ""
+    assert health.recover(S + 100 * MS, asked_driver=False) is None
+    assert health.reason(S + 100 * MS) is None
 
 
 def test_recovery_is_refused_while_the_driver_reports_the_fault(health: DriverHealth) -> None:
     hear_all(health, S)
-    health.report("stop", S)
-    assert health.recover(S, asked_driver=False) == "driver still reports: stop"
-    health.report("", S + MS)
-    assert health.fault == "stop"
+    health.report(STOPPED, S)
+    assert str(health.recover(S, asked_driver=False)) == "driver still reports: UR says PROTECTIVE_STOP"
+    health.report(None, S + MS)
+    assert health.fault == STOPPED
 
 
 def test_a_driver_that_was_told_to_recover_has_a_moment_for_it(health: DriverHealth) -> None:
     hear_all(health, S)
-    health.report("reflex", S)
-    assert health.recover(S, asked_driver=True) == ""
-    health.report("reflex", S + MS)
-    assert health.fault == "reflex"
-    health.report("", S + 500 * MS)
-    assert health.fault == ""
-    health.report("reflex", S + 501 * MS)
-    assert health.fault == "reflex"
+    health.report(REFLEX, S)
+    assert health.recover(S, asked_driver=True) is None
+    health.report(REFLEX, S + MS)
+    assert health.fault == REFLEX
+    health.report(None, S + 500 * MS)
+    assert health.fault is None
+    health.report(REFLEX, S + 501 * MS)
+    assert health.fault == REFLEX
 
 
 def test_a_recovery_that_comes_too_late_clears_nothing(health: DriverHealth) -> None:
     hear_all(health, S)
-    health.report("reflex", S)
+    health.report(REFLEX, S)
     health.recover(S, asked_driver=True)
-    health.report("reflex", S + RECOVERY_NS)
-    health.report("", S + RECOVERY_NS + MS)
-    assert health.fault == "reflex"
+    health.report(REFLEX, S + RECOVERY_NS)
+    health.report(None, S + RECOVERY_NS + MS)
+    assert health.fault == REFLEX
+
+
+def test_a_stop_button_counts_at_once_also_while_the_driver_recovers(health: DriverHealth) -> None:
+    hear_all(health, S)
+    health.report(REFLEX, S)
+    health.recover(S, asked_driver=True)
+    health.report(PRESSED, S + MS)
+    reason = health.reason(S + MS)
+    assert reason is not None
+    assert reason.kind is FaultKind.EMERGENCY_STOP
+    health.report(None, S + 500 * MS)
+    assert health.fault is None
+
+
+def test_each_reason_has_the_kind_of_what_it_is_about(health: DriverHealth) -> None:
+    kinds = []
+    for prepare in (
+        lambda: None,
+        lambda: hear_all(health, S),
+        lambda: health.explain("joint states", NOBODY),
+        lambda: health.refused("joint states", ODD),
+        lambda: health.report(STOPPED, 2 * S),
+    ):
+        prepare()
+        reason = health.reason(2 * S)
+        kinds.append(None if reason is None else reason.kind)
+    assert kinds == [
+        FaultKind.INPUT_MISSING,
+        FaultKind.INPUT_STALE,
+        FaultKind.INPUT_MISSING,
+        FaultKind.INPUT_INVALID,
+        FaultKind.PROTECTIVE_STOP,
+    ]
 
 
 def test_asking_without_a_fault_is_harmless(health: DriverHealth) -> None:
     hear_all(health, S)
-    assert health.recover(S, asked_driver=False) == ""
-    assert health.recover(S, asked_driver=True) == ""
-    health.report("new fault", S + MS)
-    assert health.fault == "new fault"
+    assert health.recover(S, asked_driver=False) is None
+    assert health.recover(S, asked_driver=True) is None
+    health.report(STOPPED, S + MS)
+    assert health.fault == STOPPED
 
 
 def test_a_fault_comes_before_a_silence(health: DriverHealth) -> None:
-    health.report("reflex", S)
-    assert health.reason(5 * S).startswith("reflex")
+    health.report(REFLEX, S)
+    assert str(health.reason(5 * S)).startswith("reflex")
 
 
 def test_ages_and_counts_are_told_of_what_was_heard(health: DriverHealth) -> None:
     assert health.values(S) == {}
     for each in range(3):
         health.heard("joint states", S + each * MS)
-    health.refused("safety modes", "nonsense")
+    health.refused("safety modes", ODD)
     assert health.values(S + 12 * MS) == {"joint states: age_ms": 10.0, "joint states: count": 3}

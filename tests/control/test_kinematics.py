@@ -63,8 +63,11 @@ def test_a_column_of_the_jacobian_is_what_one_joint_does(share: np.ndarray, join
     ("name", "angles", "position_m", "axis_z"),
     [
         ("fr3_franka", HOME, [0.3069, 0.0, 0.4869], [0, 0, -1]),  # Franka's ready pose
-        ("panda", HOME, [0.3069, 0.0, 0.4869], [0, 0, -1]),
-        ("ur5e", np.zeros(6), [-0.8172, -0.2329, 0.0628], [0, -1, 0]),  # sums of UR's table
+        ("panda", HOME, [0.3069, 0.0, 0.4869 + 0.1034], [0, 0, -1]),  # at the hand's base, as Servo turns it
+        ("ur3e", np.zeros(6), [-0.4568, -0.2231, 0.0665], [0, -1, 0]),  # sums of UR's table
+        ("ur5e", np.zeros(6), [-0.8172, -0.2329, 0.0628], [0, -1, 0]),
+        ("ur10e", np.zeros(6), [-1.1843, -0.2907, 0.0609], [0, -1, 0]),
+        ("xarm6", np.zeros(6), [0.207, 0.0, 0.112 - 0.172], [0, 0, -1]),  # sums of xarm_description, less the gripper
         (
             "xarm7",
             np.zeros(7),

@@ -148,10 +148,10 @@ def test_an_arm_that_lets_go_of_a_force_that_is_over_may_do_so_at_once():
 
 
 def test_moving_with_a_joint_outside_its_limits_is_found():
-    joints = tuple(JointLimit(name=f"j{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))
+    joints = tuple(JointLimit(name=f"j{n}", min_rad=-4.0, max_rad=4.0, max_speed_rad_s=2.0) for n in range(7))
     limits = replace(LIMITS, joints=joints)
     assert rules(good_log(), limits) == set()
-    log = with_state(good_log(), range(10, 50), joints_rad=np.array([0, 0, 0, 1.2, 0, 0, 0]))
+    log = with_state(good_log(), range(10, 50), joints_rad=np.array([0, 0, 0, 4.2, 0, 0, 0]))
     assert rules(log, limits) == {"joints"}
     assert rules(with_state(good_log(), range(10, 50), joints_rad=np.zeros(6))[10:50], limits) == {"joints"}
 

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from robot_stack.control.limits import SafetyLimits
 from robot_stack.control.replay_checker import check_log
 from robot_stack.types.command import Mode, Source
+from robot_stack.types.reason import Refusal, RefusalKind
+
+TEST = Refusal(kind=RefusalKind.SERVICE, text="test")
 
 
 def entries(largest: float, size: int = 6) -> st.SearchStrategy[np.ndarray]:
@@ -70,9 +73,9 @@ def switch(rig: Rig, kind: str) -> None:
         "start": lambda: f.start(now),
         "demo": lambda: f.start(now, policy_expected=False),
         "end": f.end_episode,
-        "hold": lambda: f.hold("test"),
+        "hold": lambda: f.hold(TEST),
         "resume": lambda: f.resume(now),
-        "stop": lambda: f.stop("test", who="test"),
+        "stop": lambda: f.stop(TEST, who="test"),
         "clear": lambda: f.clear_stop(now),
         "disarm": f.disarm,
     }[kind]()
@@ -86,9 +89,9 @@ def test_whatever_is_offered_the_decision_is_within_every_limit(actions: list[tu
         apply(rig, action)
         decision = rig.tick()
         assert decision.command.frame == "tcp"
-        assert (decision.reason != "") is (decision.mode in (Mode.HOLD, Mode.STOP))
+        assert (decision.reason is not None) is (decision.mode in (Mode.HOLD, Mode.STOP))
     assert check_log(rig.log, LIMITS) == []
-    rig.filter.stop("end", who="test")
+    rig.filter.stop(TEST, who="test")
     assert not rig.run(0.2)[-1].command.twist.any()
 
 

@@ -28,7 +28,7 @@ BROKEN = [
 def test_a_broken_command_is_refused_and_counted(fields: dict[str, object], word: str):
     rig = Rig().armed()
     refusal = rig.offer(rig.command(**{"motion": np.zeros(6), **_as_motion(fields)}))
-    assert word in refusal
+    assert word in str(refusal)
     assert rig.filter.counters["rejected_policy"] == 1
     assert not rig.tick().command.twist.any()
 
@@ -41,12 +41,12 @@ def _as_motion(fields: dict[str, object]) -> dict[str, object]:
 def test_command_age_is_checked_at_its_exact_bounds(age_ms: int, passes: bool):
     rig = Rig().armed()
     refusal = rig.offer(rig.command(np.zeros(6), stamp_ns=rig.now_ns - age_ms * MS))
-    assert (refusal == "") is passes
+    assert (refusal is None) is passes
 
 
 def test_an_unset_stamp_is_refused():
     rig = Rig().armed()
-    assert "must be set" in rig.offer(rig.command(np.zeros(6), stamp_ns=0))
+    assert "must be set" in str(rig.offer(rig.command(np.zeros(6), stamp_ns=0)))
 
 
 def test_a_republished_command_does_not_stay_fresh():
@@ -82,7 +82,7 @@ def test_a_broken_teleop_sample_never_engages(twist_value: np.ndarray):
     rig = Rig().armed()
     rig.offer_teleop(rig.sample())
     rig.now_ns += MS
-    assert rig.offer_teleop(rig.sample(deadman=True, twist=twist_value)) != ""
+    assert rig.offer_teleop(rig.sample(deadman=True, twist=twist_value)) is not None
     assert rig.tick().mode is Mode.POLICY
 
 

@@ -12,6 +12,7 @@ from fault_bench import Bench
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import Image
 
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.cell import RosCell
 from robot_stack.nodes.conversion import image_to_msg
@@ -98,7 +99,7 @@ class Episode:
 @contextmanager
 def joined(bench: Bench, timeout_s: float = 20.0) -> Iterator[RosCell]:
     """The cell as an actor has it."""
-    cell = RosCell(bench.run, namespace=namespace_of(bench.run))
+    cell = RosCell(bench.run, namespace=namespace_of(bench.run), key=WireKey.of_folder(bench.folder))
     try:
         cell.connect(timeout_s)
         yield cell

@@ -17,6 +17,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes.process_table import RESOLVED, namespace_of
 from robot_stack.nodes.run_folder import PreparedRun, prepared
 from robot_stack.run.build_safety import limits_of
@@ -29,9 +30,10 @@ START_S = 60.0
 REALTIME = 2
 
 
-def fault_run(*more: str) -> ResolvedRun:
-    """The shipped run, far from a person's own domain."""
-    return load_run("peg_insert", [f"cell.dds_domain={DOMAIN}", *more])
+def fault_run(*more: str, teleop_silence_s: float | None = None) -> ResolvedRun:
+    """The shipped run, far from an operator's own domain, and without a teleop process that must be there."""
+    silence = "null" if teleop_silence_s is None else f"{teleop_silence_s}"
+    return load_run("peg_insert", [f"cell.dds_domain={DOMAIN}", f"cell.teleop_silence_s={silence}", *more])
 
 
 class Bench:
@@ -100,7 +102,8 @@ class Bench:
                 [sys.executable, *words], env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         with suppress(PermissionError):  # as the process table has it
-            os.sched_setscheduler(child.pid, os.SCHED_RR, os.sched_param(REALTIME))
+            before = REALTIME if name in ("robot", "safety") else REALTIME - 1  # one that imports takes nobody's turn
+            os.sched_setscheduler(child.pid, os.SCHED_RR, os.sched_param(before))
         self._children[name] = child
 
 
@@ -124,7 +127,8 @@ def bench_of(run: ResolvedRun, folder: Path) -> Iterator[Bench]:
     with ExitStack() as stack:
         ready = stack.enter_context(prepared(run, folder))
         stack.enter_context(ros_in_this_process(ready))
-        sink = stack.enter_context(FaultSink(namespace_of(run), ARM, limits_of(run)[ARM]))
+        key = WireKey.of_folder(ready.folder)
+        sink = stack.enter_context(FaultSink(namespace_of(run), ARM, limits_of(run)[ARM], key))
         bench = Bench(run, ready, sink)
         stack.callback(bench.close)
         yield bench

@@ -9,6 +9,7 @@ from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
+from robot_stack.types.reason import Refusal
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
@@ -48,8 +49,8 @@ class ScriptedCell:
     def mode(self) -> Mode:
         return Mode.POLICY
 
-    def reason(self) -> str:
-        return ""
+    def reason(self) -> Refusal | None:
+        return None
 
     def events(self) -> tuple[str, ...]:
         return ()

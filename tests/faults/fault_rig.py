@@ -21,6 +21,7 @@ from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.reason import Fault
 from robot_stack.types.robot import RobotState, TeleopSample
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
@@ -102,11 +103,11 @@ class FilteredArm:
         self.filter = SafetyFilter({"arm": guarded})
         self.pose = Pose.from_rotation(np.array([0.0, 0.0, 0.15]), Rotation.from_quat([1.0, 0.0, 0.0, 0.0]))
         self.velocity = np.zeros(6)
-        self.fault = ""
+        self.fault: Fault | None = None
         self.now_ns = 10**9
         self.filter.offer_state(self._state(), self.now_ns)
-        assert self.filter.arm(self.now_ns) == ""
-        assert self.filter.start(self.now_ns) == ""
+        assert self.filter.arm(self.now_ns) is None
+        assert self.filter.start(self.now_ns) is None
 
     def step(self, action: np.ndarray, hand: np.ndarray | None = None, *, deadman: bool = False) -> ExecutedMotion:
         """A control step: the policy asks for `action`, the person for `hand` at full deflection 1."""
@@ -137,7 +138,7 @@ class FilteredArm:
             T_base_tcp=self.pose,
             twist=self.velocity,
             wrench=np.zeros(6),
-            joints_rad=np.zeros(7),
+            joints_rad=np.concatenate([self.pose.position_m, self.pose.rotation.as_rotvec(), [0.0]]),
             joint_speeds_rad_s=np.zeros(7),
             gripper=0.5,
             fault=self.fault,

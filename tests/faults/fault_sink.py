@@ -33,12 +33,14 @@ from robot_stack.control.replay_checker import (
     check_log,
     safe_after_s,
 )
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode
 from robot_stack.nodes.conversion import (
     decision_from_msg,
     events_to_msg,
-    frame_of,
+    fault_from_msg,
+    frame_of_session,
     header_of,
     stamp_ns_of,
     state_from_msg,
@@ -49,6 +51,7 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
 from robot_stack.run.command_log import RecordedLog
 from robot_stack.types.command import Mode
+from robot_stack.types.reason import Fault
 from robot_stack.types.robot import TeleopSample
 
 MS = 1_000_000
@@ -58,11 +61,13 @@ POLICY_HZ, HAND_HZ = 20.0, 50.0
 class FaultSink:
     """Joins a cell of one arm for as long as its context is open; the lists grow in a thread of their own."""
 
-    def __init__(self, namespace: str, arm: str, limits: SafetyLimits) -> None:
-        self.node = node = StackNode("sink", namespace)
+    def __init__(self, namespace: str, arm: str, limits: SafetyLimits, key: WireKey) -> None:
+        self.node = node = StackNode("sink", namespace, key=key)
         self.log = RecordedLog(arm=arm, limits=[(0, limits)])
         self.commands: list[tuple[int, np.ndarray]] = []
-        self.banner, self.estop, self.fault = "", False, ""
+        self.banner, self.estop = "", False
+        self.fault: Fault | None = None
+        self._pressed_ns = 0
         self.did_ns = self.reset_ns = 0
         self.teleop: Joy | None = None
         self.diagnostics: dict[str, tuple[int, str, dict[str, str]]] = {}
@@ -232,19 +237,19 @@ class FaultSink:
     def send_twist(self, twist: Any, *, stamp_ns: int | None = None, frame: str = "tcp", session: str = "sink") -> None:
         """One message of a policy."""
         stamp_ns = time.monotonic_ns() + self.policy_offset_ns if stamp_ns is None else stamp_ns
-        message = twist_to_msg(twist, max(0, stamp_ns), frame_of(frame, session))
+        message = twist_to_msg(twist, max(0, stamp_ns), frame_of_session(frame, session))
         self.out(TwistStamped, topics.policy(self._arm)).publish(message)
 
     def press(self, *events: str) -> int:
         """Keys of a person; returns when."""
-        now_ns = time.monotonic_ns()
-        self.out(Joy, topics.EVENTS, EVERY).publish(events_to_msg(events, now_ns, "keyboard"))
-        return now_ns
+        out, self._pressed_ns = self.out(Joy, topics.EVENTS, EVERY), max(time.monotonic_ns(), self._pressed_ns + 1)
+        out.publish(self.node.sealer.seal(topics.EVENTS, events_to_msg(events, self._pressed_ns, "keyboard")))
+        return self._pressed_ns
 
-    def button(self, pressed: bool) -> int:
+    def button(self, pressed: bool, topic: str = topics.STOP_INPUT) -> int:
         """The wired stop; returns when."""
         now_ns = time.monotonic_ns()
-        self.out(Bool, topics.STOP_INPUT, EVERY).publish(Bool(data=pressed))
+        self.out(Bool, topic, EVERY).publish(Bool(data=pressed))
         return now_ns
 
     def order(self, who: str, **order: object) -> None:
@@ -280,19 +285,23 @@ class FaultSink:
             lambda m: log.applied.append(AppliedTwist(stamp_ns=stamp_ns_of(m.header), twist=twist_from_msg(m))), STATE,
         )  # fmt: skip
         listen(Joy, topics.label(self._arm), lambda m: log.decisions.append(decision_from_msg(m, self._arm)), EVERY)
-        listen(
-            JointState,
-            topics.state(self._arm),
-            lambda m: log.states.append(state_from_msg(m, self._arm, self.fault)),
-            STATE,
-        )
+        listen(JointState, topics.state(self._arm), self._on_state, STATE)
         listen(String, topics.MODE, lambda m: setattr(self, "banner", m.data), LATCHED)
         listen(Bool, topics.ESTOP, lambda m: setattr(self, "estop", m.data), LATCHED)
-        listen(String, topics.fault(self._arm), lambda m: setattr(self, "fault", m.data), LATCHED)
+        listen(DiagnosticArray, topics.fault(self._arm), self._on_fault, LATCHED)
         listen(Header, topics.RESET_DONE, lambda m: setattr(self, "reset_ns", stamp_ns_of(m)), LATCHED)
         listen(Joy, topics.teleop(self._arm), lambda m: setattr(self, "teleop", m), STATE)
         listen(Header, "rig/robot_did", lambda m: setattr(self, "did_ns", stamp_ns_of(m)), EVERY)
         listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
+
+    def _on_state(self, msg: JointState) -> None:
+        """Of the robot process, not of a stranger."""
+        if self.node.sealer.sender(topics.state(self._arm), msg) is not None:
+            self.log.states.append(state_from_msg(msg, self._arm, self.fault))
+
+    def _on_fault(self, msg: DiagnosticArray) -> None:
+        if self.node.sealer.sender(topics.fault(self._arm), msg) is not None:
+            self.fault = fault_from_msg(msg)
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         for status in msg.status:
@@ -308,8 +317,9 @@ class FaultSink:
         with self._sending:
             if self.hand is not None and topics.teleop(self._arm) in self._out:
                 stamp_ns = time.monotonic_ns()
-                sample = TeleopSample(stamp_ns=stamp_ns, twist=self.hand, deadman=self.deadman, session="sink")
-                self._out[topics.teleop(self._arm)].publish(teleop_to_msg(sample))
+                sample = TeleopSample(stamp_ns=stamp_ns, twist=self.hand, deadman=self.deadman)
+                topic = topics.teleop(self._arm)
+                self._out[topic].publish(self.node.sealer.seal(topic, teleop_to_msg(sample)))
 
 
 def _before_others() -> None:

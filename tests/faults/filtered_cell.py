@@ -15,6 +15,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
+from robot_stack.types.reason import Refusal
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
@@ -92,7 +93,7 @@ class FilteredCell:
     def mode(self) -> Mode:
         return self.arm.filter.mode
 
-    def reason(self) -> str:
+    def reason(self) -> Refusal | None:
         return self.arm.filter.reason
 
     def events(self) -> tuple[str, ...]:
@@ -107,7 +108,7 @@ class FilteredCell:
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         refusal = self.arm.filter.start(self.now_ns(), policy_expected=kind is not EpisodeKind.DEMO)
-        assert refusal == ""
+        assert refusal is None
         self._window.take()
         self.first_hold_ns = 0
 

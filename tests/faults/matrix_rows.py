@@ -1,4 +1,4 @@
-"""The thirty faults: what is injected, what must happen, and within which time. The tests are in test_matrix_*.py."""
+"""The faults: what is injected, what must happen, and within which time. The tests are in test_matrix_*.py."""
 
 from __future__ import annotations
 
@@ -69,6 +69,27 @@ ROWS: dict[int, Row] = {
                 "1 state + 1 tick"),
     30: _always("0 violations, no growth", "60 s, a random process killed every 5 s",
                 "all come back; the log proves safe"),
+    31: _always("never armed", "keys 49 minutes old, unstamped, of strangers, sent twice, queued over a stall",
+                "a HOLD stays a HOLD; stop and hold count all the same"),
+    32: _always("0 motion", "gripper commanded by a stranger in POLICY, HOLD and STOP", "the gripper stays"),
+    33: _within(30, "a second sender of the arm's state", "HOLD at once; what it says is never believed",
+                "1 message + 2 ticks"),
+    34: _within(300, "encoders that stand still with fresh stamps", "HOLD; check-log finds it by itself"),
+    35: _within(300, "a driver that moves 2.5 times too fast", "HOLD; check-log finds it by itself"),
+    36: _always("0 motion", "commands of strangers at the arm, at 100 m/s, with copied words, also while DISARMED",
+                "refused by the last process before the driver; HOLD"),
+    37: _within(560, "teleop device gone while the policy drives", "HOLD, as the cell's file says",
+                "teleop_silence_s + 60 ms"),
+    38: _always("never cleared", "one of two stop buttons pressed, the other says released; one dies",
+                "STOP until each is released; a dead one is a HOLD"),
+    39: _always("kept", "STOP on a full disk, then a restart", "STOP, from a file made beforehand"),
+    40: _within(50, "200 participants join, leave, are killed", "no gap as long as the watchdog's period; no HOLD",
+                "largest gap 50 ms"),
+    41: _within(50, "messages of 7.6 MB and floods on every topic", "turned away as bytes; decisions keep their rate",
+                "largest gap 50 ms"),
+    42: _always("0 motion in HOLD and STOP, none outside",
+                "100,000 replayed, stale, foreign, oversized, malformed messages on every topic of the safety path",
+                "nothing moves but what the filter decided"),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from std_msgs.msg import String
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
-from robot_stack.nodes.conversion import frame_of, teleop_to_msg, twist_to_msg
+from robot_stack.nodes.conversion import frame_of_session, teleop_to_msg, twist_to_msg
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.types.robot import TeleopSample
 
@@ -30,11 +30,12 @@ class Stream(StackNode):
     """Publishes what the last order says."""
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__(KIND, settings.namespace)
+        super().__init__(KIND, settings.namespace, key=settings.key)
         self._twist: np.ndarray | None = None
         self._deadman = False
         arm = settings.run.robot.name
         topic, kind = (topics.policy(arm), TwistStamped) if KIND == "policy" else (topics.teleop(arm), Joy)
+        self._topic = topic
         self._out = self.create_publisher(kind, topic, NEWEST)
         self.create_subscription(String, f"rig/{KIND}", self._on_order, LATCHED)
         self.steady_timer(RATE_HZ, self._publish)
@@ -52,10 +53,10 @@ class Stream(StackNode):
             return
         now_ns = time.monotonic_ns()
         if KIND == "policy":
-            self._out.publish(twist_to_msg(self._twist, now_ns, frame_of("tcp", self.session)))
+            self._out.publish(twist_to_msg(self._twist, now_ns, frame_of_session("tcp", self.session)))
         else:
-            sample = TeleopSample(stamp_ns=now_ns, twist=self._twist, deadman=self._deadman, session=self.session)
-            self._out.publish(teleop_to_msg(sample))
+            sample = TeleopSample(stamp_ns=now_ns, twist=self._twist, deadman=self._deadman)
+            self._out.publish(self.sealer.seal(self._topic, teleop_to_msg(sample)))
 
 
 sys.exit(run_node(KIND, Stream))

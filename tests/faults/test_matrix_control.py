@@ -6,6 +6,7 @@ test sees, never make it wrong.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -28,10 +29,12 @@ from sensor_msgs.msg import Joy
 from std_msgs.msg import Bool
 
 from robot_stack.control.executed import ExecutedAccumulator
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import twist_to_msg
 from robot_stack.nodes.process_table import RESOLVED, namespace_of
 from robot_stack.nodes.qos import EVERY
+from robot_stack.nodes.stop_latch import CLEAR
 from robot_stack.run.build_safety import limits_of
 from robot_stack.types.command import Mode, Source
 
@@ -252,7 +255,7 @@ def test_row_16_a_second_policy_or_safety_process_is_refused(sink: FaultSink, ro
     def ghost() -> None:
         out.publish(twist_to_msg([0.2, 0.0, 0.0, 0.0, 0.0, 0.0], time.monotonic_ns(), "tcp@ghost"))
 
-    sink.until(lambda: ghost() or "safety/cmd has two senders" in sink.banner, "HOLD")
+    sink.until(lambda: ghost() or "safety/cmd has a sender that is no process of this run" in sink.banner, "HOLD")
     for _ in range(20):
         ghost()
         sink.until_stamp(sink.now_ns + 10 * MS)
@@ -280,6 +283,7 @@ def test_row_4_a_teleop_killed_while_it_drives_is_a_hold_and_not_the_policy(
     sink.teleop = None
     bench.script("stream_process", "hand")  # still told to press
     sink.until(lambda: sink.teleop is not None, "its successor", START_S)
+    sink.until_stamp(sink.now_ns + 300 * MS)  # heard by the safety process too
     assert "deadman is held" in sink.ask("resume")
     sink.order("hand", twist=[0.0] * 6, deadman=False)
     sink.until(lambda: sink.ask("resume") == "", "resuming")
@@ -294,7 +298,7 @@ def test_row_15_a_stop_is_latched_over_a_restart_until_a_person_clears_it(
     def stopped(pressed_ns: int) -> None:
         row.took(sink.mode_after_s(pressed_ns, Mode.STOP))
         sink.until(lambda: sink.estop, "the announcement")
-        assert file.exists()  # before it was announced
+        assert json.loads(file.read_text())["state"] == "stop"  # before it was announced
 
     def by_service() -> int:
         now_ns = time.monotonic_ns()
@@ -311,10 +315,11 @@ def test_row_15_a_stop_is_latched_over_a_restart_until_a_person_clears_it(
     sink.button(False)
     sink.until(lambda: sink.ask("clear_stop") == "", "clearing")
     sink.until(lambda: not sink.estop and sink.mode is Mode.DISARMED, "the end of the STOP")
-    assert not file.exists()
+    assert json.loads(file.read_text())["state"] == CLEAR
 
     limits = limits_of(bench.run)[bench.run.robot.name]
-    with FaultSink(namespace_of(bench.run), bench.run.robot.name, limits) as late:  # sees and does the same
+    key = WireKey.of_folder(bench.folder)
+    with FaultSink(namespace_of(bench.run), bench.run.robot.name, limits, key) as late:  # sees and does the same
         late.until(lambda: late.banner, "the latched mode")
         assert not late.estop
         late.out(Joy, topics.EVENTS, EVERY)
@@ -331,7 +336,7 @@ def test_row_15_a_stop_is_latched_over_a_restart_until_a_person_clears_it(
     sink.until(lambda: "stop pressed (keyboard), since 20" in sink.banner, "since when and who")
     assert "must be DISARMED to arm" in sink.ask("arm")
     sink.until(lambda: sink.ask("clear_stop") == "", "clearing")
-    assert not file.exists()
+    assert json.loads(file.read_text())["state"] == CLEAR
 
 
 @pytest.mark.row(2)

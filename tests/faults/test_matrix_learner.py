@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import grpc
 import numpy as np
 import pytest
-from fake_learner import SPEC, TASK, FakeLearner, equal_steps, make_header, make_step, wait_until
+from fake_learner import SPEC, TASK, TOKEN, FakeLearner, equal_steps, make_header, make_step, operator, wait_until
 from filtered_cell import FilteredCell, OncePublished
 from kills import run as kill_learners
 from matrix_rows import Measured
@@ -73,10 +73,10 @@ def linked(tmp_path: Path) -> Iterator[tuple[RealLearner, TcpProxy, LearnerClien
     """The real backend on a real store, a network that can be cut, the real client with its spool."""
     learner = RealLearner(tmp_path / "learner")
     learner.backend.start()
-    server = LearnerServer(learner.backend, "127.0.0.1:0")
+    server = LearnerServer(learner.backend, "127.0.0.1:0", TOKEN)
     proxy = TcpProxy(server.start())
     learner.backend.on_durable = server.durable_advanced
-    client = LearnerClient(proxy.address, SPEC, TASK, "actor-1", tmp_path / "spool")
+    client = LearnerClient(proxy.address, SPEC, TASK, "actor-1", tmp_path / "spool", TOKEN)
     client.connect()
     try:
         assert wait_until(lambda: client.link)
@@ -172,9 +172,9 @@ def unsealed(good: Params, version: int, name: str, value: np.ndarray) -> Params
 @pytest.mark.row(20)
 def test_row_20_bad_params_are_never_applied(tmp_path: Path, row: Measured) -> None:
     backend = FakeLearner(spec=RUN_SPEC, task="peg_insert")
-    server = LearnerServer(backend, "127.0.0.1:0")
+    server = LearnerServer(backend, "127.0.0.1:0", TOKEN)
     proxy = TcpProxy(server.start())
-    client = LearnerClient(proxy.address, RUN_SPEC, "peg_insert", "actor-1", tmp_path / "spool")
+    client = LearnerClient(proxy.address, RUN_SPEC, "peg_insert", "actor-1", tmp_path / "spool", TOKEN)
     client.connect()
     clock = SimpleNamespace(now_ns=time.monotonic_ns)
     policy = LivePolicy(RUN_SPEC, client, clock, seed=0)  # type: ignore[arg-type]
@@ -423,7 +423,7 @@ def test_row_28_nobody_without_our_keys_changes_anything(tmp_path: Path, row: Me
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
         assert learner.state() == before
         with open_channel(address, Security.from_folder(tmp_path / "ours" / "actor")) as channel:
-            LearnerStub(channel).Label(label, timeout=10)  # a good one, or the others prove nothing
+            operator(channel).Label(label, timeout=10)  # a good one, or the others prove nothing
         assert learner.state() != before
     finally:
         server.stop(0.0)

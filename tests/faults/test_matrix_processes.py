@@ -32,6 +32,7 @@ from std_msgs.msg import String
 
 from robot_stack.cli import check_log
 from robot_stack.config.resolve import load_resolved
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.cell import RosCell
 from robot_stack.nodes.conversion import time_of
@@ -98,13 +99,13 @@ def launched(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], FaultSin
         while not (folder / "log" / "safety.log").exists():
             assert up.poll() is None and time.monotonic() < deadline_s, (tmp_path / "up.log").read_text()  # noqa: PT018
             time.sleep(0.05)
-        run = load_resolved(folder / RESOLVED)
+        run, key = load_resolved(folder / RESOLVED), WireKey.of_folder(folder)
         domain = int((folder / "domain").read_text())
         exports = ros_environment((folder / PROFILE_FILE).resolve(), domain)
         ready = PreparedRun(folder=folder, domain=domain, environment={**os.environ, **exports})
         with (
             ros_in_this_process(ready),
-            FaultSink(namespace_of(run), run.robot.name, limits_of(run)[run.robot.name]) as sink,
+            FaultSink(namespace_of(run), run.robot.name, limits_of(run)[run.robot.name], key) as sink,
         ):
             bench = Bench(run, ready, sink)
             heard(bench)

@@ -105,12 +105,12 @@ def test_row_29_a_protective_stop_holds_and_cuts_the_episode_short(
     assert not outcome.end.terminal
     assert any("protective stop" in reason for reason in outcome.ticks.hold_reasons)
     assert episode.sink.steps[-1].end is EndReason.FAULT
-    assert "fr3/fault says: protective stop; recover the robot" in sink.ask("resume")
+    assert "fr3/fault says: protective stop of the rig; recover the robot" in sink.ask("resume")
     sink.order_robot(fault="")
     sink.until_stamp(sink.now_ns + 200 * MS)
     assert sink.mode is Mode.HOLD  # recovering alone resumes nothing
     assert sink.ask("resume") == ""
-    sink.order_robot(fault="emergency stop pressed at the robot")
+    sink.order_robot(fault="emergency stop")
     sink.until(lambda: sink.mode is Mode.STOP, "STOP")
     sink.order_robot(fault="")
 

@@ -64,6 +64,7 @@ from robot_stack.transport.security import require_loopback
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ResumeError, StoreError, TransportError
 from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -571,9 +572,9 @@ def test_fault_20_commands_clear_no_fault() -> None:
     def moves_after_a_fault(*, clear_on_every_command: bool) -> bool:
         arm = FilteredArm()
         arm.step(action)
-        arm.fault = "protective stop"
+        arm.fault = Fault(kind=FaultKind.PROTECTIVE_STOP, text="protective stop")
         arm.step(action)
-        arm.fault = ""
+        arm.fault = None
         moved = False
         for _ in range(20):
             if clear_on_every_command:

@@ -21,6 +21,7 @@ from robot_stack.run.actor import Actor
 from robot_stack.run.build import build_local_cell
 from robot_stack.run.local_cell import LocalCell
 from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.link_token import LinkToken
 
 SPEED = 3.0
 
@@ -49,7 +50,9 @@ def main(run: Path, address: str) -> int:
     resolved = load_resolved(run)
     folder = run.parent / "actor"
     cell = build_local_cell(resolved, seed=1)
-    client = LearnerClient(address, resolved.spec(), resolved.task.name, "actor", folder / "actor.spool")
+    client = LearnerClient(
+        address, resolved.spec(), resolved.task.name, "actor", folder / "actor.spool", LinkToken.read(run.parent)
+    )
     client.connect()
     try:
         why = Actor(resolved, folder, cell, PacedClock(cell), client, "actor").run(stop)

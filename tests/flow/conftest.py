@@ -17,6 +17,7 @@ from robot_stack.run.actor import Actor
 from robot_stack.run.build import build_local_cell
 from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
@@ -38,7 +39,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     def act() -> None:
         cell = build_local_cell(resolved, seed=1)  # in here: a renderer belongs to the thread that made it
         client = LearnerClient(
-            learner.address, resolved.spec(), resolved.task.name, "actor", folder / "actor" / "actor.spool"
+            learner.address,
+            resolved.spec(),
+            resolved.task.name,
+            "actor",
+            folder / "actor" / "actor.spool",
+            LinkToken.read(folder),
         )
         client.connect()
         try:
@@ -126,7 +132,7 @@ def _break_scores(folder: Path) -> None:
 
 def _send_one_episode(address: str, resolved: ResolvedRun, spool: Path) -> None:
     spec = resolved.spec()
-    client = LearnerClient(address, spec, resolved.task.name, "late", spool)
+    client = LearnerClient(address, spec, resolved.task.name, "late", spool, LinkToken.read(spool.parent))
     client.connect()
     name = "999999-online-late"
     client.begin(

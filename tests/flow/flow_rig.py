@@ -17,6 +17,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
+from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.errors import StoreError, TransportError
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +102,7 @@ class Learner(Process):
     """`python -m robot_stack.run.learner` on a run folder, or what a launcher makes of it."""
 
     def __init__(self, folder: Path, address: str = "127.0.0.1:0", launcher: Sequence[str] = ("-m",)) -> None:
+        self._folder = folder
         bound = folder / "learner.address"
         bound.unlink(missing_ok=True)
         super().__init__(
@@ -117,7 +119,7 @@ class Learner(Process):
 
     def status(self) -> LearnerStatus | None:
         try:
-            return learner_status(self.address, timeout_s=2.0)
+            return learner_status(self.address, security=LinkToken.read(self._folder), timeout_s=2.0)
         except TransportError:
             return None
 

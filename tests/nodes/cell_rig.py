@@ -32,6 +32,7 @@ def wait_until(
 def running_cell(run: ResolvedRun, folder: Path) -> Iterator[tuple[object, Supervisor]]:
     """RosCell and supervisor of a started cell."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")
+    from robot_stack.control.seal import WireKey
     from robot_stack.nodes.cell import RosCell
 
     with prepared(run, folder) as ready:
@@ -40,7 +41,7 @@ def running_cell(run: ResolvedRun, folder: Path) -> Iterator[tuple[object, Super
         try:
             table = cell_processes(run, folder)
             with Supervisor(table, environment=ready.environment, log_folder=ready.log_folder) as supervisor:
-                cell = RosCell(run, namespace=run.run.cell)
+                cell = RosCell(run, namespace=run.run.cell, key=WireKey.of_folder(folder))
                 try:
                     cell.connect(START_S)
                     yield cell, supervisor

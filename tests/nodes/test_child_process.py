@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
 
+import pytest
 from cell_rig import wait_until
 
-from robot_stack.nodes.child import wrapped
+from robot_stack.nodes.child import SCHED_SETATTR, SLICE_NS, wrapped
 
 SAY_PID_AND_NICE = "import os, time; print(os.getpid(), os.nice(0), flush=True); time.sleep(60)"
 LAUNCHER = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]); p.wait()"
@@ -39,3 +41,25 @@ def test_a_killed_launcher_takes_its_children_with_it():
 def test_the_program_takes_the_place_of_the_wrapper():
     child = wrapped((sys.executable, "-c", "import sys; sys.exit(7)"), python=sys.executable, nice=0, realtime=0)
     assert subprocess.run(child, check=False, timeout=20).returncode == 7
+
+
+ASK = """
+import ctypes, os, struct
+from robot_stack.nodes.child import LIBC, SCHED_SETATTR, take_priority
+os.setuid(65534) if os.getuid() == 0 else None
+take_priority(0, 2)
+room = ctypes.create_string_buffer(56)
+LIBC.syscall(SCHED_SETATTR[os.uname().machine] + 1, 0, room, 56, 0)
+print(os.sched_getscheduler(0) == os.SCHED_OTHER, struct.unpack_from("IIQiIQ", room)[5])
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in SCHED_SETATTR, reason="no number of the system call is known here")
+def test_who_may_not_go_first_asks_for_short_turns():
+    said = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True, timeout=20).stdout
+    ordinary, slice_ns = said.split()
+    if ordinary == "False":
+        pytest.skip("every user may take a priority here")
+    if int(slice_ns) == 0:
+        pytest.skip("this kernel knows no slices")
+    assert int(slice_ns) == SLICE_NS

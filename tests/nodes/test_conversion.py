@@ -11,16 +11,22 @@ from hypothesis import strategies as st
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
+from diagnostic_msgs.msg import KeyValue
 from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
+from robot_stack.control.seal import WireKey
 from robot_stack.nodes import conversion as c
+from robot_stack.nodes.sealing import Sealer
 from robot_stack.teleop.page import page_packet
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
 from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
+
+STOPPED = Fault(kind=FaultKind.PROTECTIVE_STOP, text="protective stop")
 
 stamps = st.integers(1, 2**31 * 10**9 - 1)
 twists = st.lists(st.floats(-1, 1, width=32), min_size=6, max_size=6).map(np.array)
@@ -52,12 +58,12 @@ def test_twists_are_exact(twist, stamp_ns):
 
 
 def test_states_are_exact_and_carry_the_fault_of_their_own_topic():
-    state = c.state_from_msg(c.state_to_msg(a_state()), "arm", "protective stop")
+    state = c.state_from_msg(c.state_to_msg(a_state()), "arm", STOPPED)
     wanted = a_state()
     for field in ("twist", "wrench", "joints_rad", "joint_speeds_rad_s"):
         assert np.array_equal(getattr(state, field), getattr(wanted, field))
     assert np.array_equal(state.T_base_tcp.position_m, wanted.T_base_tcp.position_m)
-    assert (state.gripper, state.stamp_ns, state.fault) == (0.25, 5, "protective stop")
+    assert (state.gripper, state.stamp_ns, state.fault) == (0.25, 5, STOPPED)
 
 
 @pytest.mark.parametrize("size", [0, 19, 21])
@@ -113,7 +119,7 @@ def test_teleop_samples_keep_twist_deadman_press_and_loss(twist, deadman, grippe
     assert (back.deadman, back.gripper, back.lost, back.stamp_ns) == (deadman, gripper, lost, 3)
 
 
-def test_a_teleop_command_without_the_word_about_loss_is_refused():
+def test_a_teleop_command_that_says_nothing_of_loss_is_refused():
     msg = c.teleop_to_msg(TeleopSample(stamp_ns=3, twist=np.zeros(6)))
     msg.buttons = msg.buttons[:2]
     with pytest.raises(SpecError, match="2 buttons, must have 3"):
@@ -155,14 +161,74 @@ def test_labels_carry_the_whole_decision(requested, executed, source, mode, grip
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("reason", ["", "policy silent for 153 ms: check it"])
+@pytest.mark.parametrize("reason", [None, *(Refusal(kind=kind, text="late: (check) it") for kind in RefusalKind)])
 def test_the_banner_is_mode_and_reason(mode, reason):
     assert c.mode_from_text(c.mode_to_text(mode, reason)) == (mode, reason)
 
 
+@pytest.mark.parametrize("text", ["", "SLEEPING", "HOLD (because): x", "HOLD (key: x"])
+def test_a_text_that_is_no_banner_is_refused(text):
+    with pytest.raises(SpecError, match="must be one of"):
+        c.mode_from_text(text)
+
+
+@pytest.mark.parametrize("kind", list(FaultKind))
+def test_a_fault_keeps_its_kind_and_text_and_its_end_is_none(kind):
+    fault = Fault(kind=kind, text="look after it")
+    assert c.fault_from_msg(c.fault_to_msg(fault, "arm", 3)) == fault
+    assert c.fault_from_msg(c.fault_to_msg(None, "arm", 3)) is None
+
+
+@pytest.mark.parametrize("broken", ["no status", "two", "no kind", "odd kind"])
+def test_a_message_that_is_no_fault_is_refused(broken):
+    msg = c.fault_to_msg(STOPPED, "arm", 3)
+    if broken == "no status":
+        msg.status = []
+    elif broken == "two":
+        msg.status = [*msg.status, *msg.status]
+    else:
+        msg.status[0].values = [] if broken == "no kind" else [KeyValue(key="kind", value="SLEEPY")]
+    with pytest.raises(SpecError, match="must"):
+        c.fault_from_msg(msg)
+
+
+@given(twists, st.sampled_from(Mode))
+def test_a_command_names_the_state_of_control_sealed_or_not(twist, mode):
+    sealer, other = (Sealer(WireKey.random(), "safety-1") for _ in range(2))
+    msg = c.twist_to_msg(twist, 7, c.frame_of_mode("tcp", mode))
+    assert c.mode_of_frame(msg.header.frame_id) is mode
+    sealed = sealer.seal("arm/safety/cmd", msg)
+    assert c.mode_of_frame(sealed.header.frame_id) is mode
+    assert sealer.sender("arm/safety/cmd", sealed) == "safety-1"
+    assert other.sender("arm/safety/cmd", sealed) is None
+    sealed.twist.linear.x += 1.0
+    assert sealer.sender("arm/safety/cmd", sealed) is None
+
+
+@pytest.mark.parametrize("frame", ["", "tcp", "tcp:", "tcp:SLEEPING", "tcp@POLICY"])
+def test_a_command_that_names_no_state_of_control_counts_as_disarmed(frame):
+    assert c.mode_of_frame(frame) is Mode.DISARMED
+
+
+def test_what_is_changed_in_a_sealed_message_of_any_kind_breaks_its_seal():
+    sealer = Sealer(WireKey.random(), "x")
+    for make, change in (
+        (lambda: c.state_to_msg(a_state()), lambda m: m.position.__setitem__(0, 9.0)),
+        (lambda: c.events_to_msg(("arm",), 3, "keyboard"), lambda m: m.buttons.__setitem__(0, 4)),
+        (lambda: c.teleop_to_msg(TeleopSample(stamp_ns=3, twist=np.zeros(6))), lambda m: m.axes.__setitem__(0, 1.0)),
+        (lambda: c.fault_to_msg(STOPPED, "arm", 3), lambda m: setattr(m.status[0], "level", b"\0")),
+        (lambda: c.header_of(3), lambda m: setattr(m.stamp, "sec", 1)),
+    ):
+        msg = sealer.seal("t", make())
+        assert sealer.sender("t", msg) == "x"
+        assert sealer.sender("u", msg) is None
+        change(msg)
+        assert sealer.sender("t", msg) is None
+
+
 def test_a_pages_hand_survives_the_wire():
     packet = page_packet([0.5, -0.25, 0.0, 0.0, 0.0, 1.0], ("deadman", "gripper_open"))
-    msg = c.page_to_msg(packet, 7, "console-1")
+    msg = c.page_to_msg(packet, 7)
     assert list(msg.axes) == list(packet.axes)
     assert list(msg.buttons) == list(packet.buttons)
     assert c.stamp_ns_of(msg.header) == 7

@@ -12,6 +12,7 @@ from robot_stack.run.build import build_operator
 from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode
+from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.transition import EpisodeKind
 
@@ -98,9 +99,9 @@ def test_a_page_that_vanishes_without_driving_is_nothing(both):
 @pytest.mark.parametrize(
     ("reason", "theirs"),
     [
-        ("hold pressed on browser (since 12:00:00)", True),
-        ("teleop device is lost while in control; bring it back, press the deadman anew", True),
-        ("policy silent for 153 ms (limit 150); check the actor, resume", False),
+        (RefusalKind.KEY, True),
+        (RefusalKind.TELEOP_LOST, True),
+        (RefusalKind.POLICY_SILENT, False),
     ],
 )
 def test_a_hold_of_the_page_is_the_pages_to_end(both, reason, theirs):
@@ -112,7 +113,7 @@ def test_a_hold_of_the_page_is_the_pages_to_end(both, reason, theirs):
 
 def test_a_hold_of_a_page_that_has_gone_for_good_is_ended_by_the_scripted_person(both):
     both.page.lost = False
-    both.person.read_banner(Mode.HOLD, both.now_ns, "hold pressed on browser")
+    both.person.read_banner(Mode.HOLD, both.now_ns, RefusalKind.KEY)
     both.run(15.0)
     both.page.lost = True
     begun_ns = both.now_ns

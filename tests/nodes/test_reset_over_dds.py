@@ -13,6 +13,7 @@ from cell_rig import running_cell, wait_until
 from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
 from robot_stack.config.task import StartConfig
+from robot_stack.control.seal import WireKey
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 
@@ -58,7 +59,7 @@ def taught(joints_rad, position_m) -> TaughtPose:
 class Person:
     """Reads the prompt and, a moment later, says that it is done."""
 
-    def __init__(self, namespace: str, *, answers: bool) -> None:
+    def __init__(self, namespace: str, key: WireKey, *, answers: bool) -> None:
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.task import Future
         from sensor_msgs.msg import Joy
@@ -70,13 +71,14 @@ class Person:
         from robot_stack.nodes.qos import EVERY, LATCHED
 
         self.prompts: list[str] = []
-        self._node = StackNode("person", namespace)
+        self._node = StackNode("person", namespace, key=key)
         self._events = self._node.create_publisher(Joy, topics.EVENTS, EVERY)
 
         def read(msg: String) -> None:
             self.prompts.append(msg.data)
             if msg.data and answers:
-                self._events.publish(events_to_msg(("reset_done",), time.monotonic_ns(), "pedal"))
+                pressed = events_to_msg(("reset_done",), time.monotonic_ns(), "pedal")
+                self._events.publish(self._node.sealer.seal(topics.EVENTS, pressed))
 
         self._node.create_subscription(String, topics.PROMPT, read, LATCHED)
         self._stop = Future()
@@ -100,7 +102,7 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
 
     link: CellLink = cell._link
     ends = []
-    with Person(run.run.cell, answers=True) as person:
+    with Person(run.run.cell, cell._key, answers=True) as person:
         for seed in (1, 2):
             cell.reset(seed)
             with link.locked():
@@ -115,7 +117,7 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
 
 def test_the_arm_goes_back_along_its_joints_to_where_it_was_led(cell, run, monkeypatch):
     link, seen = cell._link, []
-    with Person(run.run.cell, answers=True):
+    with Person(run.run.cell, cell._key, answers=True):
         for place in ((0.46, 0.08, 0.12), (0.54, -0.06, 0.2)):
             monkeypatch.setattr(cell, "_run", with_start(run, taught(np.zeros(7), place)))
             cell.reset(1)
@@ -134,7 +136,7 @@ def test_the_arm_goes_back_along_its_joints_to_where_it_was_led(cell, run, monke
 
 def test_on_the_way_back_the_scene_stays_nobody_is_asked_and_the_arm_stays_too(cell, run):
     link = cell._link
-    with Person(run.run.cell, answers=False) as person:
+    with Person(run.run.cell, cell._key, answers=False) as person:
         with link.locked():
             before = link.states["fr3"].T_base_tcp.position_m
         cell.reset(9, backward=True, scene=False)

@@ -17,6 +17,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EpisodeKind
 
 MS = 1_000_000
+FROM = {"session": "safety-1", "mode": Mode.POLICY}
 
 
 def test_only_parts_of_one_stamp_are_joined():
@@ -100,7 +101,7 @@ def test_the_person_drives_demos_until_the_reset(person):
 
 def test_watchdog_passes_fresh_commands_and_zeroes_old_ones():
     watchdog = OutputWatchdog(0.05)
-    assert watchdog.offer(np.full(6, 0.1), 100 * MS, 101 * MS) == ""
+    assert watchdog.offer(np.full(6, 0.1), 100 * MS, 101 * MS, **FROM) is None
     assert watchdog.twist(150 * MS)[0] == 0.1
     assert not watchdog.twist(150 * MS + 1).any()
     assert watchdog.counters["timeout"] == 1
@@ -117,14 +118,14 @@ def test_watchdog_passes_fresh_commands_and_zeroes_old_ones():
 )
 def test_watchdog_refuses_broken_and_badly_stamped_commands(twist, stamp_ms, text):
     watchdog = OutputWatchdog(0.05)
-    assert text in watchdog.offer(twist, stamp_ms * MS, 100 * MS)
+    assert text in str(watchdog.offer(twist, stamp_ms * MS, 100 * MS, **FROM))
     assert not watchdog.twist(100 * MS).any()
 
 
 def test_watchdog_refuses_a_repeated_command():
     watchdog = OutputWatchdog(0.05)
-    watchdog.offer(np.full(6, 0.1), 100 * MS, 100 * MS)
-    assert "second safety process" in watchdog.offer(np.full(6, 0.2), 100 * MS, 101 * MS)
+    watchdog.offer(np.full(6, 0.1), 100 * MS, 100 * MS, **FROM)
+    assert "second safety process" in str(watchdog.offer(np.full(6, 0.2), 100 * MS, 101 * MS, **FROM))
     assert watchdog.twist(102 * MS)[0] == 0.1
 
 

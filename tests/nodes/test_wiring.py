@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from robot_stack.nodes.conversion import frame_and_session, frame_of
+from robot_stack.nodes.conversion import frame_and_session, frame_of_session
 from robot_stack.nodes.wiring import Endpoint, Input, problem_of
 
 ASKED = Endpoint(node="/sim/safety", type="sensor_msgs/msg/Joy", reliable=True, latched=False)
@@ -48,4 +48,4 @@ def test_the_right_topic_in_another_namespace_is_told() -> None:
 
 @pytest.mark.parametrize(("frame", "session"), [("tcp", "actor-3f2a"), ("base", ""), ("", "x")])
 def test_a_session_travels_in_the_frame(frame: str, session: str) -> None:
-    assert frame_and_session(frame_of(frame, session)) == (frame, session)
+    assert frame_and_session(frame_of_session(frame, session)) == (frame, session)

@@ -30,7 +30,7 @@ def recorded(path: Path, *, applied_factor: float = 1.0, rig: Rig | None = None)
     rig = Rig(JOINTED) if rig is None else rig
     log = CommandLog(path, arm="arm", run="r")
     log.limits(rig.limits, 1)
-    log.fault("", 1)
+    log.fault(None, 1)
     log.mode("DISARMED", 1)
     rig.armed()
     rig.policy = twist(x=0.1, rz=0.2)
@@ -50,7 +50,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     rig = recorded(tmp_path / "log.jsonl.gz")
     log = read_log(tmp_path / "log.jsonl.gz")
     assert log.whole
-    assert (log.arm, log.limits, log.faults, log.modes) == ("arm", [(1, JOINTED)], [(1, "")], [(1, "DISARMED")])
+    assert (log.arm, log.limits, log.faults, log.modes) == ("arm", [(1, JOINTED)], [(1, None)], [(1, "DISARMED")])
     for found, wanted in zip(log.ticks(), rig.log, strict=True):
         assert found.stamp_ns == wanted.stamp_ns
         np.testing.assert_allclose(found.decision.command.twist, wanted.decision.command.twist, atol=1e-7)
@@ -128,11 +128,11 @@ def test_a_log_whose_writer_was_killed_is_read_up_to_there(tmp_path: Path) -> No
     ("content", "words"),
     [
         (b"no gzip", "is unreadable"),
-        (gzip.compress(b'{"format": 99}\n'), "is no command log of format 1"),
+        (gzip.compress(b'{"format": 99}\n'), "is no command log of format 2"),
         (gzip.compress(b""), "is no command log"),
-        (gzip.compress(b'{"format": 1, "arm": "a"}\n["d", 1]\n["a", 1, [0,0,0,0,0,0]]\n'), ":2 is damaged"),
-        (gzip.compress(b'{"format": 1, "arm": "a"}\n["x", 1, 2]\n'), ":2 is damaged"),
-        (gzip.compress(b'{"format": 1, "arm": "a"}\n'), "holds no limits"),
+        (gzip.compress(b'{"format": 2, "arm": "a"}\n["d", 1]\n["a", 1, [0,0,0,0,0,0]]\n'), ":2 is damaged"),
+        (gzip.compress(b'{"format": 2, "arm": "a"}\n["x", 1, 2]\n'), ":2 is damaged"),
+        (gzip.compress(b'{"format": 2, "arm": "a"}\n'), "holds no limits"),
     ],
 )
 def test_what_is_no_log_is_refused_in_words(tmp_path: Path, content: bytes, words: str) -> None:

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_learner import SPEC, TASK, FakeLearner
+from fake_learner import SPEC, TASK, TOKEN, FakeLearner
 
 from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.security import Credentials
 from robot_stack.transport.server import LearnerServer
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., LearnerServer]]:
-    """serve(backend, address="127.0.0.1:0", security=None) -> a started server."""
+    """serve(backend, address="127.0.0.1:0", security=TOKEN) -> a started server."""
     servers: list[LearnerServer] = []
 
-    def start(backend: FakeLearner, address: str = "127.0.0.1:0", security: object = None) -> LearnerServer:
-        server = LearnerServer(backend, address, security)  # type: ignore[arg-type]
+    def start(backend: FakeLearner, address: str = "127.0.0.1:0", security: Credentials = TOKEN) -> LearnerServer:
+        server = LearnerServer(backend, address, security)
         server.start()
         servers.append(server)
         return server
@@ -34,7 +35,8 @@ def connect(tmp_path: Path) -> Iterator[Callable[..., LearnerClient]]:
     clients: list[LearnerClient] = []
 
     def start(address: str, **changes: object) -> LearnerClient:
-        fields = {"spec": SPEC, "task": TASK, "actor_id": "actor-1", "spool_dir": tmp_path / "spool", **changes}
+        fields = {"spec": SPEC, "task": TASK, "actor_id": "actor-1", "spool_dir": tmp_path / "spool", "security": TOKEN}
+        fields |= changes
         client = LearnerClient(address, **fields)  # type: ignore[arg-type]
         client.connect()
         clients.append(client)

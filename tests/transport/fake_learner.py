@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import grpc
 import numpy as np
 
+from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.calls import greet, operator_hello
+from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.link_token import LinkToken
 from robot_stack.transport.roster import Roster
+from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Label
@@ -26,6 +34,28 @@ SPEC = Spec(
     proprio=(ProprioField(name="tcp", size=7), ProprioField(name="gripper", size=1)),
     rate_hz=10.0,
 )
+
+TOKEN = LinkToken(token="0123456789abcdef" * 2, path=Path("/runs/monday/link.token"))
+"""Of both ends, where a test does not say otherwise."""
+
+
+def hello(**changes: object) -> pb.HelloRequest:
+    """The Hello of an actor that fits."""
+    fields = {
+        "protocol": PROTOCOL_VERSION, "role": "actor", "actor_id": "actor-1", "life": "1", "task": TASK,
+        "run_id": "run-1", "spec_digest": SPEC.digest, "spec_json": SPEC.to_json(), **changes,
+    }  # fmt: skip
+    return pb.HelloRequest(**fields)  # type: ignore[arg-type]
+
+
+def greeted(channel: grpc.Channel, **changes: object) -> LearnerStub:
+    """A stub of an actor that has said Hello."""
+    return greet(channel, hello(**changes), 10.0)[0]
+
+
+def operator(channel: grpc.Channel, name: str = "page") -> LearnerStub:
+    """A stub of who looks and labels, and has said Hello."""
+    return greet(channel, operator_hello(name, uuid.uuid4().hex), 10.0)[0]
 
 
 def make_header(episode_id: str, **changes: object) -> EpisodeHeader:

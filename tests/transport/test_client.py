@@ -148,9 +148,9 @@ def test_an_actor_killed_mid_episode_leaves_its_steps_to_the_next(
     child_code = (
         f"import sys, time; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from pathlib import Path\n"
-        "from fake_learner import SPEC, TASK, make_header, make_step\n"
+        "from fake_learner import SPEC, TASK, TOKEN, make_header, make_step\n"
         "from robot_stack.transport.client import LearnerClient\n"
-        f"c = LearnerClient({address!r}, SPEC, TASK, 'actor-1', Path({str(tmp_path / 'spool')!r}))\n"
+        f"c = LearnerClient({address!r}, SPEC, TASK, 'actor-1', Path({str(tmp_path / 'spool')!r}), TOKEN)\n"
         "c.connect(); c.begin(make_header('e'))\n"
         "for i in range(12): c.push(make_step('e', i))\n"
         "assert c._spool.wait_written(10); print('recorded', flush=True); time.sleep(60)"
@@ -174,9 +174,9 @@ def test_an_actor_killed_mid_episode_leaves_its_steps_to_the_next(
 LEARNER_PROCESS = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from fake_learner import FakeLearner
+from fake_learner import TOKEN, FakeLearner
 from robot_stack.transport.server import LearnerServer
-server = LearnerServer(FakeLearner(), sys.argv[2])
+server = LearnerServer(FakeLearner(), sys.argv[2], TOKEN)
 print(server.start(), flush=True)
 time.sleep(120)
 """

@@ -18,7 +18,7 @@ from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
 
-SECONDS = st.floats(0, 1e10)
+SECONDS, AGES = st.floats(0, 1e10), st.floats(0, 1e9)
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,40}[A-Za-z0-9_-])?", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -43,18 +43,18 @@ def test_a_step_comes_back_bit_for_bit(data: st.DataObject) -> None:
     row = ActionRow(
         executed=unit(data), proposed=unit(data), human=unit(data), source=data.draw(st.sampled_from(Source)),
         gripper_pressed=data.draw(st.booleans()), clipped=data.draw(st.booleans()),
-        params_version=data.draw(st.integers(0, 2**63)), params_age_s=data.draw(SECONDS),
+        params_version=data.draw(st.integers(0, 2**63 - 1)), params_age_s=data.draw(AGES),
     )  # fmt: skip
     fill = data.draw(st.integers(0, 255))
     step = Step(
         episode_id=data.draw(NAMES),
-        index=data.draw(st.integers(0, 2**40)),
+        index=data.draw(st.integers(0, 10_000_000)),
         observation=Observation(
             images={c.name: np.full(c.shape, fill, np.uint8) for c in SPEC.cameras},
             proprio=np.array(proprio, np.float32),
             stamp_ns=data.draw(st.integers(-(2**63), 2**63 - 1)),
-            age_s=data.draw(SECONDS),
-            skew_s=data.draw(SECONDS),
+            age_s=data.draw(AGES),
+            skew_s=data.draw(AGES),
         ),
         action=None if end else row,
         end=end,
@@ -110,6 +110,8 @@ def damage(message: pb.Step, kind: str) -> None:
             front.rgb = front.rgb[:-1]
         case "missing camera":
             del message.observation.images[0]
+        case "camera for another":
+            message.observation.images[1].CopyFrom(front)
         case "camera twice":
             message.observation.images.append(front)
         case "unknown source":
@@ -138,7 +140,8 @@ def damage(message: pb.Step, kind: str) -> None:
         ("swapped image", "image front is uint8 .12, 8, 3., must be"),
         ("torn image", "image front is 287 bytes, must be 288"),
         ("missing camera", "cameras are"),
-        ("camera twice", "must be unique"),
+        ("camera twice", "number of images is 3, must be at most the 2 cameras"),
+        ("camera for another", "must be unique"),
         ("unknown source", "source is 9, must be one of"),
         ("unknown end", "end is 'bored', must be one of"),
         ("end with an action", "must have an action and no end"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_learner import SPEC, equal_steps, make_header, make_step, wait_until
+from fake_learner import SPEC, TOKEN, equal_steps, greeted, make_header, make_step, wait_until
 from real_learner import RealLearner
 
 from robot_stack.run import backend as backend_module
@@ -17,7 +17,6 @@ from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport import link as link_module
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import encode_header, encode_step
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.roster import ActorStatus
 from robot_stack.transport.security import open_channel
 from robot_stack.transport.server import LearnerServer
@@ -72,7 +71,7 @@ def test_actors_come_and_go_while_the_learner_restarts(serve: Serve, learner: Re
     def live(actor: str) -> None:
         try:
             for life in range(2):
-                client = LearnerClient(server.address, SPEC, "peg", actor, tmp_path / actor)
+                client = LearnerClient(server.address, SPEC, "peg", actor, tmp_path / actor, TOKEN)
                 client.connect()
                 for number in (2 * life, 2 * life + 1):
                     record(client, actor, number, lengths[actor][number])
@@ -207,12 +206,12 @@ def test_full_learner_slows_the_link_and_neither_drops_nor_blocks(
     serve: Serve, connect: Connect, learner: RealLearner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = sum(image.nbytes for image in make_step("e", 0).observation.images.values()) + 4 * SPEC.proprio_size
-    monkeypatch.setattr(backend_module, "INBOX_BYTES", 10 * one)
+    monkeypatch.setattr(backend_module, "INBOX_BYTES", 10 * one + backend_module.PLAIN_BYTES)
     client = connect(serve(learner.backend).address, actor_id="a")
     record(client, "a", 0, 200)  # returns, whatever the learner does
     assert wait_until(lambda: status_of(learner, "a").held == 1)
     assert not client.wait_acked(1.0)
-    assert learner.backend.status().counters["inbox_bytes"] == 10 * one
+    assert learner.backend.status().counters["inbox_bytes"] == 10 * one + backend_module.PLAIN_BYTES
     assert status_of(learner, "a").steps == 10
     assert wait_until(lambda: client.counters.spooled - client.counters.acked == 200 - 10)
     assert client.link, "a learner that is busy is not one that is gone"
@@ -276,9 +275,8 @@ def test_number_that_is_not_finite_is_refused_at_the_door(
     good = [pb.PushRequest(run_id="run-1", step=encode_step(make_step("e", i), SPEC)) for i in range(4)]
     last = pb.PushRequest(run_id="run-1", step=encode_step(make_step("f", 0, last=True), SPEC))
     requests = [header(make_header("e")), *good[:2], poisoned(2, field, value), good[3], header(make_header("f")), last]
-    with open_channel(serve(learner.backend).address, None) as channel:
-        who = (("actor", "actor-1"), ("life", "1"))
-        acks = list(LearnerStub(channel).PushSteps(iter(requests), timeout=30, metadata=who))
+    with open_channel(serve(learner.backend).address, TOKEN) as channel:
+        acks = list(greeted(channel).PushSteps(iter(requests), timeout=30))
     refusals = {(ack.episode_id, ack.index): ack.refusal for ack in acks if ack.refusal}
     assert refusals.keys() == {("e", 2), ("e", 3)}
     assert refusals["e", 2].startswith(f"{field} is ")
@@ -296,10 +294,9 @@ def test_name_that_the_store_would_not_take_is_refused_at_the_door(
     wrong = header(make_header("e"))
     wrong.header.episode_id = name
     last = pb.PushRequest(run_id="run-1", step=encode_step(make_step("f", 0, last=True), SPEC))
-    with open_channel(serve(learner.backend).address, None) as channel:
-        who = (("actor", "actor-1"), ("life", "1"))
+    with open_channel(serve(learner.backend).address, TOKEN) as channel:
         requests = iter([wrong, header(make_header("f")), last])
-        acks = list(LearnerStub(channel).PushSteps(requests, timeout=30, metadata=who))
+        acks = list(greeted(channel).PushSteps(requests, timeout=30))
     (refused,) = [ack for ack in acks if ack.refusal]
     assert refused.episode_id == name
     assert refused.refusal.startswith(f"episode id is {name!r}, must be 1 to 128 letters")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -96,7 +98,7 @@ def corrupt(kind: str) -> pb.Params:
     ("kind", "words"),
     [
         ("flipped bit", "sha256 of params version 5 is"),
-        ("not safetensors", "params version 5 is unreadable"),
+        ("not safetensors", "table of params version 5 is .* must be safetensors, whose table fits and is at most"),
         ("nan", "tensor w of params version 5 is not finite"),
         ("other cell", "spec_digest of params version 5 is '000"),
         ("no cell", "spec_digest of params version 5 is ''"),
@@ -230,3 +232,45 @@ def test_after_a_restart_of_the_learner_only_newer_versions_come(serve: Serve, c
     taken = client.latest()
     assert taken is not None
     assert taken.tensors["actor.w"][0, 0] == np.float16(0.25)
+
+
+def table_of(entries: dict[str, object]) -> bytes:
+    """Safetensors with this table and 16 bytes behind it."""
+    raw = json.dumps(entries).encode()
+    return len(raw).to_bytes(8, "little") + raw + bytes(16)
+
+
+def entry(*shape: int) -> dict[str, object]:
+    return {"dtype": "F16", "shape": list(shape), "data_offsets": [0, 16]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (
+            table_of({"w": entry(1 << 30, 1 << 30)}),
+            r"shape of tensor w .* is \[1073741824, 1073741824\], must be",
+        ),
+        (table_of({"w": entry(*[1] * 9)}), "shape of tensor w .* must be of at most 8 dimensions"),
+        (table_of({"w": entry(-1)}), r"table of params version 5 is unreadable \(ValueError\('shape \[-1\]'\)\)"),
+        (table_of({"w": {"dtype": "F16"}}), "table of params version 5 is unreadable"),
+        (
+            table_of({f"w{i}": entry(0) for i in range(5000)}),
+            "number of tensors of params version 5 is 5000, must",
+        ),
+        ((1 << 62).to_bytes(8, "little") + bytes(100), "table of params version 5 is 4611686018427387904 bytes of 108"),
+        ((60_000).to_bytes(8, "little") + b"[" * 60_000, "table of params version 5 is unreadable .*Recursion"),
+    ],
+)
+def test_a_table_of_tensors_that_lies_is_refused_before_it_is_obeyed(raw: bytes, words: str) -> None:
+    message = make_message(version=5)
+    message.safetensors, message.sha256 = raw, hashlib.sha256(raw).hexdigest()
+    with pytest.raises(TransportError, match=words):
+        decode(message, above_version=4)
+
+
+def test_metadata_beyond_its_bound_is_refused() -> None:
+    message = make_message(version=5)
+    message.metadata["x"] = "y" * 20_000
+    with pytest.raises(TransportError, match="metadata of params version 5 has 4 entries, must have at most 64 of 163"):
+        decode(message, above_version=4)

@@ -10,22 +10,23 @@ from pathlib import Path
 
 import grpc
 import pytest
-from fake_learner import SPEC, TASK, make_header, make_step, wait_until
+from fake_learner import SPEC, TOKEN, greeted, make_header, make_step, wait_until
+from fake_learner import hello as hello_of
 from real_learner import RealLearner
 
-from robot_stack.transport import certificates
+from robot_stack.transport import bounds, certificates
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.calls import error_words
 from robot_stack.transport.codec import encode_header, encode_step
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.security import Security, open_channel
 from robot_stack.transport.server import LearnerServer
-from robot_stack.transport.wire import MAX_MESSAGE_BYTES, PROTOCOL_VERSION
+from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.spec import Spec
 
 Serve = Callable[..., LearnerServer]
-WHO = (("actor", "actor-2"), ("life", "2"))
+MOST = bounds.request_bytes(SPEC)
 NOW = datetime.now(UTC)
 OTHER = Spec(arms=SPEC.arms, cameras=SPEC.cameras, proprio=SPEC.proprio, rate_hz=20.0)
 
@@ -62,11 +63,8 @@ def learner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealLearner]:
 
 
 def hello(**changes: object) -> pb.HelloRequest:
-    fields = {
-        "protocol": PROTOCOL_VERSION, "actor_id": "actor-2", "life": "2", "task": TASK, "run_id": "run-1",
-        "spec_digest": SPEC.digest, "spec_json": SPEC.to_json(), **changes,
-    }  # fmt: skip
-    return pb.HelloRequest(**fields)  # type: ignore[arg-type]
+    """Of actor-2."""
+    return hello_of(**{"actor_id": "actor-2", "life": "2", **changes})
 
 
 def items(run_id: str = "run-1") -> Iterator[pb.PushRequest]:
@@ -83,7 +81,7 @@ def label() -> pb.Label:
 
 CALLS: dict[str, Callable[[LearnerStub], object]] = {
     "Hello": lambda stub: stub.Hello(hello(), timeout=10),
-    "PushSteps": lambda stub: list(stub.PushSteps(items(), timeout=10, metadata=WHO)),
+    "PushSteps": lambda stub: list(stub.PushSteps(items(), timeout=10)),
     "WatchParams": lambda stub: next(stub.WatchParams(pb.WatchParamsRequest(), timeout=10)),
     "WatchScores": lambda stub: next(stub.WatchScores(pb.WatchScoresRequest(), timeout=10)),
     "Label": lambda stub: stub.Label(label(), timeout=10),
@@ -170,7 +168,7 @@ def test_actor_cannot_pose_as_the_learner(serve: Serve, learner: RealLearner, se
 def test_server_beyond_loopback_needs_certificates(learner: RealLearner, address: str) -> None:
     before = learner.state()
     with pytest.raises(TransportError, match=r"without TLS, must be on loopback .*; .*`robot-stack certs`"):
-        LearnerServer(learner.backend, address).start()
+        LearnerServer(learner.backend, address, TOKEN).start()
     assert learner.state() == before
 
 
@@ -188,26 +186,26 @@ PEERS: dict[str, tuple[Callable[[LearnerStub], object], str]] = {
         "run is 'run-0' on the actor, must be 'run-1' as on the learner",
     ),
     "run of a step": (
-        lambda stub: list(stub.PushSteps(items("run-0"), timeout=10, metadata=WHO)),
+        lambda stub: list(stub.PushSteps(items("run-0"), timeout=10)),
         "run is 'run-0' on the actor, must be 'run-1' as on the learner",
     ),
     "name": (
-        lambda stub: list(stub.PushSteps(items(), timeout=10)),
+        lambda stub: stub.Hello(hello(actor_id="", life=""), timeout=10),
         "actor is '', life '', must both be given",
     ),
     "oversize label": (
-        lambda stub: stub.Label(pb.Label(note="x" * (MAX_MESSAGE_BYTES + 1)), timeout=30),
-        f"larger than max ({MAX_MESSAGE_BYTES + 6} vs. {MAX_MESSAGE_BYTES})",
+        lambda stub: stub.Label(pb.Label(note="x" * (MOST + 1)), timeout=30),
+        f"larger than max ({MOST + 5} vs. {MOST})",
     ),
     "oversize step": (
-        lambda stub: list(stub.PushSteps(oversize(), timeout=30, metadata=WHO)),
-        f"vs. {MAX_MESSAGE_BYTES})",
+        lambda stub: list(stub.PushSteps(oversize(), timeout=30)),
+        f"vs. {MOST})",
     ),
 }
 
 
 def oversize() -> Iterator[pb.PushRequest]:
-    image = pb.Image(camera="front", rgb=bytes(MAX_MESSAGE_BYTES + 1))
+    image = pb.Image(camera="front", rgb=bytes(MOST + 1))
     yield pb.PushRequest(run_id="run-1", step=pb.Step(episode_id="e", observation=pb.Observation(images=[image])))
 
 
@@ -216,8 +214,10 @@ def test_peer_that_does_not_fit_is_refused(serve: Serve, learner: RealLearner, k
     before = learner.state()
     ask, words = PEERS[kind]
     address = serve(learner.backend).address
-    with grpc.insecure_channel(address, options=[("grpc.max_send_message_length", -1)]) as channel:
-        assert words in said(ask, channel, address)
+    with open_channel(address, TOKEN) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            ask(greeted(channel, actor_id="actor-2", life="2"))
+        assert words in error_words(caught.value, address)
         wait_until(lambda: not any(actor.connected for actor in learner.state()[2].actors))  # type: ignore[attr-defined]
     files, waiting, status = learner.state()
     assert (files, waiting) == before[:2]
@@ -229,8 +229,9 @@ def test_those_calls_are_good_ones(serve: Serve, learner: RealLearner, sets: Pat
     learner.backend.start()
     address = serve(learner.backend, security=Security.from_folder(sets / "ours" / "learner")).address
     with open_channel(address, Security.from_folder(sets / "ours" / "actor")) as channel:
-        for call in ("Hello", "PushSteps", "Label", "Status"):
-            CALLS[call](LearnerStub(channel))
+        stub = greeted(channel, actor_id="actor-2", life="2")
+        for call in ("PushSteps", "Label", "Status"):
+            CALLS[call](stub)
     learner.backend.stop()
     assert "000002-online-actor-2" in learner.store.episodes
     assert len(learner.store.labels) == 1

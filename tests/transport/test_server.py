@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterator
 
 import grpc
 import pytest
-from fake_learner import SPEC, TASK, FakeLearner, make_header, make_step, wait_until
+from fake_learner import SPEC, TOKEN, FakeLearner, greeted, hello, make_header, make_step, wait_until
 
-from robot_stack.transport import bundle, push_stream
+from robot_stack.transport import bounds, bundle, push_stream
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.codec import encode_header, encode_step
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.security import open_channel
 from robot_stack.transport.server import LearnerServer
-from robot_stack.transport.wire import MAX_MESSAGE_BYTES, PROTOCOL_VERSION
+from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.spec import CameraSpec, Spec
 
 Serve = Callable[..., LearnerServer]
-WHO = (("actor", "a"), ("life", "1"))
 
 
 @pytest.fixture
@@ -33,16 +32,8 @@ def backend() -> FakeLearner:
 
 @pytest.fixture
 def stub(backend: FakeLearner, serve: Serve) -> Iterator[LearnerStub]:
-    with open_channel(serve(backend).address, None) as channel:
-        yield LearnerStub(channel)
-
-
-def hello(**changes: object) -> pb.HelloRequest:
-    fields = {
-        "protocol": PROTOCOL_VERSION, "actor_id": "a", "life": "1", "task": TASK,
-        "spec_digest": SPEC.digest, "spec_json": SPEC.to_json(), **changes,
-    }  # fmt: skip
-    return pb.HelloRequest(**fields)  # type: ignore[arg-type]
+    with open_channel(serve(backend).address, TOKEN) as channel:
+        yield greeted(channel)
 
 
 def items(episode_id: str, count: int, run_id: str = "run-1") -> list[pb.PushRequest]:
@@ -53,7 +44,7 @@ def items(episode_id: str, count: int, run_id: str = "run-1") -> list[pb.PushReq
 
 
 def push(stub: LearnerStub, requests: list[pb.PushRequest]) -> list[pb.Ack]:
-    return list(stub.PushSteps(iter(requests), timeout=30, metadata=WHO))
+    return list(stub.PushSteps(iter(requests), timeout=30))
 
 
 def refused(call: Callable[[], object], code: grpc.StatusCode) -> str:
@@ -64,9 +55,10 @@ def refused(call: Callable[[], object], code: grpc.StatusCode) -> str:
 
 
 def test_hello_answers_with_run_and_steps(stub: LearnerStub, backend: FakeLearner) -> None:
-    reply = stub.Hello(hello(), timeout=10)
+    before = backend.hellos
+    reply = stub.Hello(hello(actor_id="b"), timeout=10)
     assert (reply.protocol, reply.run_id, reply.accepted_steps) == (PROTOCOL_VERSION, "run-1", 0)
-    assert backend.hellos == 1
+    assert backend.hellos == before + 1
 
 
 def test_another_spec_is_refused_by_field_and_both_values(stub: LearnerStub, backend: FakeLearner) -> None:
@@ -76,6 +68,7 @@ def test_another_spec_is_refused_by_field_and_both_values(stub: LearnerStub, bac
         proprio=SPEC.proprio,
         rate_hz=20.0,
     )
+    before = backend.hellos
     words = refused(
         lambda: stub.Hello(hello(spec_digest=other.digest, spec_json=other.to_json()), timeout=10),
         grpc.StatusCode.FAILED_PRECONDITION,
@@ -83,7 +76,7 @@ def test_another_spec_is_refused_by_field_and_both_values(stub: LearnerStub, bac
     assert "spec.cameras[0].width_px is 96 on the actor, must be 12 as on the learner" in words
     assert "spec.rate_hz is 20.0 on the actor, must be 10.0 as on the learner" in words
     assert "height" not in words
-    assert backend.hellos == 0
+    assert backend.hellos == before
 
 
 @pytest.mark.parametrize(
@@ -107,7 +100,7 @@ class Stream:
     def __init__(self, stub: LearnerStub) -> None:
         self._requests: queue.SimpleQueue[pb.PushRequest | None] = queue.SimpleQueue()
         self._acks: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._call = stub.PushSteps(iter(self._requests.get, None), timeout=30, metadata=WHO)
+        self._call = stub.PushSteps(iter(self._requests.get, None), timeout=30)
         self._collector = threading.Thread(target=self._collect, daemon=True)
         self._collector.start()
 
@@ -150,8 +143,8 @@ def test_the_server_may_be_told_that_the_disk_got_further(
     monkeypatch.setattr(push_stream, "POLL_S", 60.0)
     backend.auto_flush = False
     server = serve(backend)
-    with open_channel(server.address, None) as channel:
-        stream = Stream(LearnerStub(channel))
+    with open_channel(server.address, TOKEN) as channel:
+        stream = Stream(greeted(channel))
         stream.send(*items("e", 2)[:2])
         assert wait_until(lambda: backend.appends == 1)
         backend.flush()
@@ -209,11 +202,6 @@ def test_an_episode_of_another_task_is_refused_with_its_steps(stub: LearnerStub,
     assert backend.memory == {}
 
 
-def test_a_stream_without_a_name_is_refused(stub: LearnerStub) -> None:
-    words = refused(lambda: list(stub.PushSteps(iter(items("e", 2)), timeout=30)), grpc.StatusCode.INVALID_ARGUMENT)
-    assert "actor is '', life '', must both be given" in words
-
-
 def test_an_empty_item_is_refused(stub: LearnerStub) -> None:
     requests = [pb.PushRequest(run_id="run-1")]
     words = refused(lambda: push(stub, requests), grpc.StatusCode.INVALID_ARGUMENT)
@@ -226,20 +214,18 @@ def test_a_disk_that_refuses_is_worth_another_try(stub: LearnerStub, backend: Fa
     assert words == "disk is full"
 
 
-def test_an_oversize_message_is_refused_with_the_limit(serve: Serve, backend: FakeLearner) -> None:
-    big = pb.Label(episode_id="e", verdict="success", source="model", note="x" * (MAX_MESSAGE_BYTES + 1))
-    options = [("grpc.max_send_message_length", -1)]
-    with grpc.insecure_channel(serve(backend).address, options=options) as channel:
-        stub = LearnerStub(channel)
-        words = refused(lambda: stub.Label(big, timeout=30), grpc.StatusCode.RESOURCE_EXHAUSTED)
-    assert str(MAX_MESSAGE_BYTES) in words
+def test_an_oversize_message_is_refused_with_the_limit(stub: LearnerStub, backend: FakeLearner) -> None:
+    most = bounds.request_bytes(SPEC)
+    big = pb.Label(episode_id="e", verdict="success", source="model", note="x" * (most + 1))
+    words = refused(lambda: stub.Label(big, timeout=30), grpc.StatusCode.RESOURCE_EXHAUSTED)
+    assert str(most) in words
     assert backend.label_calls == 0
 
 
 def test_a_port_in_use_is_named(serve: Serve, backend: FakeLearner) -> None:
     address = serve(backend).address
     with pytest.raises(TransportError, match=f"port {address.rpartition(':')[2]} of .* is in use"):
-        LearnerServer(backend, address).start()
+        LearnerServer(backend, address, TOKEN).start()
 
 
 def test_port_0_becomes_a_real_one(serve: Serve, backend: FakeLearner) -> None:
@@ -251,8 +237,8 @@ def test_port_0_becomes_a_real_one(serve: Serve, backend: FakeLearner) -> None:
 def test_stop_does_not_wait_for_open_watches(serve: Serve, backend: FakeLearner) -> None:
     server = serve(backend)
     backend.publish(bundle.seal(version=1, tensors={}, metadata={bundle.SPEC_DIGEST: SPEC.digest}))
-    with open_channel(server.address, None) as channel:
-        watch = LearnerStub(channel).WatchParams(pb.WatchParamsRequest(), timeout=60)
+    with open_channel(server.address, TOKEN) as channel:
+        watch = greeted(channel).WatchParams(pb.WatchParamsRequest(), timeout=60)
         assert next(watch).version == 1
         start = time.monotonic()
         server.stop(grace_s=8.0)

@@ -6,42 +6,68 @@ error recovery is asked for; this side never asks by itself.
 
 from __future__ import annotations
 
-ROBOT_MODES = {
-    0: "OTHER",
-    1: "IDLE",
-    2: "MOVE",
-    3: "GUIDING",
-    4: "REFLEX",
-    5: "USER_STOPPED",
-    6: "AUTOMATIC_ERROR_RECOVERY",
+from dataclasses import dataclass
+from enum import IntEnum
+
+from robot_stack.types.reason import Fault, FaultKind
+
+
+class RobotMode(IntEnum):
+    """What a Franka is doing, by its number in franka_msgs/FrankaRobotState."""
+
+    OTHER = 0
+    IDLE = 1
+    MOVE = 2
+    GUIDING = 3
+    REFLEX = 4
+    USER_STOPPED = 5
+    AUTOMATIC_ERROR_RECOVERY = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """What a mode means for the cell, and what a person does about it."""
+
+    kind: FaultKind
+    remedy: str
+
+
+TROUBLE = {
+    RobotMode.REFLEX: Trouble(kind=FaultKind.DRIVER_ERROR, remedy="free the arm"),
+    RobotMode.USER_STOPPED: Trouble(kind=FaultKind.EMERGENCY_STOP, remedy="release the stop button"),
+    RobotMode.OTHER: Trouble(kind=FaultKind.DRIVER_ERROR, remedy="look at Franka Desk"),
 }
-"""franka_msgs/FrankaRobotState."""
-FAULTS = {
-    "REFLEX": "free the arm",
-    "USER_STOPPED": "release the stop button",
-    "OTHER": "look at Franka Desk",
-}
-WAITING = ("GUIDING", "AUTOMATIC_ERROR_RECOVERY", "IDLE")
+"""Modes that a person must clear. USER_STOPPED is entered by the button that Franka gives a person to stop the arm
+with, so somebody wants it to stay where it is: it latches STOP, as any other emergency stop does."""
+WAITING = (RobotMode.GUIDING, RobotMode.AUTOMATIC_ERROR_RECOVERY, RobotMode.IDLE)
 
 
 class FrankaStatus:
     """Mode of the robot."""
 
     def __init__(self, topic: str) -> None:
-        self.mode = ""
+        self._mode: RobotMode | None = None
         self._topic = topic
 
+    @property
+    def mode(self) -> str:
+        """The newest mode's name, for people; "" before the first."""
+        return "" if self._mode is None else self._mode.name
+
     def take(self, mode: int) -> None:
-        """A robot state."""
-        self.mode = ROBOT_MODES.get(mode, "OTHER")
+        """A robot state; a mode that this version does not know counts as OTHER."""
+        self._mode = RobotMode(mode) if mode in set(RobotMode) else RobotMode.OTHER
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """What a person must clear."""
-        remedy = FAULTS.get(self.mode)
-        return "" if remedy is None else f"Franka says {self.mode} on {self._topic}; {remedy}"
+        trouble = None if self._mode is None else TROUBLE.get(self._mode)
+        if trouble is None:
+            return None
+        return Fault(kind=trouble.kind, text=f"Franka says {self.mode} on {self._topic}; {trouble.remedy}")
 
-    def waiting(self) -> str:
+    def waiting(self) -> Fault | None:
         """What ends by itself: no controller active yet, or the arm is led by hand."""
-        if self.mode in WAITING:
-            return f"Franka says {self.mode} on {self._topic}, must be MOVE; activate its controller"
-        return ""
+        if self._mode not in WAITING:
+            return None
+        text = f"Franka says {self.mode} on {self._topic}, must be MOVE; activate its controller"
+        return Fault(kind=FaultKind.NOT_READY, text=text)

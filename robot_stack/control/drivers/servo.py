@@ -6,33 +6,55 @@ halts smoothly when it is old. In unitless mode an entry beyond 1 makes it drop 
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import numpy as np
 
 from robot_stack.control.drivers.core import Wish
+from robot_stack.types.reason import Fault, FaultKind
+
+
+class ServoState(StrEnum):
+    """What Servo is doing, whichever number its version sends for it."""
+
+    INVALID = "INVALID"
+    NO_WARNING = "NO_WARNING"
+    DECELERATE_FOR_APPROACHING_SINGULARITY = "DECELERATE_FOR_APPROACHING_SINGULARITY"
+    HALT_FOR_SINGULARITY = "HALT_FOR_SINGULARITY"
+    DECELERATE_FOR_LEAVING_SINGULARITY = "DECELERATE_FOR_LEAVING_SINGULARITY"
+    DECELERATE_FOR_COLLISION = "DECELERATE_FOR_COLLISION"
+    HALT_FOR_COLLISION = "HALT_FOR_COLLISION"
+    JOINT_BOUND = "JOINT_BOUND"
+
 
 JAZZY = {
-    -1: "INVALID",
-    0: "NO_WARNING",
-    1: "DECELERATE_FOR_APPROACHING_SINGULARITY",
-    2: "HALT_FOR_SINGULARITY",
-    3: "DECELERATE_FOR_LEAVING_SINGULARITY",
-    4: "DECELERATE_FOR_COLLISION",
-    5: "HALT_FOR_COLLISION",
-    6: "JOINT_BOUND",
+    -1: ServoState.INVALID,
+    0: ServoState.NO_WARNING,
+    1: ServoState.DECELERATE_FOR_APPROACHING_SINGULARITY,
+    2: ServoState.HALT_FOR_SINGULARITY,
+    3: ServoState.DECELERATE_FOR_LEAVING_SINGULARITY,
+    4: ServoState.DECELERATE_FOR_COLLISION,
+    5: ServoState.HALT_FOR_COLLISION,
+    6: ServoState.JOINT_BOUND,
 }
 """moveit_msgs/ServoStatus."""
 HUMBLE = {
-    -1: "INVALID",
-    0: "NO_WARNING",
-    1: "DECELERATE_FOR_APPROACHING_SINGULARITY",
-    2: "HALT_FOR_SINGULARITY",
-    3: "DECELERATE_FOR_COLLISION",
-    4: "HALT_FOR_COLLISION",
-    5: "JOINT_BOUND",
-    6: "DECELERATE_FOR_LEAVING_SINGULARITY",
+    -1: ServoState.INVALID,
+    0: ServoState.NO_WARNING,
+    1: ServoState.DECELERATE_FOR_APPROACHING_SINGULARITY,
+    2: ServoState.HALT_FOR_SINGULARITY,
+    3: ServoState.DECELERATE_FOR_COLLISION,
+    4: ServoState.HALT_FOR_COLLISION,
+    5: ServoState.JOINT_BOUND,
+    6: ServoState.DECELERATE_FOR_LEAVING_SINGULARITY,
 }
 """std_msgs/Int8, as sent before moveit_msgs had a message for it. The numbers differ."""
-HALTED = ("INVALID", "HALT_FOR_SINGULARITY", "HALT_FOR_COLLISION", "JOINT_BOUND")
+HALTED = (
+    ServoState.INVALID,
+    ServoState.HALT_FOR_SINGULARITY,
+    ServoState.HALT_FOR_COLLISION,
+    ServoState.JOINT_BOUND,
+)
 
 
 class ServoCore:
@@ -63,26 +85,32 @@ class ServoCore:
 class ServoStatus:
     """What Servo says of itself. A halt is a fault when it begins; a person may then drive out of it."""
 
-    def __init__(self, names: dict[int, str], topic: str) -> None:
-        self._names = names
+    def __init__(self, states: dict[int, ServoState], topic: str) -> None:
+        self._states = states
         self._topic = topic
-        self.state = ""
-        """The newest code's name."""
-        self._halted = ""
+        self._code: int | None = None
+        self._halted: Fault | None = None
+
+    @property
+    def state(self) -> str:
+        """The newest state's name, for people; "" before the first."""
+        if self._code is None:
+            return ""
+        return str(self._states.get(self._code, f"UNKNOWN ({self._code})"))
 
     def take(self, code: int) -> None:
-        """A status message."""
-        name = self._names.get(code, f"UNKNOWN ({code})")
-        if name == self.state:
+        """A status message. A code that this version does not know counts as a halt."""
+        if code == self._code:
             return
-        self.state = name
-        stopped = name in HALTED or name not in self._names.values()
-        self._halted = f"MoveIt Servo says {name} on {self._topic}; free the arm" if stopped else ""
+        self._code, self._halted = code, None
+        if self._states.get(code, ServoState.INVALID) in HALTED:
+            text = f"MoveIt Servo says {self.state} on {self._topic}; free the arm"
+            self._halted = Fault(kind=FaultKind.DRIVER_ERROR, text=text)
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """Why Servo halted, until it goes on or a person has seen it."""
         return self._halted
 
     def acknowledge(self) -> None:
         """A person has seen the halt: motion out of it may pass, Servo itself refuses the way further in."""
-        self._halted = ""
+        self._halted = None

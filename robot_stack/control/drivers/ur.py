@@ -7,24 +7,45 @@ person has started it again.
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 
-SAFETY_MODES = {
-    1: "NORMAL",
-    2: "REDUCED",
-    3: "PROTECTIVE_STOP",
-    4: "RECOVERY",
-    5: "SAFEGUARD_STOP",
-    6: "SYSTEM_EMERGENCY_STOP",
-    7: "ROBOT_EMERGENCY_STOP",
-    8: "VIOLATION",
-    9: "FAULT",
-    10: "VALIDATE_JOINT_ID",
-    11: "UNDEFINED_SAFETY_MODE",
-    12: "AUTOMATIC_MODE_SAFEGUARD_STOP",
-    13: "SYSTEM_THREE_POSITION_ENABLING_STOP",
+from robot_stack.types.reason import Fault, FaultKind
+
+
+class SafetyMode(IntEnum):
+    """What a UR's safety controller is in, by its number in ur_dashboard_msgs/SafetyMode."""
+
+    NORMAL = 1
+    REDUCED = 2
+    PROTECTIVE_STOP = 3
+    RECOVERY = 4
+    SAFEGUARD_STOP = 5
+    SYSTEM_EMERGENCY_STOP = 6
+    ROBOT_EMERGENCY_STOP = 7
+    VIOLATION = 8
+    FAULT = 9
+    VALIDATE_JOINT_ID = 10
+    UNDEFINED_SAFETY_MODE = 11
+    AUTOMATIC_MODE_SAFEGUARD_STOP = 12
+    SYSTEM_THREE_POSITION_ENABLING_STOP = 13
+
+
+KINDS: dict[SafetyMode, FaultKind | None] = {
+    SafetyMode.NORMAL: None,
+    SafetyMode.REDUCED: None,
+    SafetyMode.PROTECTIVE_STOP: FaultKind.PROTECTIVE_STOP,
+    SafetyMode.RECOVERY: FaultKind.PROTECTIVE_STOP,
+    SafetyMode.SAFEGUARD_STOP: FaultKind.PROTECTIVE_STOP,
+    SafetyMode.SYSTEM_EMERGENCY_STOP: FaultKind.EMERGENCY_STOP,
+    SafetyMode.ROBOT_EMERGENCY_STOP: FaultKind.EMERGENCY_STOP,
+    SafetyMode.VIOLATION: FaultKind.PROTECTIVE_STOP,
+    SafetyMode.FAULT: FaultKind.PROTECTIVE_STOP,
+    SafetyMode.VALIDATE_JOINT_ID: FaultKind.DRIVER_ERROR,
+    SafetyMode.UNDEFINED_SAFETY_MODE: FaultKind.DRIVER_ERROR,
+    SafetyMode.AUTOMATIC_MODE_SAFEGUARD_STOP: FaultKind.PROTECTIVE_STOP,
+    SafetyMode.SYSTEM_THREE_POSITION_ENABLING_STOP: FaultKind.PROTECTIVE_STOP,
 }
-"""ur_dashboard_msgs/SafetyMode."""
-MOVING = ("NORMAL", "REDUCED")
+"""What each mode means for the cell; None where the arm may move."""
 
 
 class UrStatus:
@@ -33,11 +54,18 @@ class UrStatus:
     def __init__(self, program_topic: str, safety_topic: str) -> None:
         self.speed_share = 1.0
         """Of the wanted speed, as set on the pendant or by a reduced mode, in [0, 1]."""
-        self.safety_mode = ""
         self.running: bool | None = None
+        self._mode: int | None = None
         self._program_topic = program_topic
         self._safety_topic = safety_topic
         self._has_run = False
+
+    @property
+    def safety_mode(self) -> str:
+        """The newest mode's name, for people; "" before the first."""
+        if self._mode is None:
+            return ""
+        return SafetyMode(self._mode).name if self._mode in KINDS else f"UNKNOWN ({self._mode})"
 
     def take_program(self, running: bool) -> None:
         """robot_program_running."""
@@ -46,25 +74,36 @@ class UrStatus:
 
     def take_safety_mode(self, mode: int) -> None:
         """safety_mode."""
-        self.safety_mode = SAFETY_MODES.get(mode, f"UNKNOWN ({mode})")
+        self._mode = mode
 
-    def take_speed_scaling(self, percent: float) -> str:
-        """speed_scaling; returns why it cannot be used, or ""."""
+    def take_speed_scaling(self, percent: float) -> Fault | None:
+        """speed_scaling; returns why it cannot be used."""
         if not math.isfinite(percent) or percent < 0.0:
-            return f"speed scaling is {percent}, must be a percentage; look after the driver"
+            text = f"speed scaling is {percent}, must be a percentage; look after the driver"
+            return Fault(kind=FaultKind.INPUT_INVALID, text=text)
         self.speed_share = min(1.0, percent / 100.0)
-        return ""
+        return None
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """A stop by the safety controller, or a program that was running and is not any more."""
-        if self.safety_mode and self.safety_mode not in MOVING:
-            return f"UR says {self.safety_mode} on {self._safety_topic}; clear it on the pendant"
+        kind = self._kind_of_mode()
+        if kind is not None:
+            text = f"UR says {self.safety_mode} on {self._safety_topic}; clear it on the pendant"
+            return Fault(kind=kind, text=text)
         if self._has_run and self.running is False:
-            return f"UR says on {self._program_topic} that its program has stopped; start it again on the pendant"
-        return ""
+            text = f"UR says on {self._program_topic} that its program has stopped; start it again on the pendant"
+            return Fault(kind=FaultKind.DRIVER_ERROR, text=text)
+        return None
 
-    def waiting(self) -> str:
+    def waiting(self) -> Fault | None:
         """A program that has not been started yet."""
         if self.running is False and not self._has_run:
-            return f"UR says on {self._program_topic} that no program runs; start External Control on the pendant"
-        return ""
+            text = f"UR says on {self._program_topic} that no program runs; start External Control on the pendant"
+            return Fault(kind=FaultKind.NOT_READY, text=text)
+        return None
+
+    def _kind_of_mode(self) -> FaultKind | None:
+        """A mode that this version does not know is an error of the driver: nobody can say that the arm may move."""
+        if self._mode is None:
+            return None
+        return KINDS[SafetyMode(self._mode)] if self._mode in KINDS else FaultKind.DRIVER_ERROR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections import defaultdict
 from pathlib import Path
@@ -10,19 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets import bounds
 from robot_stack.datasets.bag import messages
+from robot_stack.datasets.bag.records import decoders, raw_messages
 from robot_stack.datasets.bag.write import SUFFIX
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
+from robot_stack.datasets.inside import inside
 from robot_stack.datasets.new_store import NewStore, Progress
-from robot_stack.replay.annotations import label_from
+from robot_stack.datasets.told import header_of, labels_of, text_of
 from robot_stack.replay.columns import IMAGE_PREFIX, columns
 from robot_stack.replay.identity import check_spec
-from robot_stack.replay.stored_episode import StoredEpisode, header_from
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason
+
+HEADER_BYTES = 1024
+"""Of a message beside its numbers: stamp, frame, encoding, names of a few."""
 
 
 def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
@@ -40,7 +47,7 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
         store: NewStore | None = None
         for number, file in enumerate(files):
             on_episode("imported", number + 1, len(files))
-            episode, labels, task, text = read_mcap(file)
+            episode, labels, task, text = read_mcap(inside(folder, file.name))
             if store is None:
                 store = NewStore(root=draft, spec=episode.spec, task=task, text=text)
             if episode.header.backward:
@@ -61,16 +68,12 @@ def read_mcap(file: Path) -> tuple[StoredEpisode, list[Label], str, str]:
     """One episode, its labels, the name of its task and the task in words.
 
     Raises:
-        StoreError: If the file is damaged or holds no episode.
+        StoreError: If the file is damaged, unpacks to more than it may, or holds no episode.
     """
     try:
-        topics = _topics(file)
-        if messages.ABOUT not in topics:
-            raise StoreError(
-                f"topic {messages.ABOUT} of {file} is missing (there are {', '.join(sorted(topics)) or 'none'}), must "
-                "be there; only files that data export wrote hold an episode"
-            )
-        return _episode(topics)
+        about = _about(file)
+        spec = Spec.from_json(json.dumps(about["spec"]))
+        return _episode(file, about, spec)
     except _damages() as error:
         raise StoreError(
             f"file {file} is unreadable ({error!r}), must be an episode as data export wrote it; copy it again"
@@ -80,24 +83,62 @@ def read_mcap(file: Path) -> tuple[StoredEpisode, list[Label], str, str]:
 def _damages() -> tuple[type[Exception], ...]:
     """What a damaged or foreign file makes its readers raise."""
     ours = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, struct.error, SpecError)
-    return (*ours, need("mcap.exceptions", "mcap").McapError, need("zstandard", "zstandard").ZstdError)
+    sizes = (MemoryError, OverflowError, RecursionError)
+    return (*ours, *sizes, need("mcap.exceptions", "mcap").McapError, need("zstandard", "zstandard").ZstdError)
 
 
-def _topics(file: Path) -> dict[str, list[Any]]:
+def _about(file: Path) -> dict[str, Any]:
+    """What the file says of itself, which is its first message as data export writes it."""
+    found = set()
+    for topic, kind, raw in raw_messages(file):
+        if topic != messages.ABOUT:
+            found.add(topic[: bounds.MAX_NAME_CHARS])
+            continue
+        if kind != messages.STRING or len(raw) > bounds.MAX_ABOUT_BYTES:
+            raise StoreError(
+                f"topic {messages.ABOUT} of {file} is {kind[:40]} of {len(raw)} bytes, must be {messages.STRING} of at "
+                f"most {bounds.MAX_ABOUT_BYTES}; export it again"
+            )
+        about = json.loads(decoders()[messages.STRING](raw).data)
+        return dict(about)
+    raise StoreError(
+        f"topic {messages.ABOUT} of {file} is missing (there are {', '.join(sorted(found)[:20]) or 'none'}), must "
+        "be there; only files that data export wrote hold an episode"
+    )
+
+
+def _topics(file: Path, spec: Spec) -> dict[str, list[Any]]:
+    """The messages of the topics of an episode, each of its type and no longer than the spec makes it."""
+    arms = len(spec.arms)
+    names = sum(len(field.name) + 16 for field in spec.proprio for _ in range(field.size))
+    joy, joints = (messages.JOY, 4 * (spec.action_size + 3 + arms)), messages.JOINT_STATE
+    expected = {
+        messages.STATE: (joints, 8 * spec.proprio_size + names),
+        messages.TIMING: (joints, 64),
+        messages.PARAMS: (joints, 64),
+        messages.EXECUTED: joy,
+        messages.PROPOSED: joy,
+        messages.HUMAN: joy,
+        **{messages.camera_topic(c.name): (messages.IMAGE, math.prod(c.shape)) for c in spec.cameras},
+    }
     found: dict[str, list[Any]] = defaultdict(list)
-    make_reader = need("mcap.reader", "mcap").make_reader
-    decoder = need("mcap_ros2.decoder", "mcap-ros2-support").DecoderFactory()
-    with file.open("rb") as stream:
-        reader = make_reader(stream, validate_crcs=True, decoder_factories=[decoder])
-        for _, channel, _, message in reader.iter_decoded_messages(log_time_order=False):
-            found[channel.topic].append(message)
+    decode = decoders()
+    for topic, kind, raw in raw_messages(file):
+        if topic not in expected:
+            continue
+        wanted, size = expected[topic]
+        if kind != wanted or len(raw) > size + HEADER_BYTES or len(found[topic]) >= bounds.MAX_FRAMES:
+            raise StoreError(
+                f"message {len(found[topic])} of topic {topic} in {file} is {kind[:40]} of {len(raw)} bytes, must be "
+                f"{wanted} of at most {size + HEADER_BYTES}, and one of {bounds.MAX_FRAMES}; export it again"
+            )
+        found[topic].append(decode[kind](raw))
     return found
 
 
-def _episode(topics: dict[str, list[Any]]) -> tuple[StoredEpisode, list[Label], str, str]:
-    about = json.loads(topics[messages.ABOUT][0].data)
-    spec = Spec.from_json(json.dumps(about["spec"]))
-    labels = [label_from(each) for each in about["labels"]]
+def _episode(file: Path, about: dict[str, Any], spec: Spec) -> tuple[StoredEpisode, list[Label], str, str]:
+    topics = _topics(file, spec)
+    labels = labels_of(about["labels"])
     states, executed = topics[messages.STATE], topics[messages.EXECUTED]
     timing, params = _positions(topics[messages.TIMING], 2), _positions(topics[messages.PARAMS], 2)
     several = len(spec.arms) if len(spec.arms) > 1 else 0
@@ -121,9 +162,9 @@ def _episode(topics: dict[str, list[Any]]) -> tuple[StoredEpisode, list[Label], 
         images = [np.frombuffer(m.data, np.uint8) for m in topics[messages.camera_topic(camera.name)]]
         arrays[IMAGE_PREFIX + camera.name] = np.stack(images).reshape(-1, *camera.shape)
     typed = {column.name: arrays[column.name].astype(column.dtype) for column in columns(spec)}
-    header = header_from(about["header"])
+    header = header_of(about["header"])
     episode = StoredEpisode(header=header, spec=spec, end=EndReason(about["end"]), arrays=typed)
-    return episode, labels, str(about["task"]), str(about["text"])
+    return episode, labels, text_of(about["task"], "task", bounds.MAX_NAME_CHARS), text_of(about["text"], "text")
 
 
 def _positions(found: list[Any], size: int) -> np.ndarray:

@@ -37,6 +37,9 @@ class Codec:
     even: bool = True
 
 
+PADDING_PX = 128
+"""By which an encoder may make a picture larger than it shows."""
+
 CODECS = {
     "h264": Codec(encoder="libx264", pixels="yuv420p", options={"crf": "18", "g": "2", "bf": "0"}),
     "h264-lossless": Codec(
@@ -124,9 +127,10 @@ class VideoWriter:
 class VideoReader:
     """One video file, read from front to back."""
 
-    def __init__(self, path: Path, rate_hz: float) -> None:
-        """Nothing is opened yet; frame n is the one at n / `rate_hz` seconds."""
+    def __init__(self, path: Path, rate_hz: float, shape: tuple[int, int, int]) -> None:
+        """Nothing is opened yet; frame n is the one at n / `rate_hz` seconds, and of `shape` (H, W, 3)."""
         self._path = path
+        self._shape = shape
         self._rate_hz = rate_hz
         self._frames: Iterator[tuple[int, np.ndarray]] = iter(())
         self._next = -1
@@ -147,7 +151,7 @@ class VideoReader:
             self._next = number + 1
             if number >= first:
                 wanted.append(image)
-            if number >= first + count - 1:
+            if number >= first + count - 1 or len(wanted) > count:
                 break
         if len(wanted) != count:
             raise StoreError(
@@ -165,9 +169,25 @@ class VideoReader:
     def _decoded(self) -> Iterator[tuple[int, np.ndarray]]:
         av = need("av", "av")
         with video_errors(self._path):
-            self._file = av.open(str(self._path))
-            for frame in self._file.decode(video=0):
+            # As this format only: another one is a list of further files and addresses to read from.
+            self._file = av.open(str(self._path), format="mp4", options={"protocol_whitelist": "file"})
+            if not self._file.streams.video:
+                raise StoreError(f"number of videos in {self._path} is 0, must be 1; fetch the dataset again")
+            stream = self._file.streams.video[0]
+            self._check(stream.codec_context)
+            sides = (self._shape[0] + PADDING_PX, self._shape[1] + PADDING_PX)
+            stream.codec_context.options = {"max_pixels": str(sides[0] * sides[1])}
+            for frame in self._file.decode(stream):
+                self._check(frame)
                 yield round(frame.time * self._rate_hz), frame.to_ndarray(format="rgb24")
+
+    def _check(self, picture: Any) -> None:
+        """Raise StoreError unless a stream or a frame is as large as the table says, before it takes memory."""
+        if (picture.height, picture.width) != self._shape[:2]:
+            raise StoreError(
+                f"size of video {self._path} is {picture.height}x{picture.width}, must be {self._shape[0]}x"
+                f"{self._shape[1]}; fetch the dataset again"
+            )
 
 
 @contextmanager

@@ -206,7 +206,7 @@ def _compare(
                 if name in readers:
                     readers[name][1].close()
                 path = draft / layout.place(layout.VIDEO, file, video_key=layout.video_key(name))
-                readers[name] = (file, VideoReader(path, video.rate_hz))
+                readers[name] = (file, VideoReader(path, video.rate_hz, arrays[IMAGE_PREFIX + name].shape[1:]))
             wanted = arrays[IMAGE_PREFIX + name]
             video.error.add(readers[name][1].take(first, len(wanted)), wanted)
     for _, reader in readers.values():

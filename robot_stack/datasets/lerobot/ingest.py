@@ -16,17 +16,26 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets import bounds
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
+from robot_stack.datasets.inside import fill, inside, inside_folder, short_text
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.lerobot.codec import VideoReader
 from robot_stack.datasets.lerobot.rows import episode_from, foreign_episode
-from robot_stack.datasets.lerobot.tables import numpy_rows
+from robot_stack.datasets.lerobot.tables import numpy_rows, read_bounded
 from robot_stack.datasets.new_store import NewStore, Progress
+from robot_stack.datasets.told import text_of
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.spec import Spec
+
+DAMAGES = (
+    OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError,
+    SpecError,
+)  # fmt: skip
+"""What a damaged or hostile dataset makes its readers raise, beside their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +108,8 @@ class LeRobotFolder:
     def _rows(self, line: dict[str, Any], number: int) -> dict[str, np.ndarray]:
         chunk, file = int(line["data/chunk_index"]), int(line["data/file_index"])
         if self._data is None or self._data[:2] != (chunk, file):
-            path = self.root / self.info["data_path"].format(chunk_index=chunk, file_index=file)
-            self._data = (chunk, file, need("pyarrow.parquet", "pyarrow").read_table(path))
+            path = inside(self.root, fill(self.info["data_path"], chunk_index=chunk, file_index=file))
+            self._data = (chunk, file, read_bounded(path, self._columns()))
         table = self._data[2]
         mine = np.flatnonzero(table["episode_index"].to_numpy() == number)
         if len(mine) != line["length"] or not len(mine) or mine[-1] - mine[0] + 1 != len(mine):
@@ -110,6 +119,11 @@ class LeRobotFolder:
             )
         return numpy_rows(table.slice(mine[0], len(mine)))
 
+    def _columns(self) -> set[str]:
+        """Columns of the data table that an episode is made of; others are not unpacked."""
+        ours = {layout.feature_of(column) for column in layout.plain_columns(self.spec)}
+        return {*ours, *layout.INDEX, layout.INTERVENTION, layout.SUCCESS, layout.DONE, layout.TRUNCATED}
+
     def _images(self, camera: str, line: dict[str, Any], count: int) -> np.ndarray:
         key = layout.video_key(camera)
         chunk, file = int(line[f"videos/{key}/chunk_index"]), int(line[f"videos/{key}/file_index"])
@@ -117,8 +131,9 @@ class LeRobotFolder:
         if camera not in self._videos or self._videos[camera][0] != place:
             if camera in self._videos:
                 self._videos[camera][1].close()
-            path = self.root / self.info["video_path"].format(video_key=key, chunk_index=chunk, file_index=file)
-            self._videos[camera] = (place, VideoReader(path, float(self.info["fps"])))
+            name = fill(self.info["video_path"], video_key=key, chunk_index=chunk, file_index=file)
+            shape = next(each.shape for each in self.spec.cameras if each.name == camera)
+            self._videos[camera] = (place, VideoReader(inside(self.root, name), float(self.info["fps"]), shape))
         first = round(line[f"videos/{key}/from_timestamp"] * self.info["fps"])
         return self._videos[camera][1].take(first, count)
 
@@ -151,12 +166,14 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
                 store.labels += labels
         finally:
             source.close()
-        store.finish("import lerobot", [folder], {"dataset": source.info.get("robot_type")})
+        store.finish(
+            "import lerobot", [folder], {"dataset": str(source.info.get("robot_type"))[: bounds.MAX_NAME_CHARS]}
+        )
     return store
 
 
 def _told(line: Mapping[str, Any]) -> str:
-    return str((line.get("tasks") or [""])[0])
+    return text_of((line.get("tasks") or [""])[0], "task of an episode")
 
 
 def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
@@ -171,7 +188,8 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
             f"{layout.VERSION}"
         )
     with readable(folder):
-        info = json.loads((folder / layout.INFO).read_text())
+        inside_folder(folder, folder)
+        info = json.loads(short_text(folder, layout.INFO))
         if not str(info["codebase_version"]).startswith("v3."):
             raise StoreError(
                 f"codebase_version of {folder} is {info['codebase_version']}, must be {layout.VERSION}; convert it "
@@ -179,14 +197,12 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
             )
         spec, task = _identity(folder, like)
         _check_features(folder, info, spec)
-        parquet = need("pyarrow.parquet", "pyarrow")
-        files = sorted((folder / "meta" / "episodes").glob("*/*.parquet"))
         lines = []
-        for file in files:
-            wanted = [name for name in parquet.read_schema(file).names if not name.startswith("stats/")]
-            lines += parquet.read_table(file, columns=wanted).to_pylist()
+        for file in sorted((folder / "meta" / "episodes").glob("*/*.parquet")):
+            lines += read_bounded(inside(folder, file.relative_to(folder)), _episode_columns(spec)).to_pylist()
         lines.sort(key=lambda line: int(line["episode_index"]))
-        if not lines or [int(line["episode_index"]) for line in lines] != list(range(int(info["total_episodes"]))):
+        indices = [int(line["episode_index"]) for line in lines]
+        if not lines or len(lines) != int(info["total_episodes"]) or indices != list(range(len(lines))):
             raise StoreError(
                 f"episode table of {folder} has {len(lines)} episodes, must have the {info['total_episodes']} of "
                 "info.json; fetch the dataset again"
@@ -195,6 +211,14 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
     return LeRobotFolder(
         root=folder, info=info, spec=spec, task=task, text=_told(lines[0]) or task, episodes=lines, complete=complete
     )
+
+
+def _episode_columns(spec: Spec) -> set[str]:
+    """Columns of the episode table that are needed; the others, with statistics of everything, are not unpacked."""
+    videos = [f"videos/{layout.video_key(camera.name)}" for camera in spec.cameras]
+    places = {f"{video}/{key}" for video in (*videos, "data") for key in ("chunk_index", "file_index")}
+    spans = {f"{video}/{key}" for video in videos for key in ("from_timestamp", "to_timestamp")}
+    return {"episode_index", "length", "tasks", layout.EPISODE_COLUMN, *places, *spans}
 
 
 def _touch(one: dict[str, Any], two: dict[str, Any], spec: Spec, fps: float) -> bool:
@@ -211,8 +235,8 @@ def _touch(one: dict[str, Any], two: dict[str, Any], spec: Spec, fps: float) -> 
 def _identity(folder: Path, like: Like | None) -> tuple[Spec, str]:
     ours = folder / layout.OURS
     if ours.is_file():
-        raw = json.loads(ours.read_text())
-        return Spec.from_json(json.dumps(raw["spec"])), str(raw["task"])
+        raw = json.loads(short_text(folder, layout.OURS))
+        return Spec.from_json(json.dumps(raw["spec"])), text_of(raw["task"], "task", bounds.MAX_NAME_CHARS)
     if like is None:
         raise StoreError(
             f"spec of {folder} is not known, must be that of a run, because another program wrote this dataset; name "
@@ -228,7 +252,7 @@ def _check_features(folder: Path, info: dict[str, Any], spec: Spec) -> None:
     problems = []
     for name, shape in wanted.items():
         if name not in features:
-            problems.append(f"feature {name} is missing, must be there (there are {', '.join(sorted(features))})")
+            problems.append(f"feature {name} is missing, must be there (there are {', '.join(sorted(features)[:40])})")
             continue
         found = list(features[name]["shape"])
         names = features[name].get("names")
@@ -250,7 +274,7 @@ def readable(folder: Path) -> Iterator[None]:
     arrow = need("pyarrow", "pyarrow")
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, IndexError, SpecError, arrow.ArrowException) as error:
+    except (*DAMAGES, arrow.ArrowException) as error:
         raise StoreError(
             f"dataset {folder} is unreadable ({error!r}), must be a LeRobotDataset {layout.VERSION}; fetch it again"
         ) from error

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets.lerobot import layout
-from robot_stack.replay.annotations import label_from
+from robot_stack.datasets.told import header_of, labels_of
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.outcome import Outcome, outcome
-from robot_stack.replay.stored_episode import StoredEpisode, header_from
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
@@ -92,14 +92,14 @@ def episode_from(
     try:
         raw = json.loads(rest)
         last = raw["last"]
-        header, end = header_from(raw["header"]), EndReason(raw["end"])
-        labels = [label_from(each) for each in raw["labels"]]
+        header, end = header_of(raw["header"]), EndReason(raw["end"])
+        labels = labels_of(raw["labels"])
         arrays = {IMAGE_PREFIX + name: values for name, values in images.items()}
         for column in layout.plain_columns(spec):
             values = rows[layout.feature_of(column)].astype(column.dtype).reshape(-1, *column.shape)
             tail = np.asarray([last[column.name]], column.dtype) if column.per_frame else values[:0]
             arrays[column.name] = np.concatenate([values, tail])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StoreError(
             f"column {layout.EPISODE_COLUMN} of an episode is unreadable ({error!r}), must be as data export writes "
             "it; export the dataset again"
@@ -124,7 +124,7 @@ def foreign_episode(
     Raises:
         StoreError: If it is too short.
     """
-    head = header_from(header)
+    head = header_of(header)
     action = rows[layout.ACTION].astype(np.float32).reshape(-1, spec.action_size)[:-1]
     human = rows.get(layout.INTERVENTION, np.ones(len(rows["timestamp"]), np.bool_)).astype(np.bool_).ravel()[:-1]
     steps, frames = len(action), len(action) + 1

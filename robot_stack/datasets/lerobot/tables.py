@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets import bounds
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.lerobot import layout
+from robot_stack.types.errors import StoreError
 
 MEGABYTE = 1 << 20
+BATCH_ROWS, BATCH_TEXTS = 65536, 16
+"""Rows that are unpacked at once, before it is counted how much has come; fewer where a row may be of any length."""
 
 
 def arrow_table(rows: Mapping[str, np.ndarray]) -> Any:
@@ -25,6 +29,57 @@ def arrow_table(rows: Mapping[str, np.ndarray]) -> Any:
         return arrow.FixedSizeListArray.from_arrays(arrow.array(np.ascontiguousarray(values).ravel()), values.shape[1])
 
     return arrow.table({name: column(values) for name, values in rows.items()})
+
+
+def read_bounded(path: Path, columns: Collection[str]) -> Any:
+    """The columns of these names that a Parquet file has, once it is known how much they may unpack to.
+
+    Raises:
+        StoreError: If it says that they are more than a file of its size may hold, or they turn out to be.
+        ArrowException: If it is damaged.
+    """
+    arrow, parquet = need("pyarrow", "pyarrow"), need("pyarrow.parquet", "pyarrow")
+    with parquet.ParquetFile(path) as file:
+        said = file.metadata
+        most = bounds.unpacked_limit(path.stat().st_size)
+        wanted = [name for name in file.schema_arrow.names if name in columns]
+        values = sum(_said_bytes(said.row_group(group), wanted) for group in range(said.num_row_groups))
+        if said.num_rows > bounds.MAX_ROWS or values > most:
+            raise StoreError(
+                f"size of {path} is {said.num_rows} rows and {values} bytes unpacked, must be at most "
+                f"{bounds.MAX_ROWS} and {most}; take the dataset from somebody you trust"
+            )
+        found, rows, texts = [], BATCH_ROWS, any(_is_text(file.schema_arrow.field(name).type) for name in wanted)
+        for batch in file.iter_batches(batch_size=BATCH_TEXTS if texts else rows, columns=wanted):
+            most -= batch.nbytes
+            if most < 0:
+                raise StoreError(
+                    f"unpacked size of {path} is {bounds.unpacked_limit(path.stat().st_size) - most} bytes or more, "
+                    f"must be at most {bounds.unpacked_limit(path.stat().st_size)}; take the dataset from somebody you "
+                    "trust"
+                )
+            found.append(batch)
+        return arrow.Table.from_batches(found, arrow.schema([file.schema_arrow.field(name) for name in wanted]))
+
+
+def _said_bytes(group: Any, wanted: Collection[str]) -> int:
+    """What a row group says that these columns unpack to: in its pages, or as values of eight bytes."""
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    mine = [c for c in chunks if c.path_in_schema in wanted or _top(c.path_in_schema, wanted)]
+    return sum(max(int(chunk.total_uncompressed_size), 8 * int(chunk.num_values)) for chunk in mine)
+
+
+def _top(path: str, wanted: Collection[str]) -> bool:
+    """Whether a path in a schema lies in one of these columns, whose names have dots themselves."""
+    return any(path.startswith(f"{name}.") for name in wanted)
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether values of a column have no fixed length: a page of one may repeat it a million times."""
+    types = need("pyarrow.types", "pyarrow")
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _is_text(kind.value_type)
+    return not types.is_primitive(kind)
 
 
 class RollingTable:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from robot_stack.control.drivers.core import Wish
+from robot_stack.types.reason import Fault
 
 
 class Driver(Protocol):
@@ -20,12 +21,12 @@ class Driver(Protocol):
         """The command of one tick."""
         ...
 
-    def fault(self) -> str:
-        """What the driver reports now that a person must clear, or ""."""
+    def fault(self) -> Fault | None:
+        """What the driver reports now that a person must clear."""
         ...
 
-    def waiting(self) -> str:
-        """What must come first and needs no recovery, or ""."""
+    def waiting(self) -> Fault | None:
+        """What must come first and needs no recovery."""
         ...
 
     def recover(self) -> bool:
@@ -45,13 +46,13 @@ class QuietDriver:
         """All of it."""
         return 1.0
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """None is ever said."""
-        return ""
+        return None
 
-    def waiting(self) -> str:
+    def waiting(self) -> Fault | None:
         """None is ever said."""
-        return ""
+        return None
 
     def recover(self) -> bool:
         """There is nothing to tell the driver."""

@@ -54,21 +54,33 @@ class TrajectoryLine:
 
 
 class ActionLine:
-    """control_msgs/GripperCommand. The newest goal replaces the one before."""
+    """An action of control_msgs. The newest goal replaces the one before."""
 
     def __init__(self, wires: Wires, gripper: ActionGripper) -> None:
-        self._force_n = gripper.max_force_n
-        self._kind: Any = type_called("control_msgs/GripperCommand", "action")
+        self._gripper = gripper
+        self._kind: Any = type_called(gripper.command_type, "action")
         self._client: Any = ActionClient(wires.node, self._kind, gripper.command)
 
     def move(self, position: float) -> bool:
         """A goal, if the server is there."""
         if not self._client.server_is_ready():
             return False
-        goal = self._kind.Goal()
-        goal.command.position, goal.command.max_effort = position, self._force_n
-        self._client.send_goal_async(goal)
+        self._client.send_goal_async(goal_of(self._kind, self._gripper, position))
         return True
+
+
+def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
+    """The goal of an action type that sends the gripper's joint to a position with its highest force.
+
+    GripperCommand has one number for each; ParallelGripperCommand has joint states, as many as there are joints.
+    """
+    goal = kind.Goal()
+    if gripper.command_type == "control_msgs/ParallelGripperCommand":
+        goal.command.name, goal.command.position = [gripper.joint], [position]
+        goal.command.effort = [gripper.max_force_n]
+    else:
+        goal.command.position, goal.command.max_effort = position, gripper.max_force_n
+    return goal
 
 
 def line_to(wires: Wires, gripper: DriverGripper) -> Line:

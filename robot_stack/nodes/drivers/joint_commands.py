@@ -20,6 +20,7 @@ from robot_stack.nodes.drivers.messages import numbers_to_msg, trajectory_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
 from robot_stack.nodes.qos import LATCHED, SAMPLED
 from robot_stack.run.build_arm import build_limits, joint_names
+from robot_stack.types.reason import Fault
 
 
 class JointCommands(Protocol):
@@ -106,11 +107,11 @@ class UrDriver(JointDriver):
         """As the pendant says."""
         return self._status.speed_share
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """A stop of the safety controller, or of the program."""
         return self._status.fault()
 
-    def waiting(self) -> str:
+    def waiting(self) -> Fault | None:
         """The program has not been started."""
         return self._status.waiting()
 
@@ -124,15 +125,13 @@ class UrDriver(JointDriver):
         }
         return {**super().values(), **said}
 
-    def _on_program(self, msg: Bool, _: int) -> str:
+    def _on_program(self, msg: Bool, _: int) -> None:
         self._status.take_program(bool(msg.data))
-        return ""
 
-    def _on_safety_mode(self, msg: Any, _: int) -> str:
+    def _on_safety_mode(self, msg: Any, _: int) -> None:
         self._status.take_safety_mode(int(msg.mode if hasattr(msg, "mode") else msg.data))
-        return ""
 
-    def _on_speed_scaling(self, msg: Float64, _: int) -> str:
+    def _on_speed_scaling(self, msg: Float64, _: int) -> Fault | None:
         return self._status.take_speed_scaling(float(msg.data))
 
 
@@ -145,5 +144,5 @@ def joint_driver(wires: Wires, robot: DriverRobot, chain: Chain) -> JointDriver:
     if isinstance(robot, UrRobot):
         if robot.control == "forward_velocity":
             return UrDriver(wires, robot, Speeds(wires, robot, chain, robot.speeds))
-        return UrDriver(wires, robot, Trajectories(wires, robot, chain, robot.trajectory, robot.max_lead_rad))
+        return UrDriver(wires, robot, Trajectories(wires, robot, chain, robot.trajectory_topic, robot.max_lead_rad))
     raise TypeError(f"robot is {type(robot).__name__}, must be one that is sent joint commands")

@@ -18,6 +18,7 @@ from robot_stack.control.drivers.pose_target import PoseTargetCore
 from robot_stack.nodes.drivers.driver import QuietDriver
 from robot_stack.nodes.drivers.messages import pose_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
+from robot_stack.types.reason import Fault
 
 
 class PoseTargetDriver(QuietDriver):
@@ -57,11 +58,11 @@ class FrankaDriver(PoseTargetDriver):
             self._recovery: Any = type_called(robot.recovery_type, "action")
             self._recover = ActionClient(self._node, self._recovery, robot.recovery)
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """A reflex, an error or the stop button."""
         return self._status.fault()
 
-    def waiting(self) -> str:
+    def waiting(self) -> Fault | None:
         """No controller is active, or the arm is led by hand."""
         return self._status.waiting()
 
@@ -81,6 +82,5 @@ class FrankaDriver(PoseTargetDriver):
         """Franka's own word."""
         return {"robot_mode": self._status.mode}
 
-    def _on_state(self, msg: Any, _: int) -> str:
+    def _on_state(self, msg: Any, _: int) -> None:
         self._status.take(int(msg.robot_mode if hasattr(msg, "robot_mode") else msg.data))
-        return ""

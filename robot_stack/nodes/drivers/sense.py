@@ -16,6 +16,7 @@ from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.control.arm_sense import ArmSense, JointReader
 from robot_stack.control.driver_health import Input
+from robot_stack.control.drivers.handshake import Pace
 from robot_stack.nodes.conversion import stamp_ns_of
 from robot_stack.nodes.drivers.messages import joint_values, pose_from_msg, wrench_from_msg
 from robot_stack.nodes.drivers.wires import Wires
@@ -23,6 +24,7 @@ from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
 from robot_stack.run.build_arm import build_chain, build_frames, described_chain, joint_names
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Fault, FaultKind
 
 POSE = "poses of the TCP"
 
@@ -39,6 +41,8 @@ class Sense:
         self._wires = wires
         self._robot = robot
         self._lag_ns = 0
+        self.pace = Pace()
+        """Of the joint states that can be used."""
         topic = wires.node.resolve_topic_name(robot.joint_states)
         gripper = None
         if robot.gripper is not None:
@@ -78,10 +82,13 @@ class Sense:
         timeout_s = robot.joint_states_timeout_s
         clock, read = wires.node.get_clock(), _reads(self.arm.joints)
 
-        def take(msg: JointState, now_ns: int) -> str:
+        def take(msg: JointState, now_ns: int) -> Fault | None:
             stamp_ns = stamp_ns_of(msg.header)
             self._lag_ns = clock.now().nanoseconds - stamp_ns if stamp_ns else 0
-            return read(msg, now_ns)
+            refusal = read(msg, now_ns)
+            if refusal is None:
+                self.pace.heard(stamp_ns, now_ns)
+            return refusal
 
         wires.listen(JointState, robot.joint_states, "joint states", take, timeout_s=timeout_s, qos=SAMPLED_EACH)
         if gripper is not None and robot.gripper is not None:
@@ -94,7 +101,7 @@ class Sense:
         self._tf: TfPose | None = None
         if isinstance(pose, PoseFromTopic):
 
-            def take(msg: PoseStamped, now_ns: int) -> str:
+            def take(msg: PoseStamped, now_ns: int) -> Fault | None:
                 return self.arm.take_pose(pose_from_msg(msg), msg.header.frame_id, stamp_ns_of(msg.header), now_ns)
 
             self._wires.listen(PoseStamped, pose.topic, POSE, take, timeout_s=pose.timeout_s)
@@ -107,7 +114,7 @@ class Sense:
             return
         topic = self._wires.node.resolve_topic_name(wrench.topic)
 
-        def take(msg: WrenchStamped, now_ns: int) -> str:
+        def take(msg: WrenchStamped, now_ns: int) -> Fault | None:
             return self.arm.take_wrench(wrench_from_msg(msg), msg.header.frame_id, topic)
 
         self._wires.listen(WrenchStamped, wrench.topic, "wrenches", take, timeout_s=wrench.timeout_s)
@@ -115,12 +122,12 @@ class Sense:
     def _listen_to_description(self, kinematics: UrdfTopic) -> None:
         topic = self._wires.node.resolve_topic_name(kinematics.topic)
 
-        def take(msg: String, now_ns: int) -> str:
+        def take(msg: String, now_ns: int) -> Fault | None:
             try:
                 self.arm.chain = described_chain(self._robot, kinematics, msg.data, source=topic)
             except ConfigError as error:
-                return str(error)
-            return ""
+                return Fault(kind=FaultKind.CONTRADICTION, text=str(error))
+            return None
 
         self._wires.listen(String, kinematics.topic, "robot descriptions", take, timeout_s=None, qos=LATCHED)
 
@@ -151,7 +158,8 @@ class TfPose:
         try:
             found = self._buffer.lookup_transform(base, tcp, Time())
         except self._failures as error:
-            self._health.refused(POSE, f"/tf has no transform from {base} to {tcp} ({error}); start what publishes it")
+            text = f"/tf has no transform from {base} to {tcp} ({error}); start what publishes it"
+            self._health.refused(POSE, Fault(kind=FaultKind.INPUT_MISSING, text=text))
             return
         stamp_ns = stamp_ns_of(found.header)
         if stamp_ns == self._stamp_ns:
@@ -162,14 +170,14 @@ class TfPose:
             position_m=np.array([point.x, point.y, point.z]), quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w])
         )
         refusal = self._arm.take_pose(pose, base, stamp_ns, now_ns)
-        if refusal:
+        if refusal is not None:
             self._health.refused(POSE, refusal)
         else:
             self._health.heard(POSE, now_ns)
 
 
-def _reads(reader: JointReader) -> Callable[[JointState, int], str]:
-    def take(msg: JointState, now_ns: int) -> str:
+def _reads(reader: JointReader) -> Callable[[JointState, int], Fault | None]:
+    def take(msg: JointState, now_ns: int) -> Fault | None:
         positions, velocities = joint_values(msg)
         return reader.take(msg.name, positions, velocities, stamp_ns_of(msg.header), now_ns)
 

@@ -15,6 +15,7 @@ from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoSta
 from robot_stack.nodes.drivers.driver import QuietDriver
 from robot_stack.nodes.drivers.messages import twist_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
+from robot_stack.types.reason import Fault
 
 STATUS = "status messages of MoveIt Servo"
 TWIST = 1
@@ -57,7 +58,7 @@ class ServoDriver(QuietDriver):
         header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
         self._twists.publish(twist_to_msg(self._core.step(wish), header))
 
-    def fault(self) -> str:
+    def fault(self) -> Fault | None:
         """A halt."""
         return self._status.fault()
 
@@ -72,11 +73,10 @@ class ServoDriver(QuietDriver):
         """Servo's own word."""
         return {"servo_status": self._status.state}
 
-    def _on_status(self, msg: Any, now_ns: int) -> str:
+    def _on_status(self, msg: Any, now_ns: int) -> None:
         if self._health.age_s(STATUS, now_ns) > self._timeout_s:
             self._choose_twists()
         self._status.take(int(msg.data if self._switch_type is None else msg.code))
-        return ""
 
     def _choose_twists(self) -> None:
         """A Servo that has just started takes no command before it is told of which kind."""

@@ -22,10 +22,11 @@ from robot_stack.control.driver_health import DriverHealth, Input
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.qos import NEWEST, SAMPLED
 from robot_stack.types.errors import ConfigError, SpecError
+from robot_stack.types.reason import Fault, FaultKind
 
 MsgT = TypeVar("MsgT")
-Take = Callable[[Any, int], str]
-"""Message and its arrival on the steady clock -> why it cannot be used, or ""."""
+Take = Callable[[Any, int], Fault | None]
+"""Message and its arrival on the steady clock -> why it cannot be used, or None."""
 
 
 def type_called(name: str, kind: str = "msg") -> Any:
@@ -55,7 +56,7 @@ class Wires:
         self._takers: dict[str, list[tuple[str, Take]]] = {}
         self._kinds: dict[str, tuple[type, QoSProfile]] = {}
         self._commands: list[tuple[Publisher, type]] = []
-        self._unheard = ""
+        self._unheard: Fault | None = None
 
     def listen(
         self,
@@ -103,7 +104,7 @@ class Wires:
         events = PublisherEventCallbacks(incompatible_qos=unfit)
         publisher = self.node.create_publisher(kind, topic, NEWEST, event_callbacks=events)
         self._commands.append((publisher, kind))
-        self._unheard = f"nobody listens on {full}; start its controller or correct the topic"
+        self._unheard = _nobody_listens(full)
         return publisher
 
     def look(self, now_ns: int) -> None:
@@ -114,10 +115,10 @@ class Wires:
         for topic in [topic for topic in self.mismatches if topic in self._kinds]:
             if not self._note_publishers(topic):
                 del self.mismatches[topic]
-        self._unheard = next((why for each in self._commands if (why := self._why_unheard(*each))), "")
+        self._unheard = next((why for each in self._commands if (why := self._why_unheard(*each))), None)
 
-    def reason(self) -> str:
-        """Why commands would reach nobody, or ""."""
+    def reason(self) -> Fault | None:
+        """Why commands would reach nobody."""
         return self._unheard
 
     def _received(self, topic: str, msg: object) -> None:
@@ -126,49 +127,51 @@ class Wires:
             try:
                 refusal = take(msg, now_ns)
             except SpecError as error:
-                refusal = f"message on {topic} cannot be used: {error}"
-            if refusal:
+                text = f"message on {topic} cannot be used: {error}"
+                refusal = Fault(kind=FaultKind.INPUT_INVALID, text=text)
+            if refusal is not None:
                 self.health.refused(name, refusal)
             else:
                 self.health.heard(name, now_ns)
 
-    def _why_silent(self, topic: str) -> str:
+    def _why_silent(self, topic: str) -> Fault | None:
         kind, _ = self._kinds[topic]
         others = self.node.get_publishers_info_by_topic(topic)
         if not others:
-            return f"nobody publishes {topic}; start the driver or correct the topic"
+            text = f"nobody publishes {topic}; start the driver or correct the topic"
+            return Fault(kind=FaultKind.INPUT_MISSING, text=text)
         return _other_type(topic, others, kind) or self._note_publishers(topic)
 
-    def _why_unheard(self, publisher: Publisher, kind: type) -> str:
+    def _why_unheard(self, publisher: Publisher, kind: type) -> Fault | None:
         topic = publisher.topic_name
         if topic in self.mismatches and not self._note_subscribers(topic, kind):
             del self.mismatches[topic]
         if publisher.get_subscription_count() > 0:
-            return ""
+            return None
         others = self.node.get_subscriptions_info_by_topic(topic)
         if not others:
-            return f"nobody listens on {topic}; start its controller or correct the topic"
+            return _nobody_listens(topic)
         return _other_type(topic, others, kind) or self._note_subscribers(topic, kind)
 
-    def _note_publishers(self, topic: str) -> str:
+    def _note_publishers(self, topic: str) -> Fault | None:
         kind, asked = self._kinds[topic]
         for other in self.node.get_publishers_info_by_topic(topic):
             if other.topic_type == type_name(kind) and not _fits(other.qos_profile, asked):
                 return self._note(topic, offered=other.qos_profile, asked=asked, other=other)
-        return ""
+        return None
 
-    def _note_subscribers(self, topic: str, kind: type) -> str:
+    def _note_subscribers(self, topic: str, kind: type) -> Fault | None:
         for other in self.node.get_subscriptions_info_by_topic(topic):
             if other.topic_type == type_name(kind) and not _fits(NEWEST, other.qos_profile):
                 return self._note(topic, offered=NEWEST, asked=other.qos_profile, other=other)
-        return ""
+        return None
 
-    def _note(self, topic: str, *, offered: QoSProfile, asked: QoSProfile, other: TopicEndpointInfo) -> str:
+    def _note(self, topic: str, *, offered: QoSProfile, asked: QoSProfile, other: TopicEndpointInfo) -> Fault:
         self.mismatches[topic] = (
             f"{topic} is offered as {shown_qos(offered)} and asked for as {shown_qos(asked)}, which do not fit; "
             f"change the QoS of {other.node_name}"
         )
-        return self.mismatches[topic]
+        return Fault(kind=FaultKind.CONTRADICTION, text=self.mismatches[topic])
 
 
 def type_name(kind: type) -> str:
@@ -185,8 +188,14 @@ def _fits(offered: QoSProfile, asked: QoSProfile) -> bool:
     return qos_check_compatible(offered, asked)[0] != QoSCompatibility.ERROR
 
 
-def _other_type(topic: str, others: list[TopicEndpointInfo], kind: type) -> str:
+def _other_type(topic: str, others: list[TopicEndpointInfo], kind: type) -> Fault | None:
     theirs = {other.topic_type for other in others}
     if type_name(kind) in theirs:
-        return ""
-    return f"{topic} carries {', '.join(sorted(theirs))}, must be {type_name(kind)}; correct the topic or its type"
+        return None
+    text = f"{topic} carries {', '.join(sorted(theirs))}, must be {type_name(kind)}; correct the topic or its type"
+    return Fault(kind=FaultKind.CONTRADICTION, text=text)
+
+
+def _nobody_listens(topic: str) -> Fault:
+    text = f"nobody listens on {topic}; start its controller or correct the topic"
+    return Fault(kind=FaultKind.COMMAND_UNHEARD, text=text)

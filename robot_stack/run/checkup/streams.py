@@ -12,6 +12,7 @@ from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.run.checkup.finding import Finding, fail, ok, warn
 from robot_stack.types.command import Mode
+from robot_stack.types.reason import Fault, Refusal
 from robot_stack.types.robot import RobotState
 from robot_stack.types.spec import AXES
 
@@ -99,7 +100,9 @@ def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Findi
     return ok("camera", measured)
 
 
-def judge_state(stream: Stream, state: RobotState | None, fault: str, run: ResolvedRun, arm: RunArm) -> list[Finding]:
+def judge_state(
+    stream: Stream, state: RobotState | None, fault: Fault | None, run: ResolvedRun, arm: RunArm
+) -> list[Finding]:
     """An arm's state: rate, age, fault, and whether the TCP is where it may be."""
     name, limit_s = arm.name, run.safety.state_timeout_s
     if state is None or len(stream.arrived_ns) < 2:
@@ -126,7 +129,7 @@ def _inside_box(state: RobotState, arm: RunArm) -> Finding:
     return ok("workspace", f"TCP of {arm.name} at {', '.join(f'{at:.3f}' for at in position)} m is inside the box")
 
 
-def judge_safety(stream: Stream, mode: tuple[Mode, str] | None, run: ResolvedRun) -> Finding:
+def judge_safety(stream: Stream, mode: tuple[Mode, Refusal | None] | None, run: ResolvedRun) -> Finding:
     """The safety filter: does it decide at its rate, and does it say it is fine?"""
     if mode is None or len(stream.arrived_ns) < 2:
         return fail("safety", "no decisions; read log/safety.log, nothing can move without it")

@@ -1,0 +1,205 @@
+"""Whether an arm does what it is told: what is measured against what was commanded.
+
+Encoders can stand still with fresh stamps (a joint_state_publisher goes on repeating what a dead driver said last), and
+a driver can move in other units, with another sign or in another frame. Every limit on commands is then void. So while
+somebody drives, the way of the TCP over the last fifth of a second is compared with the way that was commanded:
+
+- stuck: not one joint has changed by a bit while the command has moved the TCP, and no contact explains it;
+- gain: the TCP has gone clearly further than any command of that time would take it;
+- direction: the TCP has gone another way than commanded, and no contact has bent it.
+
+An arm follows late, by an unknown time up to `LAGS_S`: what is measured is judged against the command at the lag that
+fits best. An arm that follows too slowly is no fault: drivers slow down for good reasons. What is found: a planted gain
+of 2.5, a sign, a swapped axis or a stuck encoder within 0.3 s from 0.1 m/s or 0.4 rad/s on; slower motion later.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.types.reason import Refusal, RefusalKind
+from robot_stack.types.robot import RobotState
+
+LAGS_S = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.16, 0.2)
+WINDOWS_S = (0.2, 0.8)
+"""A short one finds what is fast, a long one what is slow."""
+KEPT = 128
+"""Commands and states that are remembered; of a 100 Hz stream more than a second."""
+WAY = 8
+"""Numbers of a commanded way: 3 of translation, 3 of rotation, base frame, and the length of either path."""
+DEAD_S = 0.12
+"""A command may be on its way to the motors, and their answer on the way back, for so long."""
+STILL_S = 0.15
+"""Encoders that have not changed by a bit for so long are judged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackingLimits:
+    """How far an honest arm may be from its command.
+
+    Attributes:
+        gain: The TCP may go this many times as far as commanded.
+        slack_m: And this much further: what an impedance lets go of when a contact ends.
+        slack_rad: The same for rotation.
+        least_m: A shorter way says nothing of a direction.
+        least_rad: The same for rotation.
+        cosine: Of the angle between the commanded and the measured way, at least.
+        stuck_m: Commanded way after which encoders must have moved.
+        stuck_rad: The same for rotation.
+        contact_n: From this force on a contact may stop or bend the motion. Zero forces explain nothing.
+        turns: Whether the arm can follow every rotation; one of five joints cannot.
+    """
+
+    gain: float = 1.5
+    slack_m: float = 0.012
+    slack_rad: float = 0.08
+    least_m: float = 0.008
+    least_rad: float = 0.06
+    cosine: float = 0.4
+    stuck_m: float = 0.004
+    stuck_rad: float = 0.03
+    contact_n: float = 3.0
+    turns: bool = True
+
+
+class TrackingMonitor:
+    """Remembers about a second of commands and states of one arm, and judges the newest.
+
+    Args:
+        limits: How far from its command the arm may be.
+    """
+
+    def __init__(self, limits: TrackingLimits = TrackingLimits()) -> None:
+        self._limits = limits
+        self._told_ns: deque[int] = deque(maxlen=KEPT)
+        self._ways: deque[np.ndarray] = deque(maxlen=KEPT)
+        self._seen: deque[RobotState] = deque(maxlen=KEPT)
+        self._command = np.zeros(WAY)
+        self._still_ns = 0
+
+    def forget(self) -> None:
+        """Begin anew: nobody drives, or the arm was moved by other means."""
+        self._told_ns.clear()
+        self._ways.clear()
+        self._seen.clear()
+
+    def tell(self, twist: np.ndarray, rotation: np.ndarray, now_ns: int) -> None:
+        """Note what the arm is told from now on.
+
+        Args:
+            twist: Shape (6,), m/s and rad/s, tcp frame.
+            rotation: Of the tool in the base frame, newest, shape (3, 3).
+            now_ns: Steady clock.
+        """
+        way = np.zeros(WAY)
+        if self._told_ns:
+            way = self._ways[-1] + self._command * ((now_ns - self._told_ns[-1]) / 1e9)
+        linear, angular = rotation @ twist[:3], rotation @ twist[3:]
+        self._command = np.concatenate([linear, angular, [_size(linear), _size(angular)]])
+        self._told_ns.append(now_ns)
+        self._ways.append(way)
+
+    def measure(self, state: RobotState) -> None:
+        """Note what the arm reports."""
+        if not self._seen or not _same(state, self._seen[-1]):
+            self._still_ns = state.stamp_ns
+        self._seen.append(state)
+
+    def fault(self, now_ns: int) -> Refusal | None:
+        """Say how the arm departs from its command, by its newest state."""
+        if len(self._told_ns) < 2 or len(self._seen) < 2:
+            return None
+        if _size(self._seen[-1].wrench[:3]) >= self._limits.contact_n:
+            return None
+        told_ns, ways = np.array(self._told_ns), np.array(self._ways)
+        return self._stuck(now_ns, told_ns, ways) or self._astray(told_ns, ways)
+
+    def _stuck(self, now_ns: int, told_ns: np.ndarray, ways: np.ndarray) -> Refusal | None:
+        limits, still_ms = self._limits, (self._seen[-1].stamp_ns - self._still_ns) / 1e6
+        if still_ms < STILL_S * 1e3:
+            return None
+        due_ns = np.array([max(self._still_ns, told_ns[0]), now_ns - DEAD_S * 1e9])
+        before, after = _at(due_ns, told_ns, ways)
+        way_m, way_rad = after[6:] - before[6:]
+        if way_m < limits.stuck_m and (way_rad < limits.stuck_rad or not limits.turns):
+            return None
+        text = (
+            f"no joint has moved for {still_ms:.0f} ms while {way_m * 1e3:.0f} mm and {way_rad:.2f} rad were "
+            "commanded, must follow; look after the encoders and the driver"
+        )
+        return Refusal(kind=RefusalKind.TRACKING, text=text)
+
+    def _astray(self, told_ns: np.ndarray, ways: np.ndarray) -> Refusal | None:
+        stamps_ns, last = [state.stamp_ns for state in self._seen], self._seen[-1]
+        for window_s in WINDOWS_S:
+            first = self._seen[bisect_left(stamps_ns, last.stamp_ns - round(window_s * 1e9))]
+            if first is last:
+                continue
+            lags_ns = np.array(LAGS_S) * 1e9
+            asked = _at(last.stamp_ns - lags_ns, told_ns, ways) - _at(first.stamp_ns - lags_ns, told_ns, ways)
+            before, after = first.T_base_tcp, last.T_base_tcp
+            went_m, went_rad = (
+                after.position_m - before.position_m,
+                (after.rotation * before.rotation.inv()).as_rotvec(),
+            )
+            over = f"in {(last.stamp_ns - first.stamp_ns) / 1e6:.0f} ms"
+            refusal = self._half(went_m, asked[:, :3], asked[:, 6], "m", over) or self._half(
+                went_rad, asked[:, 3:6], asked[:, 7], "rad", over
+            )
+            if refusal:
+                return refusal
+        return None
+
+    def _half(self, went: np.ndarray, asked: np.ndarray, paths: np.ndarray, unit: str, over: str) -> Refusal | None:
+        """Judge translation or rotation: way that was measured, (3,), and commanded at each lag, (L, 3) and (L,)."""
+        limits, metres = self._limits, unit == "m"
+        slack, least = (limits.slack_m, limits.least_m) if metres else (limits.slack_rad, limits.least_rad)
+        size, path, straight = _size(went), float(paths.max()), np.linalg.norm(asked, axis=1)
+        if size > limits.gain * path + slack:
+            text = (
+                f"TCP went {size:.3f} {unit} {over} where {path:.3f} were commanded, too far; compare units and scale "
+                "of the driver and the robot file"
+            )
+            return Refusal(kind=RefusalKind.TRACKING, text=text)
+        if size < least or float(straight.min()) < least or not (metres or limits.turns):
+            return None
+        cosine = float((asked @ went / (straight * size)).max())
+        if cosine >= limits.cosine:
+            return None
+        text = (
+            f"TCP went {size:.3f} {unit} {over}, {np.degrees(np.arccos(max(-1.0, cosine))):.0f} degrees off the "
+            "commanded way; compare frames and signs of the driver and the robot file"
+        )
+        return Refusal(kind=RefusalKind.TRACKING, text=text)
+
+
+def _at(when_ns: np.ndarray, told_ns: np.ndarray, ways: np.ndarray) -> np.ndarray:
+    """Commanded ways up to some instants, (L, 8): straight between ticks, at rest before and after them."""
+    after = np.clip(np.searchsorted(told_ns, when_ns), 1, len(told_ns) - 1)
+    share = np.clip((when_ns - told_ns[after - 1]) / (told_ns[after] - told_ns[after - 1]), 0.0, 1.0)
+    return np.asarray(ways[after - 1] + (ways[after] - ways[after - 1]) * share[:, None])
+
+
+def _turn(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Rotation vector in the base frame from one unit quaternion xyzw to another, shape (3,)."""
+    way = after[3] * -before[:3] + before[3] * after[:3] + np.cross(after[:3], -before[:3])
+    real = after[3] * before[3] + float(after[:3] @ before[:3])
+    if real < 0.0:
+        way, real = -way, -real
+    size = _size(way)
+    return np.asarray(way * (2.0 * np.arctan2(size, real) / size if size > 0.0 else 0.0))
+
+
+def _same(one: RobotState, other: RobotState) -> bool:
+    """Whether two states are equal to the bit in their joints, or in their pose where there are none."""
+    if len(one.joints_rad):
+        return np.array_equal(one.joints_rad, other.joints_rad)
+    return np.array_equal(one.T_base_tcp.position_m, other.T_base_tcp.position_m)
+
+
+def _size(vector: np.ndarray) -> float:
+    return float(np.linalg.norm(vector))

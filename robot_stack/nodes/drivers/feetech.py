@@ -1,0 +1,231 @@
+"""An arm of Feetech servos at a serial port of this machine: state, commands and gripper without a topic.
+
+The same three parts that a driver of ROS has, on one bus that a thread serves. Goals are joint angles, found as for a
+joint trajectory controller. If this process dies, the servos go to their last goal, at most `max_lead_rad` ahead, and
+hold it with torque.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from robot_stack.config.feetech import So101Robot
+from robot_stack.config.teleop import So101LeaderTeleop
+from robot_stack.control.arm_sense import ArmSense, JointReader
+from robot_stack.control.driver_health import DriverHealth, Input
+from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.feetech import (
+    WHOLE_PERCENT,
+    ServoCalibration,
+    calibrations_of,
+    chosen,
+    goals_of,
+)
+from robot_stack.control.drivers.handshake import Pace
+from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
+from robot_stack.control.joint_motion import JointMotionSolver
+from robot_stack.control.kinematics import Chain
+from robot_stack.nodes.drivers.driver import QuietDriver
+from robot_stack.nodes.drivers.servo_bus import LeaderServos, ServoBus
+from robot_stack.nodes.drivers.servo_line import calibration_text, open_line
+from robot_stack.run.build_arm import build_chain, build_frames, build_limits, joint_names
+from robot_stack.teleop.messages import JointPacket
+from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.types.reason import Fault, FaultKind
+
+JOINT_STATES = "joint states"
+NONE = np.empty(0)
+
+
+class ServoArm:
+    """The parts of one arm, and the bus that they share.
+
+    Attributes:
+        sense: Keeps the state up to date.
+        driver: Takes commands.
+        gripper: Takes wishes; None where there is none.
+    """
+
+    def __init__(self, health: DriverHealth, name: str, robot: So101Robot) -> None:
+        """Opens the port, in a thread.
+
+        Raises:
+            ConfigError: If the calibration or the kinematics cannot be had.
+        """
+        names = [*joint_names(robot), *([] if robot.gripper is None else [robot.gripper.joint])]
+        self._servos = servos_of(robot.servos.calibration, names)
+        chain = build_chain(robot)
+        if chain is None:
+            raise ConfigError("kinematics of an arm of servos are missing, must be a table or a file; add them")
+        bus = ServoBus(
+            lambda: open_line(robot.servos, self._servos),
+            self._servos,
+            port=robot.servos.port,
+            source=robot.servos.calibration,
+            rate_hz=robot.rate_hz,
+        )
+        self.sense = ServoSense(health, name, robot, bus, self._servos, chain)
+        arm = {joint: self._servos[joint] for joint in joint_names(robot)}
+        self.driver = ServoDriver(robot, bus, arm, chain)
+        self.gripper = None
+        if robot.gripper is not None:
+            self.gripper = ServoGripperFace(bus, robot.gripper.joint, self._servos[robot.gripper.joint])
+        bus.start()
+
+
+class ServoSense:
+    """The state of the arm, from the bus."""
+
+    lag_s = 0.0
+    """Nothing is stamped elsewhere."""
+
+    def __init__(
+        self,
+        health: DriverHealth,
+        name: str,
+        robot: So101Robot,
+        bus: ServoBus,
+        servos: Mapping[str, ServoCalibration],
+        chain: Chain,
+    ) -> None:
+        self.pace = Pace()
+        """Of the readings."""
+        port = robot.servos.port
+        self._gripper = None
+        if robot.gripper is not None:
+            self._gripper = JointReader([robot.gripper.joint], port)
+        self.arm = ArmSense(name, build_frames(robot), JointReader(joint_names(robot), port), gripper=self._gripper)
+        self.arm.chain = chain
+        self.arm.set_gripper_ends(0.0, WHOLE_PERCENT)
+        self._health, self._bus, self._servos = health, bus, dict(servos)
+        self._grips = set() if robot.gripper is None else {robot.gripper.joint}
+        self._stamp_ns = 0
+        remedy = "look at cable and power"
+        timeout_s = robot.joint_states_timeout_s
+        health.expect(Input(name=JOINT_STATES, topic=port, timeout_s=timeout_s, remedy=remedy))
+
+    def poll(self, now_ns: int) -> None:
+        """Once per tick: take what the bus has read since."""
+        newest, problem = self._bus.newest, self._bus.problem
+        kind = FaultKind.INPUT_MISSING if newest is None else FaultKind.INPUT_STALE
+        self._health.explain(JOINT_STATES, Fault(kind=kind, text=problem) if problem else None)
+        if newest is None or newest.stamp_ns == self._stamp_ns:
+            return
+        self._stamp_ns = newest.stamp_ns
+        names = list(newest.ticks)
+        values = np.array([self._value(name, ticks) for name, ticks in newest.ticks.items()])
+        refusal = self.arm.joints.take(names, values, NONE, newest.stamp_ns, newest.stamp_ns)
+        if self._gripper is not None:
+            refusal = refusal or self._gripper.take(names, values, NONE, newest.stamp_ns, newest.stamp_ns)
+        if refusal is not None:
+            self._health.refused(JOINT_STATES, refusal)
+        else:
+            self._health.heard(JOINT_STATES, newest.stamp_ns)
+            self.pace.heard(newest.stamp_ns, now_ns)
+
+    def _value(self, name: str, ticks: int) -> float:
+        each = self._servos[name]
+        return each.percent(ticks) if name in self._grips else each.angle(ticks)
+
+
+class ServoDriver(QuietDriver):
+    """Joint goals to the bus."""
+
+    def __init__(self, robot: So101Robot, bus: ServoBus, servos: Mapping[str, ServoCalibration], chain: Chain) -> None:
+        limits = build_limits(robot)
+        solver = JointMotionSolver(chain, limits)
+        self._core = JointTrajectoryCore(solver, limits, robot.max_lead_rad, robot.rate_hz)
+        self._bus, self._servos = bus, dict(servos)
+        self._broken: Fault | None = None
+
+    def send(self, wish: Wish) -> None:
+        """The goal of one tick; one that is not finite is a fault, and none is sent."""
+        points = self._core.step(wish)
+        if points is None:
+            return
+        try:
+            self._bus.want(goals_of(self._servos, points[0].angles))
+        except RobotError as error:
+            self._broken = Fault(kind=FaultKind.INPUT_INVALID, text=str(error))
+
+    def fault(self) -> Fault | None:
+        """What a servo says, or a goal that was none."""
+        return self._bus.fault or self._broken
+
+    def recover(self) -> bool:
+        """Look at the calibration again; torque comes with the next goal."""
+        self._broken = None
+        self._bus.rearm()
+        return True
+
+    def values(self) -> Mapping[str, object]:
+        """What slows the arm down, and how the bus is."""
+        return {"held_by": self._core.held_by, **self._bus.counters, **self._bus.extremes}
+
+
+class ServoGripperFace:
+    """Wishes for the gripper, each sent until it is another: the bus forgets what waited."""
+
+    def __init__(self, bus: ServoBus, joint: str, servo: ServoCalibration) -> None:
+        self._bus, self._joint, self._servo = bus, joint, servo
+
+    def follow(self, opening: float | None) -> None:
+        """The newest wish, in [0, 1], or None before the first."""
+        if opening is not None:
+            self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * opening)})
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+
+class LeaderPort:
+    """An SO-101 leader in a person's hand, as joints; a port of `teleop.hotplug`."""
+
+    def __init__(self, config: So101LeaderTeleop) -> None:
+        """Opens the port, takes the torque off and begins to read.
+
+        Raises:
+            OSError: If the port is not there.
+            RobotError: If a servo does not answer, or the calibration is none.
+        """
+        grip = [] if config.gripper is None else [config.gripper]
+        self._servos = servos_of(config.servos.calibration, [*(joint.name for joint in config.joints), *grip])
+        self._grips = set(grip)
+        line = open_line(config.servos, self._servos)
+        try:
+            self._leader = LeaderServos(
+                line, port=config.servos.port, rate_hz=config.rate_hz, timeout_s=config.timeout_s
+            )
+        except (OSError, RobotError):
+            line.close()
+            raise
+
+    def read(self) -> list[JointPacket]:
+        """All readings since the last call, angles in rad and the grip in percent.
+
+        Raises:
+            OSError: If the servos are gone or silent.
+        """
+        return [self._packet(ticks) for ticks in self._leader.read()]
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._leader.close()
+
+    def _packet(self, ticks: Mapping[str, int]) -> JointPacket:
+        values = [
+            self._servos[name].percent(tick) if name in self._grips else self._servos[name].angle(tick)
+            for name, tick in ticks.items()
+        ]
+        return JointPacket(names=list(ticks), positions=values)
+
+
+def servos_of(calibration: str, names: list[str]) -> dict[str, ServoCalibration]:
+    """The calibration of these servos.
+
+    Raises:
+        ConfigError: If the file is none, or one is missing in it.
+    """
+    return chosen(calibrations_of(calibration_text(calibration), calibration), names, calibration)

@@ -1,0 +1,91 @@
+"""Which questions a robot file raises: one for each of its fields that the driver can be asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from robot_stack.config.driver_parts import ActionGripper
+from robot_stack.config.drivers import DriverRobot, ServoRobot, asked_controllers
+from robot_stack.control.drivers.handshake import Question, Rule, Way
+
+PREFIX = "moveit_servo"
+"""MoveIt Servo declares all its parameters below this."""
+
+
+def questions_about(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
+    """All of an arm.
+
+    Args:
+        robot: Its file.
+        resolve: Gives the name on the wire.
+    """
+    return (*_of_servo(robot, resolve), *_of_controllers(robot, resolve), *_of_gripper(robot, resolve),
+            *_of_joint_states(robot, resolve))  # fmt: skip
+
+
+def _of_servo(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
+    if not isinstance(robot, ServoRobot):
+        return ()
+    node = resolve(robot.node)
+    about_tool = f"{PREFIX}.apply_twist_commands_about_ee_frame"
+    return (
+        Question(
+            field="command_in",
+            way=Way.PARAMETER,
+            of=node,
+            name=f"{PREFIX}.command_in_type",
+            says=robot.command_in,
+        ),
+        Question(
+            field="linear_scale_m_s",
+            way=Way.PARAMETER,
+            of=node,
+            name=f"{PREFIX}.scale.linear",
+            says=robot.linear_scale_m_s,
+        ),
+        Question(
+            field="rotational_scale_rad_s",
+            way=Way.PARAMETER,
+            of=node,
+            name=f"{PREFIX}.scale.rotational",
+            says=robot.rotational_scale_rad_s,
+        ),
+        Question(
+            field=about_tool,
+            way=Way.PARAMETER,
+            of=node,
+            name=about_tool,
+            says=True,
+            optional=True,
+            in_file=False,
+        ),
+    )
+
+
+def _of_controllers(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
+    asked = asked_controllers(robot)
+    if not asked or robot.driver.controller_manager is None:
+        return ()
+    manager = resolve(robot.driver.controller_manager)
+    field = "driver.controllers"
+    return (Question(field=field, way=Way.CONTROLLERS, of=manager, says=asked, rule=Rule.CONTAINS),)
+
+
+def _of_gripper(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
+    gripper = robot.gripper
+    if not isinstance(gripper, ActionGripper):
+        return ()
+    action = resolve(gripper.command)
+    return (Question(field="gripper.command_type", way=Way.ACTION_TYPE, of=action, says=gripper.command_type),)
+
+
+def _of_joint_states(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
+    topic, says = resolve(robot.joint_states), robot.driver
+    found: list[Question] = []
+    if says.joint_states_publisher is not None:
+        field, node = "driver.joint_states_publisher", says.joint_states_publisher
+        found.append(Question(field=field, way=Way.PUBLISHERS, of=topic, says=node, rule=Rule.CONTAINS))
+    if says.joint_states_rate_hz is not None:
+        field, rate = "driver.joint_states_rate_hz", says.joint_states_rate_hz
+        found.append(Question(field=field, way=Way.RATE, of=topic, says=rate, rule=Rule.FAST_ENOUGH))
+    return tuple(found)

@@ -1,0 +1,112 @@
+"""The token in the folder of a run: on one machine it tells the run's own processes from those of other accounts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from robot_stack.types.errors import TransportError
+
+FILE = "link.token"
+"""In the folder of a run, for its owner only."""
+TOKEN_BYTES = 32
+MIN_TOKEN_CHARS, MAX_TOKEN_CHARS = 16, 256
+_AGAIN = "stop the run, remove the file and start again: a new one is made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkToken:
+    """What both ends of a link on one machine bring: no TLS, but a secret that only the run's owner can read.
+
+    Attributes:
+        token: The secret, at least 16 printable ASCII characters.
+        path: The file it is from, as the person is told who lacks it.
+    """
+
+    token: str = field(repr=False)
+    path: Path
+
+    def __post_init__(self) -> None:
+        check_token(self.token, f"token in {self.path}", _AGAIN)
+
+    @classmethod
+    def keep(cls, folder: Path) -> LinkToken:
+        """The token of the run in `folder`, made by whoever comes first: it appears with all that is in it, or not.
+
+        Raises:
+            TransportError: As `read`, or if the folder cannot be written.
+        """
+        path = folder / FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(path):
+                _make(path)
+        except OSError as error:
+            raise TransportError(
+                f"{path} cannot be made ({error.strerror}), must be there for the learner link; choose a run folder "
+                "that can be written"
+            ) from error
+        return cls.read(folder)
+
+    @classmethod
+    def read(cls, folder: Path) -> LinkToken:
+        """The token of the run in `folder`.
+
+        Raises:
+            TransportError: If it is missing, no plain file, of another owner, readable by others, empty, or no token.
+        """
+        path = (folder / FILE).absolute()
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise TransportError(
+                f"{path} is unreadable ({error.strerror}), must be the token of the run's learner; start the learner "
+                "in this run folder, or copy its file here, as the account that runs this"
+            ) from error
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise TransportError(f"{path} is no plain file, must be one; {_AGAIN}")
+            if found.st_uid != os.geteuid():
+                raise TransportError(
+                    f"owner of {path} is user {found.st_uid}, must be user {os.geteuid()}, who runs this; run all of "
+                    "it as one account, or copy the file as that account"
+                )
+            mode = stat.S_IMODE(found.st_mode)
+            if mode & 0o077:
+                raise TransportError(
+                    f"mode of {path} is {mode:04o}, must be 0600, because others could label and push; {_AGAIN}"
+                )
+            raw = file.read(MAX_TOKEN_CHARS + 2)
+        return cls(token=raw.decode("ascii", errors="replace").strip(), path=path)
+
+
+def check_token(token: str, what: str, advice: str) -> None:
+    """Raise TransportError unless a token is long enough to be none that is guessed, and fits into a header."""
+    good = MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS and token.isascii() and token.isprintable()
+    if not good:
+        raise TransportError(
+            f"{what} is {len(token)} characters, must be {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} printable ASCII "
+            f"characters; {advice}"
+        )
+
+
+def _make(path: Path) -> None:
+    """Write beside, then link: a link is refused where somebody was faster, and nobody ever sees half a token."""
+    draft = path.with_name(f".{FILE}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)  # whatever the umask says
+            file.write(secrets.token_hex(TOKEN_BYTES).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return
+    finally:
+        draft.unlink()
