@@ -6,8 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -259,9 +259,16 @@ class FaultSink:
 
     def order_robot(self, **order: object) -> int:
         """Tell the robot what to feel; returns when it did."""
-        before_ns = self.did_ns
-        self.order("robot", **order)
-        self.until(lambda: self.did_ns > before_ns, "answer of the robot")
+        before_ns, again_s = self.did_ns, 0.0
+
+        def done() -> bool:
+            nonlocal again_s
+            if time.monotonic() >= again_s:  # a robot that has just joined may hear before it is heard, or after
+                again_s = time.monotonic() + 1.0
+                self.order("robot", **order)
+            return self.did_ns > before_ns
+
+        self.until(done, "answer of the robot", 10.0)
         return self.did_ns
 
     def out(self, kind: type, topic: str, profile: Any = NEWEST) -> Publisher:
@@ -271,6 +278,15 @@ class FaultSink:
             self._out[topic] = publisher
             self.until(lambda: publisher.get_subscription_count() > 0, f"listener of {topic}", 60.0)
         return self._out[topic]
+
+    @contextmanager
+    def not_hearing_states(self) -> Iterator[None]:
+        """No states come for so long."""
+        self.node.destroy_subscription(self._states)
+        try:
+            yield
+        finally:
+            self._listen_to_states()
 
     # callbacks ---------------------------------------------------------------------------------------------------
     def _subscribe(self) -> None:
@@ -285,7 +301,7 @@ class FaultSink:
             lambda m: log.applied.append(AppliedTwist(stamp_ns=stamp_ns_of(m.header), twist=twist_from_msg(m))), STATE,
         )  # fmt: skip
         listen(Joy, topics.label(self._arm), lambda m: log.decisions.append(decision_from_msg(m, self._arm)), EVERY)
-        listen(JointState, topics.state(self._arm), self._on_state, STATE)
+        self._listen_to_states()
         listen(String, topics.MODE, lambda m: setattr(self, "banner", m.data), LATCHED)
         listen(Bool, topics.ESTOP, lambda m: setattr(self, "estop", m.data), LATCHED)
         listen(DiagnosticArray, topics.fault(self._arm), self._on_fault, LATCHED)
@@ -293,6 +309,9 @@ class FaultSink:
         listen(Joy, topics.teleop(self._arm), lambda m: setattr(self, "teleop", m), STATE)
         listen(Header, "rig/robot_did", lambda m: setattr(self, "did_ns", stamp_ns_of(m)), EVERY)
         listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
+
+    def _listen_to_states(self) -> None:
+        self._states = self.node.create_subscription(JointState, topics.state(self._arm), self._on_state, STATE)
 
     def _on_state(self, msg: JointState) -> None:
         """Of the robot process, not of a stranger."""

@@ -279,7 +279,7 @@ def test_row_4_a_teleop_killed_while_it_drives_is_a_hold_and_not_the_policy(
     row.took(sink.safe_after_s(killed_ns))
     after = [tick for tick in sink.ticks() if tick.stamp_ns > killed_ns]
     assert not any(tick.decision.source is Source.POLICY for tick in after)
-    assert "teleop silent" in sink.banner
+    sink.until(lambda: "teleop silent" in sink.banner, "the reason")
     sink.teleop = None
     bench.script("stream_process", "hand")  # still told to press
     sink.until(lambda: sink.teleop is not None, "its successor", START_S)

@@ -81,7 +81,7 @@ def test_row_14_force_slows_then_holds_and_no_state_in_contact_holds(
     first = next(t for t in sink.ticks() if t.stamp_ns > felt_ns and t.decision.mode is Mode.HOLD)
     row.took((first.stamp_ns - felt_ns) / 1e9)
     assert first.decision.command.twist[0] <= 0.0
-    assert "contact force 40 N (limit 35); free the arm, resume" in sink.banner
+    sink.until(lambda: "contact force 40 N (limit 35); free the arm, resume" in sink.banner, "the reason")
     assert "must be below 35 N; free the arm" in sink.ask("resume")
 
     sink.order_robot(wrench=wrench(limits.soft_force_n + 1))
@@ -89,7 +89,7 @@ def test_row_14_force_slows_then_holds_and_no_state_in_contact_holds(
     muted_ns = sink.order_robot(mute=True)
     held_s = sink.mode_after_s(muted_ns, Mode.HOLD)
     assert held_s <= limits.state_timeout_s + 0.02
-    assert "fr3/state is" in sink.banner
+    sink.until(lambda: "fr3/state is" in sink.banner, "the reason")
     row.saw(f"{held_s * 1e3:.0f} ms without a state")
 
 
