@@ -15,7 +15,7 @@ from comparison import Comparison, Result
 from lockstep import LAST, human_share, practise_from_shared
 
 from robot_stack.config.resolve import load_run
-from robot_stack.run.evaluate import evaluate, load_params
+from robot_stack.rollout.evaluate import evaluate, load_params
 
 ALGORITHMS = ("rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start")
 EVAL_EPISODES = 50

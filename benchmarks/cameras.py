@@ -44,9 +44,9 @@ from robot_stack.config.camera import CameraConfig, FileCameraConfig, TopicCamer
 from robot_stack.config.resolve import load_run
 from robot_stack.nodes.base import FOREVER_S
 from robot_stack.nodes.conversion import stamp_ns_of, time_of
-from robot_stack.nodes.process_table import RESOLVED
 from robot_stack.nodes.qos import NEWEST, SAMPLED
-from robot_stack.nodes.run_folder import prepared
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.table import RESOLVED
 
 ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT, POLICY, RATE_HZ = 640, 480, 128, 30.0
@@ -168,7 +168,7 @@ def camera_process(way: str, folder: Path, environment: dict[str, str]) -> Itera
         words = [sys.executable, str(Path(__file__)), "--naive", way.removesuffix("_naive")]
     else:
         where = ["--run", str(folder / RESOLVED), "--namespace", "sim", "--camera", "wrist"]
-        words = [sys.executable, "-m", "robot_stack.nodes.camera", *where]
+        words = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where]
     settings = {**environment, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(words, env=settings, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         try:

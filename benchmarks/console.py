@@ -38,8 +38,8 @@ from robot_stack.console.app import build_digest
 from robot_stack.console.outbox import IMAGE_HEAD
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_to_msg
-from robot_stack.nodes.process_table import console_process
 from robot_stack.nodes.qos import LATCHED, NEWEST
+from robot_stack.processes.table import console_process
 from robot_stack.types.command import Mode, Source
 
 DOMAIN = 91

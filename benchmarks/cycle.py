@@ -22,7 +22,7 @@ from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
-from robot_stack.run.host_memory import keep_freed_memory
+from robot_stack.learner.host_memory import keep_freed_memory
 
 BATCH = 256
 PROPRIO, ACTIONS = 18, 7

@@ -26,10 +26,10 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode, make_executor
 from robot_stack.nodes.conversion import (
@@ -42,10 +42,10 @@ from robot_stack.nodes.conversion import (
     twist_from_msg,
     twist_to_msg,
 )
-from robot_stack.nodes.process_table import ProcessSpec, cell_processes
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
-from robot_stack.nodes.run_folder import prepared
-from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import ProcessSpec, cell_processes
 from robot_stack.types.command import Decision, Mode, Source
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Refusal

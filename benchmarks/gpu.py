@@ -18,8 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from policies import precision
 from policies.rlpd.learner import RLPDLearner
+from robot_stack.learner.batches import Batches, make_batches
 from robot_stack.replay.replay import Replay
-from robot_stack.run.batches import Batches, make_batches
 
 PEAK_SIDE = 8192
 

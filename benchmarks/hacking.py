@@ -21,8 +21,8 @@ from lockstep import LAST, practise
 
 from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.config.resolve import load_run
-from robot_stack.run import fitting
-from robot_stack.run.metrics import read_metrics
+from robot_stack.learner import fitting
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.spec import Spec
 
 TOO_NEAR_M = 0.02

@@ -28,10 +28,10 @@ from tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.annotations import LabelLog
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, Step
@@ -47,13 +47,13 @@ Record = tuple[str, int] | Label
 
 
 class LearnerProcess:
-    """`python -m robot_stack.run.learner` on a run folder."""
+    """`python -m robot_stack.learner.process` on a run folder."""
 
     def __init__(self, folder: Path, address: str = "127.0.0.1:0") -> None:
         self.folder = folder
         self._bound = folder / "learner.address"
         self._bound.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "robot_stack.run.learner", "--run", str(folder / "run.yaml")]
+        command = [sys.executable, "-m", "robot_stack.learner.process", "--run", str(folder / "run.yaml")]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         with (folder / "learner.log").open("ab") as log:
             self._child = subprocess.Popen(

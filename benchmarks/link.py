@@ -38,19 +38,19 @@ from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
+from robot_stack.learner.backend import Backend, ParamsBoard
+from robot_stack.learner.fitting import image_shapes, learner_spec
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.reward.success import SuccessRule
+from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.backend import Backend, ParamsBoard
-from robot_stack.run.clock import SteadyClock
-from robot_stack.run.fitting import image_shapes, learner_spec
-from robot_stack.run.live_policy import LivePolicy
-from robot_stack.run.scoring import Scorer
-from robot_stack.run.settings import learning_settings
-from robot_stack.run.success import SuccessRule
+from robot_stack.rollout.clock import SteadyClock
+from robot_stack.rollout.live_policy import LivePolicy
+from robot_stack.transport.access.certificates import make_set
+from robot_stack.transport.access.security import actor_credentials, learner_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.bundle import SPEC_DIGEST, encode_params, seal
-from robot_stack.transport.certificates import make_set
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.security import actor_credentials, learner_credentials
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation

@@ -17,16 +17,16 @@ import numpy as np
 import torch
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run import fitting
-from robot_stack.run.actor import Actor
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.local_cell import LocalCell
-from robot_stack.run.metrics import read_metrics
-from robot_stack.run.settings import learning_settings
-from robot_stack.run.training import Training
+from robot_stack.learner import fitting
+from robot_stack.learner.settings import learning_settings
+from robot_stack.learner.training import Training
+from robot_stack.rollout.actor import Actor
+from robot_stack.runs.metrics import read_metrics
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.params import Params
+from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.local_cell import LocalCell
 
 LAST = 20
 LEARNER_LATE_S = 600.0

@@ -19,10 +19,10 @@ from replay_sample import FEATURES, cell_spec, fill
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
 from robot_stack.types.event import Label
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from robot_stack.workcell.build import build_local_cell
 
 SIDE_PX = 128
 

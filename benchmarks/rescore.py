@@ -21,9 +21,9 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
 from robot_stack.config.task import NOfM, SuccessConfig
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.replay.potential import PotentialColumn
-from robot_stack.run.scoring import Scorer
-from robot_stack.run.success import SuccessRule
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 
 FEATURES, PROPRIO, FRAMES = 452, 13, 41

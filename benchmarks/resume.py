@@ -21,8 +21,8 @@ from kills import LearnerProcess
 from tiny_run import header_of, steps_of, write_run
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.checkpoint import CheckpointFolder
 from robot_stack.types.command import Source
 from robot_stack.types.transition import EndReason
 

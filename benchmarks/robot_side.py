@@ -41,20 +41,20 @@ from policies.encoders.embedded import EmbeddedTrunk
 from policies.registry import find_algorithm
 from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig
+from robot_stack.learner.fitting import image_shapes, sizes_of, write_tensors
+from robot_stack.learner.settings import learning_settings
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode, make_executor
 from robot_stack.nodes.conversion import mode_from_text, stamp_ns_of, time_of
-from robot_stack.nodes.process_table import cell_processes, console_process, session_process
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
-from robot_stack.nodes.run_folder import prepared
-from robot_stack.nodes.supervisor import Supervisor
-from robot_stack.run.fitting import image_shapes, sizes_of, write_tensors
-from robot_stack.run.settings import learning_settings
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import cell_processes, console_process, session_process
 from robot_stack.types.command import Mode
 
 DOMAIN = 96

@@ -18,10 +18,10 @@ from lockstep import human_share, kept_file, practise_from_shared
 from policies.acting import ActingPolicy
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.control_loop import ControlLoop, LoopLimits
-from robot_stack.run.evaluate import NullSink, eval_header, load_params
-from robot_stack.run.local_cell import see
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.evaluate import NullSink, eval_header, load_params
+from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.local_cell import see
 
 FORMS = {
     "sparse": ("run.reward.form=sparse",),

@@ -1,1 +1,1 @@
-"""Encoders, networks and algorithms. Torch lives here, in reward_models and in robot_stack.run only."""
+"""Encoders, networks and algorithms. Torch lives here, in reward_models, learner and rollout only."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.run_folder import choose_table, prepared
+from robot_stack.processes.prepared_run import choose_table, prepared
 
 
 def run(name: str, overrides: Sequence[str] = (), root: Path | None = None, folder: Path | None = None) -> int:

@@ -7,11 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from robot_stack.cli.own_cell import own_cell, say
+from robot_stack.cli.cell.own_cell import own_cell, say
 from robot_stack.cli.run_folder import find_folder
 from robot_stack.config.resolve import load_resolved
 from robot_stack.datasets.bag.topic_log import TopicLog
-from robot_stack.nodes.process_table import RESOLVED, namespace_of
+from robot_stack.processes.table import RESOLVED, namespace_of
 
 FOLDER = "bags"
 
@@ -35,7 +35,7 @@ def run(
     resolved = load_resolved(folder / RESOLVED)
     out = out or folder / FOLDER / time.strftime("%Y-%m-%d_%H%M%S")
     with own_cell(resolved, folder, running=True):
-        from robot_stack.nodes.topic_recorder import record_topics  # ROS reads its environment when it is loaded
+        from robot_stack.nodes.tools.topic_recorder import record_topics  # ROS reads its environment when it is loaded
 
         log = TopicLog(out)
         say(f"Recording to {out}. Ctrl-C ends it.")

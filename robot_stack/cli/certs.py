@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from robot_stack.transport.certificates import LOOPBACK, make_set
+from robot_stack.transport.access.certificates import LOOPBACK, make_set
 
 PORT = 50051
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from robot_stack.control.replay_checker import Violation, check_applied, check_log
-from robot_stack.run.command_log import RecordedLog, read_log
+from robot_stack.control.audit.replay_checker import Violation, check_applied, check_log
+from robot_stack.workcell.command_log import RecordedLog, read_log
 
 SHOWN = 20
 LATE_PERIODS = 2.0

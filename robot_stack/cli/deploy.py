@@ -5,8 +5,8 @@ from __future__ import annotations
 from robot_stack.cli.run_folder import find_folder, policy_file
 from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolve import load_resolved
-from robot_stack.nodes.process_table import RESOLVED, cell_processes, console_process, managed, session_process
-from robot_stack.nodes.run_folder import prepared
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.table import RESOLVED, cell_processes, console_process, managed, session_process
 
 
 def run(name: str, episodes: int = 20, policy: str = "policy") -> int:

@@ -6,9 +6,9 @@ import shlex
 import sys
 from pathlib import Path
 
-from robot_stack.nodes.process_table import RESOLVED
-from robot_stack.nodes.profile import PROFILE_FILE, package_path, ros_environment
-from robot_stack.nodes.run_folder import DOMAIN
+from robot_stack.processes.prepared_run import DOMAIN
+from robot_stack.processes.profile import PROFILE_FILE, package_path, ros_environment
+from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import ConfigError
 
 

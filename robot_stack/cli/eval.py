@@ -7,7 +7,7 @@ import os
 import sys
 
 from robot_stack.cli.run_folder import find_folder, policy_file
-from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.processes.table import RESOLVED
 
 
 def run(name: str, episodes: int | None = None, policy: str = "policy", as_json: bool = False) -> int:
@@ -27,7 +27,7 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.config.resolve import load_resolved
-    from robot_stack.run.evaluate import evaluate, load_params
+    from robot_stack.rollout.evaluate import evaluate, load_params
 
     resolved = load_resolved(folder / RESOLVED)
     wanted = episodes if episodes is not None else resolved.run.training.eval_episodes

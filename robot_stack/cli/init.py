@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from robot_stack.config.library import FOLDER, config_root, names, run_file
+from robot_stack.config.files.library import FOLDER, config_root, names, run_file
 from robot_stack.config.resolve import load_run
 from robot_stack.types.errors import ConfigError
 

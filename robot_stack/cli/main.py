@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from robot_stack.cli.data_words import add_data
+from robot_stack.cli.data.words import add_data
 from robot_stack.types.errors import StackError
 
 INTERRUPTED = 130
+ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell."), "data": "data."}
+"""Where the modules of a verb lie, if it is not beside this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,7 +294,7 @@ def parser() -> argparse.ArgumentParser:
 
 def module_of(verb: str) -> str:
     """Name of the module that has the verb's `run`."""
-    return f"robot_stack.cli.{verb.replace('-', '_')}"
+    return f"robot_stack.cli.{ROOMS.get(verb, '')}{verb.replace('-', '_')}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_stack.config.library import find, run_of_cell, search_path
+from robot_stack.config.files.library import find, run_of_cell, search_path
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from robot_stack.cli.names import load_cell
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.cli.supervise import supervise
-from robot_stack.nodes.process_table import cell_processes, console_process, managed, session_process
-from robot_stack.nodes.run_folder import prepared
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.table import cell_processes, console_process, managed, session_process
 from robot_stack.teleop.bindings import Device, table
 
 

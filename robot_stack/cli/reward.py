@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from robot_stack.cli.run_folder import find_folder
 
 if TYPE_CHECKING:
-    from robot_stack.run.reward_evaluation import Evaluated
+    from robot_stack.learner.reward.evaluation import Evaluated
 
 TASK = "peg_insert"
 """The run whose cell and task made-up episodes are of."""
@@ -62,9 +62,9 @@ def run(
 
 def _evaluated(folder: Path | None, episodes: int | None, seed: int, every: int) -> Evaluated:
     from robot_stack.config.resolve import load_run
-    from robot_stack.run.generated import FULL
-    from robot_stack.run.host_memory import keep_freed_memory
-    from robot_stack.run.reward_evaluation import evaluate_generated, evaluate_run
+    from robot_stack.learner.host_memory import keep_freed_memory
+    from robot_stack.learner.reward.evaluation import evaluate_generated, evaluate_run
+    from robot_stack.learner.reward.synthetic import FULL
 
     keep_freed_memory()
     if folder is not None:

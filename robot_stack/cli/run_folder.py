@@ -7,7 +7,7 @@ from typing import Any
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import ConfigError
 
 RUNS = Path("runs")

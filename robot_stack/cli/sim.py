@@ -17,17 +17,17 @@ from robot_stack.cli.page_address import PageAddress
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED, process_table
-from robot_stack.nodes.run_folder import free_address, prepared
-from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.learner.settings import learning_settings
+from robot_stack.processes.memory import tree_megabytes
+from robot_stack.processes.prepared_run import free_address, prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import ONE_THREAD, RESOLVED, process_table
 from robot_stack.report.live import LiveView, RunBudget
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.memory import tree_megabytes
-from robot_stack.run.settings import learning_settings
+from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
-from robot_stack.transport.security import actor_credentials
 from robot_stack.types.errors import StackError, TransportError
+from robot_stack.workcell.build import build_local_cell
 
 QUICK = (
     "training.demos=3",
@@ -192,7 +192,7 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
     episodes = dry_run.resolved.run.training.eval_episodes
     if not (folder / "bc.safetensors").exists():
         say.phase("cloning", "the baseline: imitation of the same demonstrations")
-        _wait([_python(folder, "baseline", "robot_stack.run.baseline")])
+        _wait([_python(folder, "baseline", "robot_stack.learner.baseline")])
     names = [name for name in ("policy", "bc") if not (folder / f"eval_{name}.json").exists()]
     logs = [folder / "log" / f"eval_{name}.log" for name in names]
     for log in logs:
@@ -261,7 +261,7 @@ class _Say:
 
 def _evaluation(folder: Path, name: str, episodes: int) -> subprocess.Popen[bytes]:
     return _python(
-        folder, f"eval_{name}", "robot_stack.run.evaluate",
+        folder, f"eval_{name}", "robot_stack.rollout.evaluate",
         "--policy", str(folder / f"{name}.safetensors"),
         "--episodes", str(episodes), "--out", str(folder / f"eval_{name}.json"),
     )  # fmt: skip

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from robot_stack.cli.page_address import PageAddress
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import ProcessSpec
-from robot_stack.nodes.run_folder import PreparedRun
-from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.processes.prepared_run import PreparedRun
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import ProcessSpec
 
 
 def supervise(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import ONE_THREAD, RESOLVED
+from robot_stack.processes.table import ONE_THREAD, RESOLVED
 
 
 def run(
@@ -36,7 +36,7 @@ def run(
     (place / RESOLVED).write_text(resolved.to_yaml())
     for variable, value in ONE_THREAD.items():
         os.environ.setdefault(variable, value)  # read when torch is imported
-    from robot_stack.run.learner import main
+    from robot_stack.learner.process import main
 
     where = address or resolved.cell.learner_address
     print(

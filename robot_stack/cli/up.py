@@ -7,7 +7,7 @@ from pathlib import Path
 
 from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.run_folder import choose_table, new_folder, prepared
+from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 
 
 def run(

@@ -35,7 +35,7 @@ class CollisionConfig(Section):
     margin_m: Annotated[float, Field(ge=0, le=0.2)] = 0.02
     """Distance that is kept from everything watched; the calibration of the cell is no better than that."""
     capsules: Annotated[tuple[LinkCapsule, ...], Field(min_length=1, max_length=32)]
-    """From base to hand. `python -m robot_stack.run.capsules` makes them from a URDF or MJCF."""
+    """From base to hand. `python -m robot_stack.workcell.capsules` makes them from a URDF or MJCF."""
     unwatched: tuple[tuple[Name, Name], ...] = ()
     """Pairs of capsules that are never watched against each other, because they cannot meet or always do."""
 

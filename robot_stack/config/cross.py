@@ -10,8 +10,8 @@ import numpy as np
 from robot_stack.config.boxes import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot, command_topics, keeps_last_speed
+from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
-from robot_stack.config.mistake import Mistake, hint
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import page_hand
 

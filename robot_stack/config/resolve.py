@@ -19,10 +19,11 @@ from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
 from robot_stack.config.drivers import DriverRobot  # noqa: F401 (its kinds belong to RobotConfig)
 from robot_stack.config.feetech import So101Robot  # noqa: F401 (likewise)
-from robot_stack.config.library import read_named, run_file, search_path
-from robot_stack.config.located import Located, Mark
-from robot_stack.config.mistake import Mistake, hint, raise_if_any
-from robot_stack.config.overrides import Override, apply, parse_override
+from robot_stack.config.files.library import read_named, run_file, search_path
+from robot_stack.config.files.located import Located, Mark
+from robot_stack.config.files.mistake import Mistake, hint, raise_if_any
+from robot_stack.config.files.overrides import Override, apply, parse_override
+from robot_stack.config.files.yaml_text import read
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
@@ -30,7 +31,6 @@ from robot_stack.config.safety import SafetyConfig, is_limit, tighten
 from robot_stack.config.section import check
 from robot_stack.config.task import TaskConfig
 from robot_stack.config.teleop import TeleopConfig
-from robot_stack.config.yaml_text import read
 
 PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
 GROUPS = ("cameras", "robots", "teleops")

@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig, Mount, TaughtPose, Workspace
-from robot_stack.config.located import Located
+from robot_stack.config.files.located import Located
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig

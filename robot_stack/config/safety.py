@@ -8,8 +8,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.located import Located
-from robot_stack.config.mistake import Mistake
+from robot_stack.config.files.located import Located
+from robot_stack.config.files.mistake import Mistake
 from robot_stack.config.section import Section
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from robot_stack.config.explain import explain
-from robot_stack.config.located import Located
-from robot_stack.config.mistake import Mistake, raise_if_any, shown, suggestion
+from robot_stack.config.files.explain import explain
+from robot_stack.config.files.located import Located
+from robot_stack.config.files.mistake import Mistake, raise_if_any, shown, suggestion
 
 
 class Section(BaseModel):

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from robot_stack.console.desk import Desk
+from robot_stack.transport.access.security import Credentials
 from robot_stack.transport.calls import LearnerAwayError, learner_status, send_label
 from robot_stack.transport.score_watch import ScoreWatch
-from robot_stack.transport.security import Credentials
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.reward import LiveScore
 

@@ -32,13 +32,13 @@ from std_msgs.msg import Header
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.control.seal import WireKey
-from robot_stack.nodes.child import die_with_parent, end_in_peace
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.qos import HEARTBEAT, STATE
 from robot_stack.nodes.sealing import Sealer
+from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.types.errors import ConfigError, StackError
 
 HEARTBEAT_HZ = 20.0

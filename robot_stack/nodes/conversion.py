@@ -17,7 +17,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 from sensor_msgs.msg import CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
-from robot_stack.control.seal import MARK, frame_of
+from robot_stack.control.safety.seal import MARK, frame_of
 from robot_stack.sensing.pixels import view_of
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Command, Decision, Mode, Source

@@ -21,11 +21,13 @@ from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 
 from launch import LaunchContext, LaunchDescription
-from robot_stack.config.library import run_of_cell
+from robot_stack.config.files.library import run_of_cell
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.child import wrapped
-from robot_stack.nodes.process_table import (
+from robot_stack.processes.child import wrapped
+from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
+from robot_stack.processes.shared_memory import remove_stale
+from robot_stack.processes.table import (
     ONE_THREAD,
     RESOLVED,
     RESPAWN_DELAY_S,
@@ -34,8 +36,6 @@ from robot_stack.nodes.process_table import (
     Restarts,
     learner_process,
 )
-from robot_stack.nodes.run_folder import choose_table, new_folder, prepared
-from robot_stack.nodes.shared_memory import remove_stale
 from robot_stack.types.errors import ConfigError
 
 BOOLEAN = ["true", "false"]

@@ -13,8 +13,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from std_msgs.msg import String
 
 from robot_stack.nodes.qos import LATCHED
-from robot_stack.run.bring_up import Heard, Stage
 from robot_stack.types.errors import RobotError, StackError
+from robot_stack.workcell.bring_up import Heard, Stage
 
 LIFECYCLE = "~/lifecycle"
 """Latched: `Heard.to_text` of the stage that was reached, with the sentence why it is not the next one."""

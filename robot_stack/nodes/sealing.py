@@ -1,7 +1,7 @@
 """Sealed messages: who of this run sent what is heard on the safety path.
 
 The seal stands in the header's frame_id behind the TF frame, "tcp@safety-3f2a91c0#1b...": a standard message has no
-other room for it. What is sealed, and why, is told in `control.seal`.
+other room for it. What is sealed, and why, is told in `control.safety.seal`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Header
 
-from robot_stack.control.seal import WireKey, frame_of
+from robot_stack.control.safety.seal import WireKey, frame_of
 from robot_stack.nodes.conversion import stamp_ns_of
 
 MsgT = TypeVar("MsgT", TwistStamped, JointState, Joy, DiagnosticArray, Header)

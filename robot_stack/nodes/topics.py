@@ -32,7 +32,7 @@ R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node ad
 ~/lifecycle (String, latched: its stage, and why not the next), the services of a managed node, and /diagnostics (1 Hz).
 Who sends says so in frame_id: "tcp@actor-3f2a91c0" on policy/cmd, and with a seal that only processes of the run can
 make on <arm>/state, <arm>/fault, <arm>/safety/cmd, <arm>/safety/gripper, <arm>/teleop/cmd, teleop/events, teleop/page
-and safety/operator: "tcp:POLICY@safety-91c03f2a#5d41..." (`control.seal`). A second living sender is refused, a
+and safety/operator: "tcp:POLICY@safety-91c03f2a#5d41..." (`control.safety.seal`). A second living sender is refused, a
 stranger always; of a stranger's keys only `stop` and `hold` count. Stamps are CLOCK_MONOTONIC nanoseconds of the cell's
 only host, so that no age follows a jump of the wall clock; /diagnostics is stamped with wall time, for foreign tools.
 """

@@ -16,9 +16,9 @@ import numpy as np
 from reward_models.evaluate.estimate import Rate
 from reward_models.evaluate.groups import GroupOpd, opd_of_groups
 from reward_models.opd import opd
+from robot_stack.learner.reward.labelled import labels_of
+from robot_stack.learner.reward.success import success_rule
 from robot_stack.report.run_folder import Row, RunRecord
-from robot_stack.run.labelled import labels_of
-from robot_stack.run.success import success_rule
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores

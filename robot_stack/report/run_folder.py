@@ -13,7 +13,7 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.run.metrics import read_metrics
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import ResetType

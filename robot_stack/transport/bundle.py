@@ -11,8 +11,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
-from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import bounds
 from robot_stack.transport.wire import MAX_MESSAGE_BYTES
 from robot_stack.types.errors import TransportError
 from robot_stack.types.params import Params

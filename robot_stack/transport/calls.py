@@ -9,13 +9,13 @@ from typing import Any
 import grpc
 
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access.door import SESSION
+from robot_stack.transport.access.refusals import Refusal, refusal_of
+from robot_stack.transport.access.security import Credentials, open_channel, with_metadata
+from robot_stack.transport.access.sessions import Role
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.codec import decode_status, encode_label
-from robot_stack.transport.door import SESSION
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.refusals import Refusal, refusal_of
-from robot_stack.transport.security import Credentials, open_channel, with_metadata
-from robot_stack.transport.sessions import Role
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.event import Label

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access.security import Credentials, Security, require_loopback
+from robot_stack.transport.access.sessions import Role
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
 from robot_stack.transport.codec import encode_header, encode_label, encode_step
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
 from robot_stack.transport.link import Link
-from robot_stack.transport.security import Credentials, Security, require_loopback
-from robot_stack.transport.sessions import Role
 from robot_stack.transport.spool import Spool
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import SpecError, TransportError

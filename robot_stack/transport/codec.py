@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import bounds
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.handshake import check_length
 from robot_stack.transport.roster import ActorStatus

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
-from robot_stack.transport.sessions import Role
+from robot_stack.transport.access import bounds
+from robot_stack.transport.access.sessions import Role
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import SpecError, TransportError
 from robot_stack.types.names import check_name

@@ -72,7 +72,7 @@ class LearnerServicer:
     def Hello(self, request, context):
         """First call of every peer. A mismatch is FAILED_PRECONDITION, in words. All others bear the metadata `session` of
         its reply, and every call, this one too, `authorization: Bearer TOKEN`. A refusal bears its kind as trailing
-        metadata `refusal`, as in transport/refusals.py.
+        metadata `refusal`, as in transport/access/refusals.py.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

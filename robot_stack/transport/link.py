@@ -18,12 +18,12 @@ from typing import Any
 import grpc
 
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access.refusals import Refusal, refusal_of
+from robot_stack.transport.access.security import Credentials, open_channel
 from robot_stack.transport.ack_window import LABEL, AckWindow
 from robot_stack.transport.calls import error_words, greet
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.refusals import Refusal, refusal_of
-from robot_stack.transport.security import Credentials, open_channel
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import StoreError
 

@@ -14,11 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
-from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import bounds
+from robot_stack.transport.access.refusals import Refusal, Refusals, RefusedError
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.codec import decode_header, decode_step
-from robot_stack.transport.refusals import Refusal, Refusals, RefusedError
 from robot_stack.transport.roster import ActorRecord
 from robot_stack.transport.wire import MAX_DETAIL_CHARS
 from robot_stack.types.errors import SpecError, TransportError

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.transport.bounds import MAX_KNOWN_ACTORS
-from robot_stack.transport.refusals import ActorTakenError, Refusal, RefusedError
+from robot_stack.transport.access.bounds import MAX_KNOWN_ACTORS
+from robot_stack.transport.access.refusals import ActorTakenError, Refusal, RefusedError
 
 RECENT_ACKS = 1000
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import grpc
 
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access.security import Credentials, open_channel
 from robot_stack.transport.calls import greet, operator_hello
 from robot_stack.transport.codec import decode_score
-from robot_stack.transport.security import Credentials, open_channel
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reward import LiveScore
 

@@ -10,18 +10,18 @@ from dataclasses import replace
 
 import grpc
 
-from robot_stack.transport import bounds
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import bounds
+from robot_stack.transport.access.door import SESSION, Door
+from robot_stack.transport.access.refusals import Refusal, Refusals, RefusedError
+from robot_stack.transport.access.security import Credentials, Security, require_loopback, server_credentials
+from robot_stack.transport.access.sessions import Method, Role, Sessions
 from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.bundle import encode_params
 from robot_stack.transport.codec import decode_label, encode_score, encode_status
-from robot_stack.transport.door import SESSION, Door
 from robot_stack.transport.handshake import check_hello
 from robot_stack.transport.learner_pb2_grpc import LearnerServicer, add_LearnerServicer_to_server
 from robot_stack.transport.push_stream import PushStream
-from robot_stack.transport.refusals import Refusal, Refusals, RefusedError
-from robot_stack.transport.security import Credentials, Security, require_loopback, server_credentials
-from robot_stack.transport.sessions import Method, Role, Sessions
 from robot_stack.transport.wire import PROTOCOL_VERSION, server_options
 from robot_stack.types.errors import TransportError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robot_stack.transport import bounds
+from robot_stack.transport.access import bounds
 
 PROTOCOL_VERSION = 4
 """Raised whenever an older peer would misread a message."""

@@ -32,7 +32,7 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import time_of
 from robot_stack.nodes.drivers.messages import pose_to_msg
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
-from robot_stack.run.build_arm import build_chain
+from robot_stack.workcell.build_arm import build_chain
 
 AXES, BUTTONS = 6, 15
 

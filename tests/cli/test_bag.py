@@ -24,9 +24,9 @@ from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import mode_from_text
-from robot_stack.nodes.process_table import cell_processes
-from robot_stack.nodes.run_folder import prepared
-from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import cell_processes
 from robot_stack.types.command import Mode
 
 BAG = [sys.executable, "-m", "robot_stack.cli.main", "bag"]

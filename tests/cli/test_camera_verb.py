@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from robot_stack.cli import main as command
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.sensing.likeness import read_reference
 from robot_stack.sensing.sheet import sheet
 
@@ -53,7 +53,7 @@ def test_a_camera_that_shows_nothing_says_why(
     root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("rclpy", reason="no ROS on this machine")
-    from robot_stack.cli import camera
+    from robot_stack.cli.cell import camera
 
     monkeypatch.setattr(camera, "PATIENCE_S", 15.0)
     assert command.main(words(root, "nowhere")) == 1

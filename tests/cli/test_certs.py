@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from robot_stack.cli import main as command
 from robot_stack.config.cell import CellConfig
 from robot_stack.config.resolve import load_run
-from robot_stack.transport.security import security_of
+from robot_stack.transport.access.security import security_of
 
 
 @pytest.fixture

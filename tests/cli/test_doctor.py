@@ -12,15 +12,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from robot_stack.cli import doctor
-from robot_stack.cli.keys import Enter
+from robot_stack.cli.cell import doctor
+from robot_stack.cli.cell.keys import Enter
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import RESOLVED, ProcessSpec, cell_processes
-from robot_stack.nodes.run_folder import prepared
-from robot_stack.nodes.supervisor import Supervisor
-from robot_stack.run.checkup import finding
-from robot_stack.run.checkup.finding import Level
-from robot_stack.run.checkup.person import Reach
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import RESOLVED, ProcessSpec, cell_processes
+from robot_stack.workcell.checkup import finding
+from robot_stack.workcell.checkup.finding import Level
+from robot_stack.workcell.checkup.operator import Reach
 
 RUN = load_run("peg_insert")
 

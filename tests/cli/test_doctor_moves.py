@@ -12,20 +12,20 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from robot_stack.cli import doctor
-from robot_stack.config.library import config_root
+from robot_stack.cli.cell import doctor
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import RESOLVED
-from robot_stack.run.checkup import finding
-from robot_stack.run.checkup.finding import Level
+from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.checkup import finding
+from robot_stack.workcell.checkup.finding import Level
 
 DOMAIN = 75
 MOVE = f"""
 import json
-from robot_stack.cli import doctor
+from robot_stack.cli.cell import doctor
 from robot_stack.cli.names import load_cell
-from robot_stack.run.checkup.finding import plain
+from robot_stack.workcell.checkup.finding import plain
 resolved = load_cell("peg_insert", ["cell.dds_domain={DOMAIN}"], None)
 print(json.dumps(plain(doctor._first_motion(resolved, [], dry=True))))
 """

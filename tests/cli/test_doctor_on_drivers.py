@@ -13,12 +13,12 @@ from ruamel.yaml import YAML
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import RESOLVED, ProcessSpec
-from robot_stack.nodes.profile import ros_environment, write_profile
-from robot_stack.nodes.supervisor import Supervisor
-from robot_stack.run.checkup.finding import Level
+from robot_stack.processes.profile import ros_environment, write_profile
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import RESOLVED, ProcessSpec
+from robot_stack.workcell.checkup.finding import Level
 
 SECONDS = float(os.environ.get("DOCTOR_SECONDS", "2"))
 """The figure asked for is a minute: DOCTOR_SECONDS=60."""

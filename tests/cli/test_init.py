@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli.main import main
-from robot_stack.config.library import config_root, names
+from robot_stack.config.files.library import config_root, names
 from robot_stack.config.resolve import load_run
 
 RUNS = names("runs", (config_root(),))

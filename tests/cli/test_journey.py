@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from robot_stack.nodes.run_folder import free_address
+from robot_stack.processes.prepared_run import free_address
 
 SMALL = (
     "cell.dds_domain=77",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli import main as command
-from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import StackError
 
 

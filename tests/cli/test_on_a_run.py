@@ -15,8 +15,8 @@ from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import RESOLVED
-from robot_stack.run.fitting import image_shapes, write_tensors
+from robot_stack.learner.fitting import image_shapes, write_tensors
+from robot_stack.processes.table import RESOLVED
 
 
 @pytest.fixture(scope="module")

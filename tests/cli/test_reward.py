@@ -15,7 +15,8 @@ from reward_models.interface import ClipQuery
 from reward_models.progress.config import ProgressConfig
 from robot_stack.cli.main import main
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run import generated, reward_evaluation
+from robot_stack.learner.reward import evaluation as reward_evaluation
+from robot_stack.learner.reward import synthetic as generated
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.cli import act, deploy, main, measuring, record, train, up
-from robot_stack.config.library import config_root
+from robot_stack.cli import act, deploy, main, record, train, up
+from robot_stack.cli.cell import measuring
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.nodes.process_table import RESOLVED
+from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import ConfigError
 
 CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console")
@@ -40,7 +41,7 @@ def test_record_starts_a_recorder_in_the_actors_place(supervised, capsys) -> Non
     ((folder, table),) = supervised
     assert folder == Path("runs/peg_insert")
     assert names(table) == (*CELL, "actor", "bring_up")
-    assert "robot_stack.nodes.recorder" in table[-2].argv
+    assert "robot_stack.nodes.actor.recorder" in table[-2].argv
     assert table[-2].argv[-3:] == ("--episodes", "7", "--managed")
     assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack train peg_insert"
 
@@ -74,7 +75,7 @@ def test_deploy_runs_a_saved_policy_without_a_learner(supervised) -> None:
     assert main.main(["deploy", "peg_insert", "--policy", "best", "--episodes", "3"]) == 0
     ((_, table),) = supervised
     assert names(table) == (*CELL, "actor", "bring_up")
-    assert table[-2].argv[2] == "robot_stack.nodes.deployed"
+    assert table[-2].argv[2] == "robot_stack.nodes.actor.deployed"
     assert "runs/peg_insert/best.safetensors" in table[-2].argv
 
 
@@ -90,7 +91,7 @@ def test_a_folder_of_another_run_is_refused(verb, supervised, capsys) -> None:
 def test_train_serves_the_run_in_its_folder(monkeypatch, tmp_path, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     served: list[list[str]] = []
-    monkeypatch.setattr("robot_stack.run.learner.main", lambda words: served.append(words) or 0)
+    monkeypatch.setattr("robot_stack.learner.process.main", lambda words: served.append(words) or 0)
     assert train.run("peg_insert", ["seed=3"], address="127.0.0.1:0") == 0
     assert served == [["--run", f"runs/peg_insert/{RESOLVED}", "--address", "127.0.0.1:0"]]
     assert load_resolved(Path("runs/peg_insert") / RESOLVED).run.seed == 3
@@ -186,7 +187,7 @@ def looked_at(monkeypatch):
     """What calibrate sees of a cell that was never started: the arm of the dry run at its start, moved in a box."""
     import numpy as np
 
-    from robot_stack.run.build import build_world
+    from robot_stack.workcell.build import build_world
 
     world = build_world(load_run("peg_insert"))
     world.reset(0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.types.errors import ConfigError
 

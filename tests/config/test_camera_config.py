@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
-from robot_stack.config.loader import load
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.section import kinds
 from robot_stack.types.errors import ConfigError

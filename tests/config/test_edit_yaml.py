@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from robot_stack.config.edit import edited, write_edited
-from robot_stack.config.library import config_root
-from robot_stack.config.located import Mark
-from robot_stack.config.yaml_text import parse
+from robot_stack.config.files.edit import edited, write_edited
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.located import Mark
+from robot_stack.config.files.yaml_text import parse
 from robot_stack.types.errors import ConfigError
 
 CELL = """\

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from robot_stack.config.drivers import DriverRobot, FrankaRobot, UrRobot
-from robot_stack.config.library import config_root, run_of_cell
+from robot_stack.config.files.library import config_root, run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.nodes.process_table import cell_processes
-from robot_stack.run.build_arm import build_chain
+from robot_stack.processes.table import cell_processes
+from robot_stack.workcell.build_arm import build_chain
 
 EXAMPLES = {"fr3_table": FrankaRobot, "ur5e_table": UrRobot}
 FILES = [f"{folder}/{name}.yaml" for name in EXAMPLES for folder in ("cells", "runs")] + ["tasks/plug_insert.yaml"]

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from robot_stack.config.loader import load, load_located
-from robot_stack.config.located import Mark
-from robot_stack.config.mistake import Mistake, shown
+from robot_stack.config.files.loader import load, load_located
+from robot_stack.config.files.located import Mark
+from robot_stack.config.files.mistake import Mistake, shown
+from robot_stack.config.files.yaml_text import parse
 from robot_stack.config.section import FreeSection, Section, validate_section
-from robot_stack.config.yaml_text import parse
 from robot_stack.types.errors import ConfigError
 
 

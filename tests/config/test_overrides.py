@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.config.located import Located, Mark
-from robot_stack.config.overrides import apply_overrides
+from robot_stack.config.files.located import Located, Mark
+from robot_stack.config.files.overrides import apply_overrides
 from robot_stack.types.errors import ConfigError
 
 FILE = Mark(source="a.yaml", line=1, column=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.library import shipped_with
+from robot_stack.config.files.library import shipped_with
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.section import Section
 from robot_stack.types.errors import ConfigError

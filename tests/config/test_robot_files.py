@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from robot_stack.config.drivers import DriverRobot, JointTrajectoryRobot, ServoRobot, UrRobot
-from robot_stack.config.loader import load
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.robot import RobotConfig, SimRobot
-from robot_stack.nodes.process_table import cell_processes
-from robot_stack.run.build import build_world
+from robot_stack.processes.table import cell_processes
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.build import build_world
 
 Edit = Callable[[str, str, str], None]
 
@@ -165,7 +165,7 @@ def test_a_run_on_a_shipped_arm_resolves_and_starts_the_robot_process(robot: str
     assert isinstance(resolved.robot, DriverRobot)
     first = cell_processes(resolved, root)[0]
     assert first.name == "robot"
-    assert "robot_stack.nodes.robot" in first.argv
+    assert "robot_stack.nodes.robot.node" in first.argv
     path = root / "resolved.yaml"
     path.write_text(resolved.to_yaml())
     assert load_resolved(path).robot == resolved.robot
@@ -174,7 +174,7 @@ def test_a_run_on_a_shipped_arm_resolves_and_starts_the_robot_process(robot: str
 def test_the_dry_runs_arm_is_still_the_simulator(root: Path) -> None:
     resolved = load_run("peg_insert", root=root)
     assert isinstance(resolved.robot, SimRobot)
-    assert "robot_stack.nodes.robot" in cell_processes(resolved, root)[0].argv
+    assert "robot_stack.nodes.robot.node" in cell_processes(resolved, root)[0].argv
 
 
 def test_a_real_arm_is_not_simulated_by_mistake(root: Path, edit: Edit) -> None:

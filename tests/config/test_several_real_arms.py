@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from robot_stack.config.drivers import DriverRobot, command_topics
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.robot import RobotConfig
-from robot_stack.nodes.process_table import cell_processes
+from robot_stack.processes.table import cell_processes
 from robot_stack.types.errors import ConfigError
 
 Edit = Callable[[str, str, str], None]
@@ -42,7 +42,7 @@ def test_two_real_arms_resolve_are_saved_and_have_one_robot_process(root: Path) 
     real_cell(root)
     resolved = load_run("two_arm_insert", root=root)
     assert [robot.backend for robot in resolved.robots.values()] == ["servo", "joint_trajectory"]
-    assert [spec.argv[2] for spec in cell_processes(resolved, root)].count("robot_stack.nodes.robot") == 1
+    assert [spec.argv[2] for spec in cell_processes(resolved, root)].count("robot_stack.nodes.robot.node") == 1
     saved = root / "resolved.yaml"
     saved.write_text(resolved.to_yaml())
     assert load_resolved(saved).robots == resolved.robots

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli import show
-from robot_stack.config.library import KINDS, config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import KINDS, config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_run
 from robot_stack.config.safety import LIMITS, SafetyConfig
 from robot_stack.config.schema import MODELS, schema_texts, write_schemas
-from robot_stack.control.limits import CAPS, RETRACT_CAP_M_S
+from robot_stack.control.safety.limits import CAPS, RETRACT_CAP_M_S
 
 FILES = sorted(path for kind in KINDS for path in (config_root() / kind).glob("*.yaml"))
 

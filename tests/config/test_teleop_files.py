@@ -7,8 +7,8 @@ from typing import get_args
 
 import pytest
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.section import kinds
 from robot_stack.config.teleop import RealTeleop, TeleopConfig
 from robot_stack.config.teleop_parts import Action

@@ -23,7 +23,7 @@ from robot_stack.config.camera import (
     V4l2CameraConfig,
 )
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.run_folder import prepared
+from robot_stack.processes.prepared_run import prepared
 from robot_stack.sensing.crop import Roi, crop_and_resize
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
@@ -39,7 +39,7 @@ from std_msgs.msg import Header
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, NodeSettings, make_executor
-from robot_stack.nodes.camera import build
+from robot_stack.nodes.camera.node import build
 from robot_stack.nodes.conversion import image_from_msg, stamp_ns_of
 from robot_stack.nodes.qos import SAMPLED, STATE
 

@@ -19,12 +19,13 @@ from sensor_msgs.msg import CompressedImage, Image, JointState
 from std_msgs.msg import Header
 
 from robot_stack.config.camera import CameraConfig
-from robot_stack.nodes import camera_capture, topics
+from robot_stack.nodes import topics
+from robot_stack.nodes.camera.node import capture as camera_capture
 from robot_stack.nodes.conversion import time_of, vector_to_msg
 from robot_stack.nodes.qos import NEWEST
-from robot_stack.run.build import build_world
-from robot_stack.run.sim_camera import SimCamera
 from robot_stack.sensing.v4l2_source import V4l2Source
+from robot_stack.workcell.build import build_world
+from robot_stack.workcell.sim_camera import SimCamera
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 TOPIC = "/wrist/image_raw"

@@ -31,12 +31,12 @@ from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from robot_stack.config.drivers import DriverRobot, FrankaRobot
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.section import kinds
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, NodeSettings
 from robot_stack.nodes.conversion import (
@@ -50,7 +50,7 @@ from robot_stack.nodes.conversion import (
     vector_to_msg,
 )
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
-from robot_stack.nodes.robot import build
+from robot_stack.nodes.robot.node import build
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose

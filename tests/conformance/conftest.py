@@ -14,7 +14,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.processes.profile import claim_domain, ros_environment, write_profile
 
 DOMAIN = 70
 

@@ -13,8 +13,8 @@ import numpy as np
 from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 from scipy.spatial.transform import Rotation
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.teleop import LeaderTeleop, So101LeaderTeleop, TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, MOTIONS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop

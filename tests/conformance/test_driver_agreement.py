@@ -12,8 +12,8 @@ import numpy as np
 from conformance_rig import ARM, SAYS, await_words, wait_until
 from driver_doubles import ServoDouble, TrajectoryDouble, UnitlessDouble, servo_parameters
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
 from robot_stack.nodes.drivers import asking
 from robot_stack.nodes.drivers.asking import active_controllers, parameter_values

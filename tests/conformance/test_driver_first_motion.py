@@ -12,7 +12,7 @@ import numpy as np
 from conformance_rig import PATIENCE_S, Bench
 from driver_doubles import ServoDouble
 
-from robot_stack.control.first_motion import FirstMotion, Trouble, Verdict, judge
+from robot_stack.control.drivers.first_motion import FirstMotion, Trouble, Verdict, judge
 
 AXES = ("x", "y", "z", "rz")
 BOUND_S = 5 * PATIENCE_S

@@ -19,11 +19,11 @@ sys.path.append(str(Path(__file__).parents[1] / "servos"))
 from conformance_rig import KEY, Safety, Spinning, wait_until
 from sts_emulator import NAMES, STATUS, StsBus
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
 from robot_stack.nodes.base import NodeSettings
-from robot_stack.nodes.robot import build
+from robot_stack.nodes.robot.node import build
 from robot_stack.types.reason import FaultKind
 
 ARM = "so101"

@@ -19,20 +19,20 @@ from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
 from robot_stack.config.resolve import load_run
-from robot_stack.control.seal import KEY_FILE, WireKey
+from robot_stack.control.safety.seal import KEY_FILE, WireKey
 from robot_stack.nodes import topics
-from robot_stack.nodes.cell import RosCell
+from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.nodes.conversion import vector_to_msg
-from robot_stack.nodes.process_table import RESOLVED, cell_processes
 from robot_stack.nodes.qos import NEWEST
 from robot_stack.nodes.seeing import seen_to_vector
-from robot_stack.nodes.supervisor import Supervisor
-from robot_stack.run.build import build_world
-from robot_stack.run.local_cell import see
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import RESOLVED, cell_processes
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import rotate_twist
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.build import build_world
+from robot_stack.workcell.local_cell import see
 from sim.scene import TIMESTEP_S
 
 START_S = 40.0

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from teleop_rigs import RIGS, STEP_NS, Rig
 
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.person import ScriptedPerson
-from robot_stack.run.build import build_operator
+from robot_stack.nodes.teleop.scripted_operator import ScriptedPerson
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
+from robot_stack.workcell.build import build_operator
 
 MESSAGE_TIMEOUT_S = 0.15
 

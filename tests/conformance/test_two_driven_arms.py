@@ -20,7 +20,7 @@ from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 
 from robot_stack.nodes.base import NodeSettings
-from robot_stack.nodes.robot import build
+from robot_stack.nodes.robot.node import build
 
 TWIST = np.array([0.04, -0.03, -0.05, 0.0, 0.1, 0.3])
 KINDS = {"left": ("servo", ServoDouble), "right": ("ur", UrDouble)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from page_rig import sim_run
 
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.messages import PRESSES

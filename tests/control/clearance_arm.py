@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
-from robot_stack.control.body import ArmBody, Capsule, HalfSpace
-from robot_stack.control.clearance import Clearance, clearances_of
-from robot_stack.control.joint_motion import JointMotionSolver
-from robot_stack.control.kinematics import Chain
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.motion import MotionShaper
-from robot_stack.run.build_arm import build_chain, build_limits
-from robot_stack.run.build_safety import body_of
+from robot_stack.control.kinematics.body import ArmBody, Capsule, HalfSpace
+from robot_stack.control.kinematics.chain import Chain
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
+from robot_stack.control.safety.clearance import Clearance, clearances_of
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.build_arm import build_chain, build_limits
+from robot_stack.workcell.build_safety import body_of
 
 TICK_S, TICK_NS = 0.01, 10_000_000
 TABLE = HalfSpace(name="table", normal=(0.0, 0.0, 1.0), offset_m=0.0)

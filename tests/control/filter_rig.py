@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.arm_filter import GuardedArm
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.replay_checker import LoggedTick
-from robot_stack.control.safety import SafetyFilter
+from robot_stack.control.audit.replay_checker import LoggedTick
+from robot_stack.control.safety.arm_filter import GuardedArm
+from robot_stack.control.safety.cell_filter import SafetyFilter
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Command, Decision, Source
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, Refusal

@@ -7,13 +7,13 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robot_stack.config.drivers import DriverRobot
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
-from robot_stack.control.joint_motion import JointLimits
-from robot_stack.control.kinematics import Chain
-from robot_stack.run.build_arm import build_chain, build_limits
+from robot_stack.control.kinematics.chain import Chain
+from robot_stack.control.kinematics.joint_motion import JointLimits
 from robot_stack.types.pose import Pose
+from robot_stack.workcell.build_arm import build_chain, build_limits
 from sim.arms import find_arm
 
 HOME = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.arm_sense import ArmSense, Frames, JointReader, twist_between
+from robot_stack.control.drivers.arm_sense import ArmSense, Frames, JointReader, twist_between
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind

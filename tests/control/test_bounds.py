@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.bounds import inside_box, inside_cone, soften_push
+from robot_stack.control.safety.bounds import inside_box, inside_cone, soften_push
 
 LOW, HIGH = np.array([-1.0, -1.0, 0.0]), np.array([1.0, 1.0, 1.0])
 VECTORS = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)

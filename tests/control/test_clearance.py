@@ -10,11 +10,11 @@ from clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.body import DEEP_M, ArmBody, Capsule, HalfSpace, KeepOut
-from robot_stack.control.clearance import Clearance, clearances_of
-from robot_stack.control.damped_inverse import damped_inverse
-from robot_stack.control.motion import MotionShaper
-from robot_stack.control.posed_arm import PosedArm
+from robot_stack.control.kinematics.body import DEEP_M, ArmBody, Capsule, HalfSpace, KeepOut
+from robot_stack.control.kinematics.damped_inverse import damped_inverse
+from robot_stack.control.kinematics.posed_arm import PosedArm
+from robot_stack.control.safety.clearance import Clearance, clearances_of
+from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.reason import RefusalKind
 

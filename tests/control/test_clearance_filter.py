@@ -11,14 +11,14 @@ from clearance_arm import shipped_body
 from filter_rig import DOWN, LIMITS, Rig, TwoArmRig, twist
 
 from robot_stack.config.resolve import load_run
-from robot_stack.control.arm_filter import GuardedArm
-from robot_stack.control.body import ArmBody, Capsule, HalfSpace
-from robot_stack.control.clearance import clearances_of
-from robot_stack.control.safety import SafetyFilter
-from robot_stack.run.build_safety import build_safety, limits_of, unwatched_of
-from robot_stack.run.command_log import limits_from
+from robot_stack.control.kinematics.body import ArmBody, Capsule, HalfSpace
+from robot_stack.control.safety.arm_filter import GuardedArm
+from robot_stack.control.safety.cell_filter import SafetyFilter
+from robot_stack.control.safety.clearance import clearances_of
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind
+from robot_stack.workcell.build_safety import build_safety, limits_of, unwatched_of
+from robot_stack.workcell.command_log import limits_from
 
 
 def gantry(table_m: float, *, x: float = 0.0, turned: float = 0.0) -> ArmBody:

@@ -15,9 +15,9 @@ from robot_stack.control.drivers.franka import FrankaStatus
 from robot_stack.control.drivers.joint_trajectory import REST_S, STOP_S, JointTrajectoryCore
 from robot_stack.control.drivers.pose_target import PoseTargetCore
 from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoStatus
+from robot_stack.control.drivers.targets import JointTarget, PoseTarget
 from robot_stack.control.drivers.ur import UrStatus
-from robot_stack.control.joint_motion import JointMotionSolver
-from robot_stack.control.targets import JointTarget, PoseTarget
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
 

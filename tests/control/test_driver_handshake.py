@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.drivers.handshake import (
     AGAIN_NS,
@@ -21,8 +21,8 @@ from robot_stack.control.drivers.handshake import (
     agrees,
     contradiction,
 )
-from robot_stack.run.driver_questions import questions_about
 from robot_stack.types.reason import FaultKind
+from robot_stack.workcell.driver_questions import questions_about
 
 S = 1_000_000_000
 UNITS = Question(field="command_in", way=Way.PARAMETER, of="/servo", name="units", says="speed_units")

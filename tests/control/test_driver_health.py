@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from robot_stack.control.driver_health import RECOVERY_NS, DriverHealth, Input
+from robot_stack.control.drivers.driver_health import RECOVERY_NS, DriverHealth, Input
 from robot_stack.types.reason import Fault, FaultKind
 
 MS = 1_000_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.first_motion import FirstMotion, Moved, Trouble, judge
+from robot_stack.control.drivers.first_motion import FirstMotion, Moved, Trouble, judge
 from robot_stack.types.pose import Pose
 from robot_stack.types.spec import AXES
 

@@ -8,7 +8,7 @@ from filter_rig import LIMITS, TICK_NS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.types.command import Decision, Mode, Source
 
 TICK_S = TICK_NS / 1e9

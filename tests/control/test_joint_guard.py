@@ -10,9 +10,9 @@ from filter_rig import LIMITS, TICK_NS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.joint_guard import JointGuard
-from robot_stack.control.limits import JointLimit
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.joint_guard import JointGuard
+from robot_stack.control.safety.limits import JointLimit
 from robot_stack.types.command import Mode
 
 JOINTS = tuple(JointLimit(name=f"joint{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))

@@ -8,8 +8,8 @@ from fr3_chain import HOME, chain_of, limits_of, robot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.joint_motion import JointLimits, JointMotionSolver
-from robot_stack.control.kinematics import Chain, ChainJoint, transform_of
+from robot_stack.control.kinematics.chain import Chain, ChainJoint, transform_of
+from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 from robot_stack.types.pose import rotate_twist
 
 FR3, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")

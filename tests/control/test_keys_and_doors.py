@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from filter_rig import MS, twist
 
-from robot_stack.control.doorkeeper import Doorkeeper
-from robot_stack.control.key_admission import KeyAdmission
-from robot_stack.control.output_watchdog import BRAKING_NS, HardLimits, OutputWatchdog
+from robot_stack.control.safety.doorkeeper import Doorkeeper
+from robot_stack.control.safety.key_admission import KeyAdmission
+from robot_stack.control.safety.output_watchdog import BRAKING_NS, HardLimits, OutputWatchdog
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind
 

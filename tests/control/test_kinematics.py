@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
-from robot_stack.control.kinematics import Chain, ChainJoint
-from robot_stack.run.build_arm import build_chain
+from robot_stack.control.kinematics.chain import Chain, ChainJoint
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
+from robot_stack.workcell.build_arm import build_chain
 
 FR3 = chain_of("fr3_franka")
 FR3_LIMITS = limits_of("fr3_franka")

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from fr3_chain import HOME, chain_of
 
-from robot_stack.control.arm_sense import JointReader
-from robot_stack.control.bounds import inside_box
-from robot_stack.control.driver_health import DriverHealth, Input
+from robot_stack.control.drivers.arm_sense import JointReader
 from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.driver_health import DriverHealth, Input
 from robot_stack.control.drivers.pose_target import PoseTargetCore
-from robot_stack.control.joint_motion import JointLimits, JointMotionSolver
-from robot_stack.control.kinematics import Chain, ChainJoint
+from robot_stack.control.kinematics.chain import Chain, ChainJoint
+from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
+from robot_stack.control.safety.bounds import inside_box
 
 ROOT = Path(__file__).resolve().parents[2] / "robot_stack"
 HOUR_NS = 3600 * 1_000_000_000

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from robot_stack.control.limits import CAPS, SafetyLimits
+from robot_stack.control.safety.limits import CAPS, SafetyLimits
 from robot_stack.types.errors import ConfigError
 
 BOX = {"box_min_m": (-0.2, -0.2, 0.0), "box_max_m": (0.2, 0.2, 0.3)}

@@ -8,7 +8,7 @@ from filter_rig import MS, Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.presence import ABSENT_S
+from robot_stack.control.safety.presence import ABSENT_S
 from robot_stack.types.command import Mode
 
 

@@ -10,8 +10,7 @@ import pytest
 from filter_rig import DOWN, LIMITS, TICK_NS, Rig, twist
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.limits import JointLimit, SafetyLimits
-from robot_stack.control.replay_checker import (
+from robot_stack.control.audit.replay_checker import (
     AppliedTwist,
     LoggedTick,
     check_applied,
@@ -19,6 +18,7 @@ from robot_stack.control.replay_checker import (
     check_stopped,
     safe_after_s,
 )
+from robot_stack.control.safety.limits import JointLimit, SafetyLimits
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.pose import Pose
 

@@ -11,14 +11,14 @@ from filter_rig import LIMITS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.body import ArmBody, KeepOut
-from robot_stack.control.clearance import clearances_of
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.logged import LogArrays, LoggedTick
-from robot_stack.control.motion import MotionShaper
-from robot_stack.control.posed_arm import PosedArm
-from robot_stack.control.replay_checker import check_log
-from robot_stack.control.replay_links import SAMPLED_M, apart, own_distances
+from robot_stack.control.audit.logged import LogArrays, LoggedTick
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.audit.replay_links import SAMPLED_M, apart, own_distances
+from robot_stack.control.kinematics.body import ArmBody, KeepOut
+from robot_stack.control.kinematics.posed_arm import PosedArm
+from robot_stack.control.safety.clearance import clearances_of
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.command import Command, Decision, Mode, Source
 
 BOX = KeepOut(name="box", min_m=(0.4, -0.6, 0.0), max_m=(0.6, -0.3, 0.4))

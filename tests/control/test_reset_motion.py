@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.joint_motion import JointMotionSolver
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.control.reset import (
     ARRIVED_M,
     ARRIVED_RAD,

@@ -7,8 +7,8 @@ from filter_rig import LIMITS, MS, TICK_NS, Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.reason import Refusal, RefusalKind
 

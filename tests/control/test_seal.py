@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.control import seal
-from robot_stack.control.seal import KEY_FILE, WireKey, frame_of
+from robot_stack.control.safety.cell_filter import seal
+from robot_stack.control.safety.seal import KEY_FILE, WireKey, frame_of
 from robot_stack.types.errors import ConfigError
 
 KEY = WireKey(b"k" * 32)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from filter_rig import MS, Rig, TwoArmRig, twist
 
-from robot_stack.control.clock_watch import ClockWatch
-from robot_stack.control.output_watchdog import OutputWatchdog
-from robot_stack.control.senders import RELEASE_NS, Senders
+from robot_stack.control.safety.clock_watch import ClockWatch
+from robot_stack.control.safety.output_watchdog import OutputWatchdog
+from robot_stack.control.safety.senders import RELEASE_NS, Senders
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import Fault, FaultKind
 

@@ -10,8 +10,8 @@ from filter_rig import LIMITS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.limits import TIGHTENABLE, SafetyLimits, tightened
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.limits import TIGHTENABLE, SafetyLimits, tightened
 from robot_stack.types.errors import ConfigError
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.turns import TurnCounter, inside_turn
+from robot_stack.control.safety.tool_turns import TurnCounter, inside_turn
 
 ANGULAR = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)
 RANGE_RAD, APPROACH_S = 1.0, 0.2

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import RefusalKind

@@ -10,9 +10,9 @@ from filter_rig import LIMITS, MS, TwoArmRig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.arm_filter import GuardedArm
-from robot_stack.control.replay_checker import check_log
-from robot_stack.control.safety import SafetyFilter
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.arm_filter import GuardedArm
+from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reason import Fault, FaultKind

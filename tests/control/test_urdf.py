@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.urdf import chain_of_urdf
+from robot_stack.control.kinematics.urdf import chain_of_urdf
 from robot_stack.types.errors import ConfigError
 
 JOINTS = """\

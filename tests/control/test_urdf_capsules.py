@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from robot_stack.config.bounding import Hull, hull_of_box, hull_of_cylinder, hull_of_points
-from robot_stack.control.kinematics import Chain, ChainJoint
-from robot_stack.control.urdf_capsules import capsules_of_urdf, read_vertices
-from robot_stack.run.capsules import in_links, main
+from robot_stack.control.kinematics.chain import Chain, ChainJoint
+from robot_stack.control.kinematics.urdf_capsules import capsules_of_urdf, read_vertices
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.capsules import in_links, main
 
 URDF = """<robot name="two">
   <link name="base"><collision><origin xyz="0 0 0.1"/><geometry><sphere radius="0.1"/></geometry></collision></link>

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from robot_stack.run.checkpoint import CheckpointFolder, pack
+from robot_stack.learner.checkpoint import CheckpointFolder, pack
 
 SIZE = 200_000
 

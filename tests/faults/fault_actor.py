@@ -12,14 +12,14 @@ from fault_bench import Bench
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import Image
 
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
-from robot_stack.nodes.cell import RosCell
+from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.nodes.conversion import image_to_msg
-from robot_stack.nodes.process_table import namespace_of
 from robot_stack.nodes.qos import NEWEST
-from robot_stack.run.clock import SteadyClock
-from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
+from robot_stack.processes.table import namespace_of
+from robot_stack.rollout.clock import SteadyClock
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Label
 from robot_stack.types.observation import Observation

@@ -17,10 +17,10 @@ from rclpy.signals import SignalHandlerOptions
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.control.seal import WireKey
-from robot_stack.nodes.process_table import RESOLVED, namespace_of
-from robot_stack.nodes.run_folder import PreparedRun, prepared
-from robot_stack.run.build_safety import limits_of
+from robot_stack.control.safety.seal import WireKey
+from robot_stack.processes.prepared_run import PreparedRun, prepared
+from robot_stack.processes.table import RESOLVED, module_of, namespace_of
+from robot_stack.workcell.build_safety import limits_of
 
 HERE = Path(__file__).parent
 DOMAIN = 64
@@ -46,7 +46,7 @@ class Bench:
 
     def node(self, name: str, *more: str) -> None:
         """A process of the stack, e.g. "safety"."""
-        self._start(name, ["-m", f"robot_stack.nodes.{name}", *self._where(), *more])
+        self._start(name, ["-m", module_of(name), *self._where(), *more])
 
     def script(self, script: str, *words: str) -> None:
         """A process of this folder; its name is its last word, or the script's."""

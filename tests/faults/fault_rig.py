@@ -13,10 +13,10 @@ from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.control.action_space import ActionSpace
-from robot_stack.control.arm_filter import GuardedArm
 from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.safety import SafetyFilter
+from robot_stack.control.safety.arm_filter import GuardedArm
+from robot_stack.control.safety.cell_filter import SafetyFilter
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation

@@ -24,8 +24,7 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.replay_checker import (
+from robot_stack.control.audit.replay_checker import (
     AppliedTwist,
     LoggedTick,
     Violation,
@@ -33,7 +32,8 @@ from robot_stack.control.replay_checker import (
     check_log,
     safe_after_s,
 )
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, StackNode
 from robot_stack.nodes.conversion import (
@@ -49,10 +49,10 @@ from robot_stack.nodes.conversion import (
     twist_to_msg,
 )
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
-from robot_stack.run.command_log import RecordedLog
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import Fault
 from robot_stack.types.robot import TeleopSample
+from robot_stack.workcell.command_log import RecordedLog
 
 MS = 1_000_000
 POLICY_HZ, HAND_HZ = 20.0, 50.0

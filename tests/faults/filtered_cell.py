@@ -10,7 +10,7 @@ from fault_cell import fake_policy_network
 from fault_rig import SPEC, FilteredArm
 
 from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
-from robot_stack.run import live_policy
+from robot_stack.rollout import live_policy
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation

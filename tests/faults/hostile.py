@@ -9,8 +9,8 @@ import numpy as np
 from filter_rig import MS, TICK_NS, Rig
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.replay_checker import check_log
+from robot_stack.control.audit.replay_checker import check_log
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
 

@@ -17,7 +17,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Header
 
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import (
     events_to_msg,

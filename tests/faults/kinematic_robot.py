@@ -21,7 +21,7 @@ from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header, String
 
-from robot_stack.control.output_watchdog import OutputWatchdog
+from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (

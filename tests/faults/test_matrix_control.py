@@ -29,14 +29,14 @@ from sensor_msgs.msg import Joy
 from std_msgs.msg import Bool
 
 from robot_stack.control.executed import ExecutedAccumulator
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import twist_to_msg
-from robot_stack.nodes.process_table import RESOLVED, namespace_of
 from robot_stack.nodes.qos import EVERY
-from robot_stack.nodes.stop_latch import CLEAR
-from robot_stack.run.build_safety import limits_of
+from robot_stack.nodes.safety.stop_latch import CLEAR
+from robot_stack.processes.table import RESOLVED, namespace_of
 from robot_stack.types.command import Mode, Source
+from robot_stack.workcell.build_safety import limits_of
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 """5 mm/s: one tick of braking, so that what is measured is the watchdog."""
@@ -204,7 +204,7 @@ def test_row_27_a_limit_is_made_tighter_at_run_time_and_never_looser(
 
     typo = tmp_path_factory.mktemp("typo") / RESOLVED
     typo.write_text((bench.folder / RESOLVED).read_text().replace("max_speed_m_s", "max_sped_m_s"))
-    words = [sys.executable, "-m", "robot_stack.nodes.safety", "--run", str(typo)]
+    words = [sys.executable, "-m", "robot_stack.nodes.safety.node", "--run", str(typo)]
     started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert started.returncode == 1
     assert "did you mean 'max_speed_m_s'?" in started.stderr

@@ -23,12 +23,12 @@ from hostile_wire import Hostile, targets
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState, Joy
 
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import events_to_msg, frame_of_mode, state_to_msg, twist_to_msg, vector_to_msg
-from robot_stack.nodes.process_table import namespace_of
 from robot_stack.nodes.qos import EVERY, NEWEST, STATE
 from robot_stack.nodes.sealing import Sealer
+from robot_stack.processes.table import namespace_of
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
 

@@ -31,18 +31,19 @@ from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.run_folder import prepared
+from robot_stack.learner.fitting import image_shapes, learner_spec
+from robot_stack.learner.settings import learning_settings
+from robot_stack.processes.prepared_run import prepared
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.actor import Actor
-from robot_stack.run.control_loop import ControlLoop, LoopLimits
-from robot_stack.run.fitting import image_shapes, learner_spec
-from robot_stack.run.live_policy import LivePolicy
-from robot_stack.run.settings import learning_settings
-from robot_stack.transport import bundle, certificates
+from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.live_policy import LivePolicy
+from robot_stack.transport import bundle
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import certificates
+from robot_stack.transport.access.security import Security, open_channel
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.security import Security, open_channel
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, StoreError

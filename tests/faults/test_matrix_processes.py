@@ -32,19 +32,19 @@ from std_msgs.msg import String
 
 from robot_stack.cli import check_log
 from robot_stack.config.resolve import load_resolved
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
-from robot_stack.nodes.cell import RosCell
+from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.nodes.conversion import time_of
-from robot_stack.nodes.process_table import RESOLVED, cell_processes, namespace_of
-from robot_stack.nodes.profile import PROFILE_FILE, ros_environment
 from robot_stack.nodes.qos import NEWEST
-from robot_stack.nodes.run_folder import PreparedRun
-from robot_stack.nodes.shared_memory import remove_stale
-from robot_stack.nodes.supervisor import Supervisor
-from robot_stack.run.build_safety import limits_of
+from robot_stack.processes.prepared_run import PreparedRun
+from robot_stack.processes.profile import PROFILE_FILE, ros_environment
+from robot_stack.processes.shared_memory import remove_stale
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import RESOLVED, cell_processes, namespace_of
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
+from robot_stack.workcell.build_safety import limits_of
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 BEST_EFFORT = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

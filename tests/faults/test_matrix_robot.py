@@ -14,7 +14,7 @@ from fault_actor import Cameras, Episode, joined
 from fault_bench import Bench, bench_of, fault_run, heard
 from fault_sink import MS, FaultSink
 
-from robot_stack.nodes.cell import RosCell
+from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
 

@@ -46,21 +46,21 @@ from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.control.action_space import ActionSpace
+from robot_stack.learner.checkpoint import CheckpointFolder, pack
+from robot_stack.learner.governor import Governor
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.replay.sampling import Draw
-from robot_stack.run import live_policy
-from robot_stack.run.checkpoint import CheckpointFolder, pack
-from robot_stack.run.control_loop import ControlLoop, LoopLimits
-from robot_stack.run.governor import Governor
-from robot_stack.run.live_policy import LivePolicy
+from robot_stack.rollout import live_policy
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access.security import require_loopback
 from robot_stack.transport.bundle import SPEC_DIGEST, decode_params
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import decode_step
-from robot_stack.transport.security import require_loopback
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ResumeError, StoreError, TransportError
 from robot_stack.types.pose import Pose, rotate_twist
@@ -258,7 +258,11 @@ def test_fault_10_unused_switches() -> None:
     assert {"random_shift_pad": 0, **asked}["random_shift_pad"] == 0  # a dict takes it, and nothing is switched on
     with pytest.raises(ValidationError, match="random_shift_padd"):
         RLPDConfig(**asked)  # type: ignore[arg-type]
-    modules = [p for folder in ("policies", "robot_stack/run") for p in (ROOT / folder).rglob("*.py")]
+    modules = [
+        p
+        for folder in ("policies", "robot_stack/learner", "robot_stack/rollout")
+        for p in (ROOT / folder).rglob("*.py")
+    ]
     read = {
         node.attr
         for path in modules
@@ -560,7 +564,7 @@ def blocking(source: str) -> Iterator[str]:
 def test_fault_20_nothing_blocks_a_step() -> None:
     for source, what in BLOCKS_THE_LOOP.items():
         assert list(blocking(source)) == [what]
-    loop = ["robot_stack/control", "robot_stack/sensing", "robot_stack/teleop", "robot_stack/run/control_loop.py"]
+    loop = ["robot_stack/control", "robot_stack/sensing", "robot_stack/teleop", "robot_stack/rollout/control_loop.py"]
     files = [path for top in loop for path in (sorted((ROOT / top).rglob("*.py")) or [ROOT / top])]
     assert len(files) > 15
     assert {str(path): found for path in files if (found := list(blocking(path.read_text())))} == {}

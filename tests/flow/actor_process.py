@@ -17,11 +17,11 @@ from pathlib import Path
 import torch
 
 from robot_stack.config.resolve import load_resolved
-from robot_stack.run.actor import Actor
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.local_cell import LocalCell
+from robot_stack.rollout.actor import Actor
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.link_token import LinkToken
+from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.local_cell import LocalCell
 
 SPEED = 3.0
 

@@ -12,16 +12,16 @@ import pytest
 from flow_rig import EPISODES, ActorProcess, Finished, Killed, Learner, actions, newest, stored, wait_for, write_run
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.run.actor import Actor
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.checkpoint import CheckpointFolder
+from robot_stack.rollout.actor import Actor
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.workcell.build import build_local_cell
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 

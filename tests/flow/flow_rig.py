@@ -15,9 +15,9 @@ from typing import TypeVar
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
-from robot_stack.transport.link_token import LinkToken
 from robot_stack.types.errors import StoreError, TransportError
 
 ROOT = Path(__file__).parents[2]
@@ -99,14 +99,14 @@ class Process:
 
 
 class Learner(Process):
-    """`python -m robot_stack.run.learner` on a run folder, or what a launcher makes of it."""
+    """`python -m robot_stack.learner.process` on a run folder, or what a launcher makes of it."""
 
     def __init__(self, folder: Path, address: str = "127.0.0.1:0", launcher: Sequence[str] = ("-m",)) -> None:
         self._folder = folder
         bound = folder / "learner.address"
         bound.unlink(missing_ok=True)
         super().__init__(
-            folder / "learner.log", *launcher, "robot_stack.run.learner",
+            folder / "learner.log", *launcher, "robot_stack.learner.process",
             "--run", str(folder / "run.yaml"), "--address", address, "--wandb", "disabled",
         )  # fmt: skip
         try:

@@ -6,9 +6,9 @@ import re
 
 from flow_rig import PRETRAIN, Killed, actions, stored
 
+from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.run.metrics import read_metrics
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from flow_rig import Finished, stored, write_run
 
-from robot_stack.run import learner
+from robot_stack.learner import process as learner
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from flow_rig import PRETRAIN, Finished, Learner, write_run
 
 from policies.distributed import Ranks
 from policies.learner import TensorBatch
-from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.run.team import batch_of, share_of
+from robot_stack.learner.checkpoint import CheckpointFolder
+from robot_stack.learner.distributed import batch_of, share_of
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -7,10 +7,10 @@ from flow_rig import DEMOS, EPISODES, PRETRAIN, Finished, actions, stored
 
 from policies.acting import ActingPolicy
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.evaluate import load_params
-from robot_stack.run.metrics import read_metrics
+from robot_stack.rollout.evaluate import load_params
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.build import build_local_cell
 
 
 def test_run_reaches_its_end_and_both_sides_leave_in_peace(finished: Finished) -> None:

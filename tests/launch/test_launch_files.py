@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.process_table import MAX_RAPID_FAILURES, ProcessSpec, process_table
+from robot_stack.processes.table import MAX_RAPID_FAILURES, ProcessSpec, process_table
 from robot_stack.types.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[2]

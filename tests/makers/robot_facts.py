@@ -16,7 +16,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from robot_stack.config.drivers import DriverRobot, asked_controllers, command_topics
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.section import kinds
 

@@ -11,8 +11,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.sensing.pixels import layout_of, view_of
 from robot_stack.types.errors import SpecError
 

@@ -10,7 +10,7 @@ import pytest
 from robot_facts import BEGIN, DOCS, END, FILES, Fact, facts_of, read, robot_on, table, value_of
 from ruamel.yaml import YAML
 
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 
 CASES = [
     pytest.param(fact, distro, robot, changes.get(distro, {}), id=f"{robot}-{distro}-{fact.field}")

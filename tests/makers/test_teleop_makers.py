@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 from scipy.spatial.transform import Rotation
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.schema import MODELS
 from robot_stack.config.teleop import JoyTeleop, LeaderTeleop, TeleopConfig

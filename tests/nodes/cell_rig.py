@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.nodes.process_table import cell_processes
-from robot_stack.nodes.run_folder import prepared
-from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import cell_processes
 
 START_S = 60.0
 
@@ -32,8 +32,8 @@ def wait_until(
 def running_cell(run: ResolvedRun, folder: Path) -> Iterator[tuple[object, Supervisor]]:
     """RosCell and supervisor of a started cell."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")
-    from robot_stack.control.seal import WireKey
-    from robot_stack.nodes.cell import RosCell
+    from robot_stack.control.safety.seal import WireKey
+    from robot_stack.nodes.actor.cell import RosCell
 
     with prepared(run, folder) as ready:
         before = dict(os.environ)

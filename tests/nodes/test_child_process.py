@@ -11,7 +11,7 @@ import sys
 import pytest
 from cell_rig import wait_until
 
-from robot_stack.nodes.child import SCHED_SETATTR, SLICE_NS, wrapped
+from robot_stack.processes.child import SCHED_SETATTR, SLICE_NS, wrapped
 
 SAY_PID_AND_NICE = "import os, time; print(os.getpid(), os.nice(0), flush=True); time.sleep(60)"
 LAUNCHER = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]); p.wait()"
@@ -45,7 +45,7 @@ def test_the_program_takes_the_place_of_the_wrapper():
 
 ASK = """
 import ctypes, os, struct
-from robot_stack.nodes.child import LIBC, SCHED_SETATTR, take_priority
+from robot_stack.processes.child import LIBC, SCHED_SETATTR, take_priority
 os.setuid(65534) if os.getuid() == 0 else None
 take_priority(0, 2)
 room = ctypes.create_string_buffer(56)

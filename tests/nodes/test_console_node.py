@@ -31,8 +31,8 @@ from robot_stack.console.outbox import IMAGE_HEAD
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.process_table import console_process
 from robot_stack.nodes.qos import LATCHED, NEWEST
+from robot_stack.processes.table import console_process
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.transition import EpisodeKind

@@ -16,7 +16,7 @@ from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CompressedImage
 
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import conversion as c
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.teleop.page import page_packet

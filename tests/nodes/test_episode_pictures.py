@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from robot_stack.nodes.episode_pictures import GAP_PX, SIDE_PX, EpisodePictures
+from robot_stack.nodes.tools.episode_pictures import GAP_PX, SIDE_PX, EpisodePictures
 
 
 def plain(shade: int, height: int = 48, width: int = 64) -> np.ndarray:

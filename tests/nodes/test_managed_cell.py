@@ -10,10 +10,10 @@ import time
 import pytest
 from cell_rig import START_S, wait_until
 
-from robot_stack.nodes.process_table import cell_processes, managed
-from robot_stack.nodes.run_folder import prepared
-from robot_stack.nodes.supervisor import Supervisor
-from robot_stack.run.bring_up import Heard, Stage
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import cell_processes, managed
+from robot_stack.workcell.bring_up import Heard, Stage
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 

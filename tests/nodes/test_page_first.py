@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.page_first import REST_NS, PageFirst
-from robot_stack.nodes.person import OWNERLESS_NS, ScriptedPerson
-from robot_stack.run.build import build_operator
+from robot_stack.nodes.teleop.page_first import REST_NS, PageFirst
+from robot_stack.nodes.teleop.scripted_operator import OWNERLESS_NS, ScriptedPerson
 from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.build import build_operator
 
 MS = 1_000_000
 TICK_NS = 20 * MS

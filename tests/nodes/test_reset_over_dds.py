@@ -13,7 +13,7 @@ from cell_rig import running_cell, wait_until
 from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
 from robot_stack.config.task import StartConfig
-from robot_stack.control.seal import WireKey
+from robot_stack.control.safety.seal import WireKey
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 
@@ -98,7 +98,7 @@ class Person:
 
 
 def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
-    from robot_stack.nodes.cell_link import CellLink
+    from robot_stack.nodes.actor.cell_link import CellLink
 
     link: CellLink = cell._link
     ends = []

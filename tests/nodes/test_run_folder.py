@@ -13,11 +13,11 @@ import pytest
 
 from robot_stack.cli import env
 from robot_stack.config.camera import TopicCameraConfig
-from robot_stack.config.library import run_of_cell
+from robot_stack.config.files.library import run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.nodes.process_table import RESOLVED, cell_processes, console_process, process_table
-from robot_stack.nodes.profile import claim_domain, write_profile
-from robot_stack.nodes.run_folder import choose_table, free_address, prepared
+from robot_stack.processes.prepared_run import choose_table, free_address, prepared
+from robot_stack.processes.profile import claim_domain, write_profile
+from robot_stack.processes.table import RESOLVED, cell_processes, console_process, process_table
 from robot_stack.types.errors import ConfigError
 
 
@@ -56,7 +56,7 @@ def test_a_run_with_a_foreign_camera_driver_stays_on_its_domain(run, tmp_path):
 
 def test_the_claim_ends_with_its_process():
     code = (
-        "import os, signal; from robot_stack.nodes.profile import claim_domain\n"
+        "import os, signal; from robot_stack.processes.profile import claim_domain\n"
         "with claim_domain(83, exact=False): os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from cell_rig import wait_until
 
-from robot_stack.nodes.profile import write_profile
-from robot_stack.nodes.shared_memory import SHARED_MEMORY, YOUNG_S, remove_stale
+from robot_stack.processes.profile import write_profile
+from robot_stack.processes.shared_memory import SHARED_MEMORY, YOUNG_S, remove_stale
 
 LATER_S = 10 * YOUNG_S
 SEGMENT = "fastrtps_0123456789abcdef"

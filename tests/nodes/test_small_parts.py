@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_stack.control.output_watchdog import OutputWatchdog
+from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.nodes.diagnostics import Due, RateMeter
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.person import ScriptedPerson
 from robot_stack.nodes.reset_request import ResetRequest
-from robot_stack.nodes.stamp_join import StampJoin
-from robot_stack.run.build import build_operator
+from robot_stack.nodes.safety.stamp_join import StampJoin
+from robot_stack.nodes.teleop.scripted_operator import ScriptedPerson
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.build import build_operator
 
 MS = 1_000_000
 FROM = {"session": "safety-1", "mode": Mode.POLICY}

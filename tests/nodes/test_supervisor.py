@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from cell_rig import wait_until
 
-from robot_stack.nodes.process_table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
-from robot_stack.nodes.supervisor import Supervisor
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
 
 
 def row(name: str, script: str, **fields) -> ProcessSpec:
@@ -56,14 +56,14 @@ def test_a_respawned_process_comes_back(supervise):
 
 
 def test_a_process_that_always_fails_is_given_up(supervise, monkeypatch):
-    monkeypatch.setattr("robot_stack.nodes.supervisor.RESPAWN_DELAY_S", 0.0)
+    monkeypatch.setattr("robot_stack.processes.supervisor.RESPAWN_DELAY_S", 0.0)
     supervisor = supervise(row("camera", "exit 1", respawn=True))
     assert supervisor.run(timeout_s=20) == 1
     assert supervisor.restarts("camera") == MAX_RAPID_FAILURES - 1
 
 
 def test_a_window_that_fails_again_and_again_is_given_up_and_the_run_goes_on(supervise, monkeypatch):
-    monkeypatch.setattr("robot_stack.nodes.supervisor.RESPAWN_DELAY_S", 0.0)
+    monkeypatch.setattr("robot_stack.processes.supervisor.RESPAWN_DELAY_S", 0.0)
     said: list[str] = []
     supervisor = supervise(row("console", "exit 1", respawn=True, window=True), said=said)
     wait_until(lambda: supervisor.step() or len(said) == MAX_RAPID_FAILURES, 20, "the last try")
@@ -103,8 +103,8 @@ def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(supervise, tmp
 def test_children_die_when_the_supervisor_is_killed(tmp_path):
     code = (
         "import os, time; from pathlib import Path\n"
-        "from robot_stack.nodes.process_table import ProcessSpec\n"
-        "from robot_stack.nodes.supervisor import Supervisor\n"
+        "from robot_stack.processes.table import ProcessSpec\n"
+        "from robot_stack.processes.supervisor import Supervisor\n"
         "s = Supervisor([ProcessSpec(name='robot', argv=('sleep', '60'))], environment=dict(os.environ),"
         f" log_folder=Path({str(tmp_path)!r}))\n"
         "s.start(); print(s.pid('robot'), flush=True); time.sleep(60)"

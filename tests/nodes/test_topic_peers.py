@@ -9,8 +9,8 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 from rclpy.duration import Duration, Infinite
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile, ReliabilityPolicy
 
+from robot_stack.nodes.camera.topic_peers import fits, qos_words
 from robot_stack.nodes.qos import HEARTBEAT, LATCHED, NEWEST, SAMPLED
-from robot_stack.nodes.topic_peers import fits, qos_words
 
 VOLATILE = {"depth": 1, "durability": DurabilityPolicy.VOLATILE}
 BEST_EFFORT = QoSProfile(reliability=ReliabilityPolicy.BEST_EFFORT, **VOLATILE)

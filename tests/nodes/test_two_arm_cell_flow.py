@@ -16,9 +16,9 @@ from robot_stack.cli.check_log import violations
 from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
 from robot_stack.config.task import StartConfig
-from robot_stack.run.command_log import read_log
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.command_log import read_log
 
 MS = 1_000_000
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from robot_stack.nodes.conversion import frame_and_session, frame_of_session
-from robot_stack.nodes.wiring import Endpoint, Input, problem_of
+from robot_stack.nodes.safety.wiring import Endpoint, Input, problem_of
 
 ASKED = Endpoint(node="/sim/safety", type="sensor_msgs/msg/Joy", reliable=True, latched=False)
 WANTED = Input(topic="arm/teleop/cmd", asked=ASKED, needed=True)

@@ -14,7 +14,7 @@ from torch import distributed
 
 from policies import precision
 from policies.distributed import ALONE, Ranks
-from robot_stack.run.team import batch_of, share_of
+from robot_stack.learner.distributed import batch_of, share_of
 
 
 def main(name: str, out: Path) -> None:

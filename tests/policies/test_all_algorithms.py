@@ -15,7 +15,7 @@ from small_task import SPEC, random_batch, through_a_file
 
 from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
 from policies.registry import ALGORITHMS
-from robot_stack.run.governor import Governor
+from robot_stack.learner.governor import Governor
 
 SMALL: dict[str, dict[str, Any]] = {
     "rlpd": {},

@@ -18,7 +18,7 @@ import policies.rlpd.policy as policy_module
 from policies.learner import TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
-from robot_stack.run import governor, training, update_loop
+from robot_stack.learner import governor, training, update_loop
 
 BASE: dict[str, Any] = {
     "critics": 3,

@@ -11,9 +11,9 @@ import numpy as np
 from reward_models.metrics import wilson_interval
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.control_loop import episode_id
-from robot_stack.run.ledger import EpisodeAccount, Ledger
-from robot_stack.run.metrics import MetricsLog
+from robot_stack.rollout.control_loop import episode_id
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.statistics import EpisodeAccount, Ledger
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.observation import Observation
@@ -100,7 +100,7 @@ def write_run(
 
 
 def write_evaluation(path: Path, successes: list[bool]) -> None:
-    """As run/evaluate.py writes it."""
+    """As rollout/evaluate.py writes it."""
     low, high = wilson_interval(sum(successes), len(successes))
     durations = [4.5 if success else 12.0 for success in successes]
     summary = {"episodes": len(successes), "success": sum(successes), "wilson95": [round(low, 4), round(high, 4)]}

@@ -11,7 +11,7 @@ from reward_models.metrics import wilson_interval
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
-from robot_stack.run.metrics import read_metrics
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 

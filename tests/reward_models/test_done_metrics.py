@@ -13,7 +13,7 @@ from reward_models.evaluate.done_metrics import DoneRule, latched_at
 from reward_models.evaluate.estimate import Rate, mean_of, of_groups
 from reward_models.progress.calibrate import calibration_error
 from robot_stack.config.resolve import load_run
-from robot_stack.run.success import ProprioGate, SuccessRule
+from robot_stack.learner.reward.success import ProprioGate, SuccessRule
 from robot_stack.types.errors import RewardError
 
 probabilities = st.lists(st.sampled_from([0.1, 0.79, 0.8, 0.95, math.nan]), min_size=1, max_size=15)

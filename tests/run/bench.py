@@ -11,16 +11,16 @@ from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.alarms import Alarm, AlarmConfig
 from reward_models.progress.model import FrameScores
 from robot_stack.config.task import NOfM, SuccessConfig
+from robot_stack.learner.backend import Backend, ParamsBoard
+from robot_stack.learner.feature_cache import FeatureCache
+from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.reward.monitor import Trust
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
-from robot_stack.run.backend import Backend, ParamsBoard
-from robot_stack.run.feature_cache import FeatureCache
-from robot_stack.run.ingest import Ingest
-from robot_stack.run.ledger import Ledger
-from robot_stack.run.metrics import MetricsLog
-from robot_stack.run.scoring import Scorer
-from robot_stack.run.success import SuccessRule
-from robot_stack.run.trust import Trust
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.statistics import Ledger
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict

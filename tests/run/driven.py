@@ -12,7 +12,7 @@ import torch
 from tiny_run import header_of, steps_of
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run.training import Training
+from robot_stack.learner.training import Training
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason

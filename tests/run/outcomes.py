@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from robot_stack.run.control_loop import EpisodeOutcome, TickRecord
+from robot_stack.rollout.control_loop import EpisodeOutcome, TickRecord
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 

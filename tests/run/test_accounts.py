@@ -16,11 +16,11 @@ import pytest
 import torch
 from bench import header_of, label_of, steps_of
 
-from robot_stack.run.governor import Governor
-from robot_stack.run.ledger import EpisodeAccount, Ledger
-from robot_stack.run.memory import tree_megabytes
-from robot_stack.run.metrics import MetricsLog, read_metrics
-from robot_stack.run.seeds import reset_seed
+from robot_stack.learner.governor import Governor
+from robot_stack.processes.memory import tree_megabytes
+from robot_stack.rollout.seeds import reset_seed
+from robot_stack.runs.metrics import MetricsLog, read_metrics
+from robot_stack.runs.statistics import EpisodeAccount, Ledger
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType

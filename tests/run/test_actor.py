@@ -11,8 +11,8 @@ import pytest
 from fake_cell import FakeCell
 from tiny_run import write_run
 
-from robot_stack.run.actor import Actor
-from robot_stack.run.metrics import read_metrics
+from robot_stack.rollout.actor import Actor
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import ConfigError

@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from policies.bc.config import BCConfig
 from policies.encoders.embedded import EmbeddedTrunk
 from robot_stack.config.resolve import load_run
+from robot_stack.learner.baseline import train_bc
+from robot_stack.learner.fitting import image_shapes, write_tensors
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.baseline import train_bc
-from robot_stack.run.fitting import image_shapes, write_tensors
-from robot_stack.run.metrics import MetricsLog
+from robot_stack.runs.metrics import MetricsLog
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step

@@ -17,10 +17,10 @@ from recorded import header_of, small_spec, steps_of
 from tiny_run import write_run
 
 from policies.learner import TensorBatch
+from robot_stack.learner import device_images, device_rows, update_loop
+from robot_stack.learner.batches import DeviceBatches, HostBatches, make_batches
+from robot_stack.learner.device_rows import DeviceRows
 from robot_stack.replay.replay import Replay
-from robot_stack.run import device_images, device_rows, update_loop
-from robot_stack.run.batches import DeviceBatches, HostBatches, make_batches
-from robot_stack.run.device_rows import DeviceRows
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason

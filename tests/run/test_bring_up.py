@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.run.bring_up import PATIENCE_S, RETRY_S, Ask, BringUp, Heard, Stage
 from robot_stack.types.errors import SpecError
+from robot_stack.workcell.bring_up import PATIENCE_S, RETRY_S, Ask, BringUp, Heard, Stage
 
 NODES = ("robot", "safety", "camera_wrist", "teleop")
 REQUIRED = ("robot", "safety")

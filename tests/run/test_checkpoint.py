@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from robot_stack.run.checkpoint import BEST, KEEP, CheckpointFolder, CheckpointWriter, pack
+from robot_stack.learner.checkpoint import BEST, KEEP, CheckpointFolder, CheckpointWriter, pack
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.params import Params
 

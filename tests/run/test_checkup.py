@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.config.resolve import load_run
-from robot_stack.run.bring_up import Heard, Stage
-from robot_stack.run.checkup import finding, graph, host, person, streams
-from robot_stack.run.checkup.finding import Level
-from robot_stack.run.checkup.graph import Endpoint
-from robot_stack.run.checkup.person import Reach
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.bring_up import Heard, Stage
+from robot_stack.workcell.checkup import finding, graph, host, streams
+from robot_stack.workcell.checkup import operator as person
+from robot_stack.workcell.checkup.finding import Level
+from robot_stack.workcell.checkup.graph import Endpoint
+from robot_stack.workcell.checkup.operator import Reach
 
 RUN = load_run("peg_insert")
 ARM = RUN.arms["fr3"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from robot_stack.config.resolve import load_run
-from robot_stack.run.checkup import links
-from robot_stack.run.checkup.finding import Level
+from robot_stack.workcell.checkup import links
+from robot_stack.workcell.checkup.finding import Level
 
 
 def test_the_dry_run_is_watched_against_its_table() -> None:
@@ -16,7 +16,7 @@ def test_an_arm_without_capsules_is_named_with_what_to_do() -> None:
     found = links.judge(load_run("ur5e_twin"))
     assert found.level is Level.WARN
     assert "'collision'" in found.text
-    assert "robot_stack.run.capsules" in found.text
+    assert "robot_stack.workcell.capsules" in found.text
 
 
 def test_a_cell_without_surroundings_is_said() -> None:

@@ -18,9 +18,9 @@ sys.path.append(str(Path(__file__).parents[1] / "control"))
 from filter_rig import LIMITS, Rig, twist
 
 from robot_stack.cli import check_log, main
-from robot_stack.control.limits import JointLimit
-from robot_stack.run.command_log import CommandLog, read_log
+from robot_stack.control.safety.limits import JointLimit
 from robot_stack.types.errors import StoreError
+from robot_stack.workcell.command_log import CommandLog, read_log
 
 JOINTED = replace(LIMITS, joints=(JointLimit(name="a", min_rad=-9.0, max_rad=9.0, max_speed_rad_s=9.0),) * 7)
 

@@ -9,7 +9,7 @@ import pytest
 from bench import SPEC, header_of
 from fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
 
-from robot_stack.run.control_loop import BLIND_LIMIT_S, ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import LabelSource, Verdict

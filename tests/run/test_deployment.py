@@ -10,12 +10,12 @@ from outcomes import outcome
 
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run import deploy as deploying
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.deploy import DEPLOYED, deploy, succeeded
+from robot_stack.rollout import deploy as deploying
+from robot_stack.rollout.deploy import DEPLOYED, deploy, succeeded
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.workcell.build import build_local_cell
 
 PARAMS = Params(version=3, tensors={}, sha256="", metadata={})
 

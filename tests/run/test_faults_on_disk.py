@@ -15,11 +15,11 @@ from driven import DEMOS, Driven
 from tiny_run import header_of, steps_of, write_run
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.checkpoint import CheckpointFolder
+from robot_stack.learner.fitting import FitStopped
+from robot_stack.learner.training import Training
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.run.fitting import FitStopped
-from robot_stack.run.metrics import read_metrics
-from robot_stack.run.training import Training
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.transition import EndReason
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from bench import SPEC, Bench, header_of, steps_of
 
+from robot_stack.learner.feature_cache import FeatureCache
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.run.feature_cache import FeatureCache
-from robot_stack.run.ledger import EpisodeAccount, Ledger
+from robot_stack.runs.statistics import EpisodeAccount, Ledger
 from robot_stack.types.command import Source
 from robot_stack.types.spec import CameraSpec
 from robot_stack.types.transition import EndReason, EpisodeKind

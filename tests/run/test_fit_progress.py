@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from robot_stack.run.fitting import step_words
+from robot_stack.learner.fitting import step_words
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.config.resolve import load_run
-from robot_stack.run import generated
-from robot_stack.run.generated import FULL, SHARES, frames_of, generate, labelled, shared_out
+from robot_stack.learner.reward import synthetic as generated
+from robot_stack.learner.reward.synthetic import FULL, SHARES, frames_of, generate, labelled, shared_out
 from robot_stack.types.errors import ConfigError
 from sim.episodes import GeneratedEpisode
 from sim.scripts import KINDS

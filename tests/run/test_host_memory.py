@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import torch
-from robot_stack.run.host_memory import keep_freed_memory
+from robot_stack.learner.host_memory import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 def touched():

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from bench import Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
 
+from robot_stack.learner.backend import EpisodeCut, ParamsBoard
 from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.outcome import Outcome
-from robot_stack.run.backend import EpisodeCut, ParamsBoard
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Verdict

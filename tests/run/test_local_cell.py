@@ -12,13 +12,13 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.workcell.build import build_local_cell
 
 EASY = ("task.sim.clearance_m=0.008", "task.sim.start_height_m=0.03", "task.sim.start_range_m=[0.03, 0.03, 0.0]")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROGRAM = """
 from pathlib import Path
-from robot_stack.run.metrics import MetricsLog
+from robot_stack.runs.metrics import MetricsLog
 log = MetricsLog(Path({path!r}), wandb_mode="offline", run_name="monday", config={{"task": {{"name": "peg_insert"}}}})
 log.log("update", updates=100, q=0.4375)
 log.log("episode", episode_id="000004-online-a", success=True, steps=57)

@@ -11,7 +11,7 @@ from fake_cell import PERIOD_NS, FakeCell, FakePolicy, ListSink
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
-from robot_stack.run.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, Step
 

@@ -11,12 +11,12 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import verdict
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.record import HAND, Recorder, shown
-from robot_stack.run.store_sink import StoreSink, next_number
+from robot_stack.rollout.record import HAND, Recorder, shown
+from robot_stack.rollout.store_sink import StoreSink, next_number
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.workcell.build import build_local_cell
 
 EASY = ("task.sim.clearance_m=0.008", "task.sim.start_height_m=0.03", "task.sim.start_range_m=[0.03, 0.03, 0.0]")
 

@@ -12,12 +12,12 @@ from tiny_run import write_run
 
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
-from robot_stack.run.checkpoint import CheckpointFolder
-from robot_stack.run.fitting import RewardNetwork
-from robot_stack.run.metrics import read_metrics
-from robot_stack.run.refit import REFIT_AT, RETRY_AFTER, Refitter
-from robot_stack.run.scoring import Scorer
-from robot_stack.run.success import SuccessRule
+from robot_stack.learner.checkpoint import CheckpointFolder
+from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.reward.refit import REFIT_AT, RETRY_AFTER, Refitter
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.reward.success import SuccessRule
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.event import LabelSource, Verdict
@@ -147,7 +147,7 @@ def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench, monk
     def broken(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("robot_stack.run.fitting.save_reward", broken)
+    monkeypatch.setattr("robot_stack.learner.fitting.save_reward", broken)
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == 0

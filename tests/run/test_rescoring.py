@@ -13,7 +13,7 @@ from bench import Bench
 from reward_models.decode import hop_between
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from reward_models.service import ScoringService
-from robot_stack.run.rescoring import Rescorer, potential, spread_out
+from robot_stack.learner.reward.rescoring import Rescorer, potential, spread_out
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.reward import EpisodeScores

@@ -17,11 +17,11 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run.fitting import TRUNK, fit_reward, image_shapes, save_reward, write_tensors
-from robot_stack.run.generated import generate, labelled
-from robot_stack.run.metrics import MetricsLog
-from robot_stack.run.reward_evaluation import done_rule, run_model
-from robot_stack.run.training_data import reward_inputs
+from robot_stack.learner.fitting import TRUNK, fit_reward, image_shapes, save_reward, write_tensors
+from robot_stack.learner.reward.evaluation import done_rule, run_model
+from robot_stack.learner.reward.synthetic import generate, labelled
+from robot_stack.learner.training_data import reward_inputs
+from robot_stack.runs.metrics import MetricsLog
 from robot_stack.types.errors import StoreError
 
 TINY = ProgressConfig(

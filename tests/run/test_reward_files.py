@@ -12,7 +12,7 @@ from reward_models.both_ways import BothWays
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
-from robot_stack.run.fitting import fit_reward, load_reward, save_reward, write_tensors
+from robot_stack.learner.fitting import fit_reward, load_reward, save_reward, write_tensors
 from robot_stack.types.errors import RewardError
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=3, batch=8, held_out=1)

@@ -9,13 +9,13 @@ import pytest
 from policies.encoders.registry import ENCODERS
 from policies.registry import ALGORITHMS
 from reward_models.vlm.registry import FAMILIES
-from robot_stack.config.library import config_root
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.config.run import AlgorithmChoice, EncoderChoice, RescoreChoice
-from robot_stack.run.build_safety import build_safety
-from robot_stack.run.settings import learning_settings
+from robot_stack.learner.settings import learning_settings
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError
+from robot_stack.workcell.build_safety import build_safety
 
 
 @pytest.mark.parametrize("form", ["absolute", "difference"])

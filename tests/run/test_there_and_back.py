@@ -10,10 +10,10 @@ from lockstep import practise
 from reward_models.both_ways import BothWays
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.fitting import load_reward
+from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.stored_episode import read_episode
-from robot_stack.run.fitting import load_reward
-from robot_stack.run.metrics import read_metrics
-from robot_stack.run.settings import learning_settings
+from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.transition import ResetType
 
 TINY = (

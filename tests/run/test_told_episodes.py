@@ -10,7 +10,7 @@ from driven import Driven
 from tiny_run import write_run
 
 from policies.jump_start.learner import JumpStartLearner
-from robot_stack.run.update_loop import UpdateLoop
+from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.types.event import Verdict
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH = (f"{n:06d}-online-{actor}" for n, actor in enumerate("ababa", start=2))

@@ -13,8 +13,8 @@ from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
-from robot_stack.run.live_policy import LivePolicy
-from robot_stack.run.training_data import LEVER_M, TO_GO_SCALE, nearer, reward_inputs, to_go
+from robot_stack.learner.training_data import LEVER_M, TO_GO_SCALE, nearer, reward_inputs, to_go
+from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose

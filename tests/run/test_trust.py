@@ -12,7 +12,7 @@ from bench import Bench, trust_of
 
 from reward_models.alarms import Alarm
 from reward_models.progress.model import FrameScores
-from robot_stack.run.trust import Trust
+from robot_stack.learner.reward.monitor import Trust
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from outcomes import outcome
 
 from robot_stack.config.task import BackwardConfig, NOfM, SuccessConfig
-from robot_stack.run.control_loop import EpisodeOutcome
-from robot_stack.run.turns import Turns, run_in_turn
+from robot_stack.rollout.control_loop import EpisodeOutcome
+from robot_stack.rollout.task_turns import Turns, run_in_turn
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason, ResetType

@@ -9,12 +9,11 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.training_data import nearer, to_go
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.run.build import build_local_cell
-from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
-from robot_stack.run.training_data import nearer, to_go
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label
@@ -22,6 +21,7 @@ from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+from robot_stack.workcell.build import build_local_cell
 from sim.hands import Seen
 from sim.operator import Role
 

@@ -14,17 +14,16 @@ from scipy.spatial.transform import Rotation
 from sts_emulator import STATUS, StsBus
 
 from robot_stack.config.feetech import So101Robot
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.schema import MODELS
 from robot_stack.config.teleop import So101LeaderTeleop, TeleopConfig
-from robot_stack.control.driver_health import DriverHealth
 from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.driver_health import DriverHealth
 from robot_stack.control.drivers.feetech import RAD_PER_TICK
 from robot_stack.control.drivers.joint_trajectory import TrajectoryPoint
 from robot_stack.nodes.drivers.feetech import LeaderPort, ServoArm
-from robot_stack.run.build_arm import build_chain
 from robot_stack.teleop.build import build_teleop
 from robot_stack.teleop.chain import Chain, Link
 from robot_stack.teleop.sources import Machine
@@ -32,6 +31,7 @@ from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.build_arm import build_chain
 
 URDF: dict[str, Any] = YAML(typ="safe").load(Path(__file__).parent / "so101_new_calib.yaml")
 TICK_S = 0.02

@@ -6,7 +6,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run.build import build_world
+from robot_stack.workcell.build import build_world
 from sim.world import World
 
 

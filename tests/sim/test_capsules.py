@@ -6,17 +6,17 @@ import mujoco
 import numpy as np
 import pytest
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
-from robot_stack.control.body import ArmBody, Capsule, HalfSpace, KeepOut
-from robot_stack.control.clearance import Clearance
-from robot_stack.control.limits import SafetyLimits
-from robot_stack.control.posed_arm import PosedArm
-from robot_stack.run.build_arm import build_chain, joint_names
-from robot_stack.run.build_safety import body_of
+from robot_stack.control.kinematics.body import ArmBody, Capsule, HalfSpace, KeepOut
+from robot_stack.control.kinematics.posed_arm import PosedArm
+from robot_stack.control.safety.clearance import Clearance
+from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
+from robot_stack.workcell.build_arm import build_chain, joint_names
+from robot_stack.workcell.build_safety import body_of
 from sim.arms import find_arm
 from sim.capsules import capsules_of_mjcf
 

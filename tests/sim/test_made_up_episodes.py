@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run.build import build_world
-from robot_stack.run.generated import CellSenses, build_maker
+from robot_stack.learner.reward.synthetic import CellSenses, build_maker
 from robot_stack.sensing.crop import crop_and_resize
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
+from robot_stack.workcell.build import build_world
 from sim.cameras import CameraRenderer
 from sim.cell import scene_camera
 from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode

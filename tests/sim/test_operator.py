@@ -7,10 +7,10 @@ import pytest
 
 from robot_stack.config import teleop
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.run.build import build_operator
-from robot_stack.run.local_cell import see
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
+from robot_stack.workcell.build import build_operator
+from robot_stack.workcell.local_cell import see
 from sim.hands import OperatorConfig, Seen
 from sim.operator import Role, ScriptedOperator
 from sim.peg_hands import PegHands

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from robot_stack.config.resolve import load_run
-from robot_stack.run.build import build_local_cell, build_world
-from robot_stack.run.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
-from robot_stack.run.evaluate import NullSink
-from robot_stack.run.local_cell import LocalCell
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
+from robot_stack.rollout.evaluate import NullSink
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
+from robot_stack.workcell.build import build_local_cell, build_world
+from robot_stack.workcell.local_cell import LocalCell
 
 EASY = ("task.sim.clearance_m=0.006", "task.episode_steps=150")
 

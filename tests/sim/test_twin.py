@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from robot_stack.config.resolve import load_run
-from robot_stack.run.build import build_world
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
+from robot_stack.workcell.build import build_world
 from sim.arms import HAND, HAND_OPEN_M, MODELS, ArmModel, Twin, find_arm
 from sim.cell import find_task, make_world
 from sim.simulated_arm import PlacedArm

@@ -9,10 +9,10 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun, RunArm
-from robot_stack.run.build import build_local_cell, build_operator, build_world
-from robot_stack.run.local_cell import see
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.build import build_local_cell, build_operator, build_world
+from robot_stack.workcell.local_cell import see
 from sim.arms import find_arm
 from sim.cell import make_world, scene_camera
 from sim.operator import Role

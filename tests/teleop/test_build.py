@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop

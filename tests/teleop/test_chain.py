@@ -6,8 +6,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.teleop import LeaderTeleop, TeleopConfig
 from robot_stack.teleop.chain import Chain, Link
 from sim.arms import MODELS

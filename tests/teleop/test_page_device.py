@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_run
 from robot_stack.config.teleop import ScriptedTeleop, TeleopConfig, page_hand
 from robot_stack.teleop.build import build_page

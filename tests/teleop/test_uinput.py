@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from robot_stack.config.library import config_root
-from robot_stack.config.loader import load
+from robot_stack.config.files.library import config_root
+from robot_stack.config.files.loader import load
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, Device
 from robot_stack.teleop.build import build_teleop

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fake_learner import SPEC, TASK, TOKEN, FakeLearner
 
+from robot_stack.transport.access.security import Credentials
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.security import Credentials
 from robot_stack.transport.server import LearnerServer
 
 

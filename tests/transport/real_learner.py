@@ -8,10 +8,10 @@ from pathlib import Path
 
 from fake_learner import SPEC, TASK
 
+from robot_stack.learner.backend import Arrival, Backend, ParamsBoard
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.run.backend import Arrival, Backend, ParamsBoard
-from robot_stack.run.scoring import Scorer
-from robot_stack.run.success import SuccessRule
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
 

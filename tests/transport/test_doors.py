@@ -17,17 +17,18 @@ import numpy as np
 import pytest
 from fake_learner import SPEC, TOKEN, FakeLearner, greeted, hello, make_header, make_step, operator, wait_until
 
-from robot_stack.transport import bounds, bundle, refusals, sessions
+from robot_stack.transport import bundle
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import bounds, refusals, sessions
+from robot_stack.transport.access.refusals import Refusal, Refusals, RefusedError, refusal_of
+from robot_stack.transport.access.security import open_channel
+from robot_stack.transport.access.sessions import Method, Role, Sessions
 from robot_stack.transport.calls import LearnerAwayError, send_label
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import decode_header, decode_label, decode_status, encode_header, encode_step
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.refusals import Refusal, Refusals, RefusedError, refusal_of
 from robot_stack.transport.roster import Roster
-from robot_stack.transport.security import open_channel
 from robot_stack.transport.server import LearnerServer
-from robot_stack.transport.sessions import Method, Role, Sessions
 from robot_stack.types.errors import SpecError
 
 Serve = Callable[..., LearnerServer]

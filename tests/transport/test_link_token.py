@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from fake_learner import FakeLearner, wait_until
 
-from robot_stack.transport import link_token
+from robot_stack.transport.access import link_token
+from robot_stack.transport.access.link_token import FILE, LinkToken
+from robot_stack.transport.access.security import Security, actor_credentials, learner_credentials
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.link_token import FILE, LinkToken
-from robot_stack.transport.security import Security, actor_credentials, learner_credentials
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import TransportError
 
@@ -53,7 +53,7 @@ def test_whoever_comes_second_takes_what_is_there(tmp_path: Path) -> None:
 def test_certificates_of_the_cell_take_its_place(tmp_path: Path) -> None:
     from datetime import UTC, datetime
 
-    from robot_stack.transport.certificates import make_set
+    from robot_stack.transport.access.certificates import make_set
 
     make_set(tmp_path / "certs", [], datetime.now(UTC))
     assert isinstance(learner_credentials(str(tmp_path / "certs"), tmp_path / "run"), Security)

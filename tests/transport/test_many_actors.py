@@ -11,14 +11,14 @@ import pytest
 from fake_learner import SPEC, TOKEN, equal_steps, greeted, make_header, make_step, wait_until
 from real_learner import RealLearner
 
-from robot_stack.run import backend as backend_module
-from robot_stack.run.backend import ABSENT_S, EpisodeCut
+from robot_stack.learner import backend as backend_module
+from robot_stack.learner.backend import ABSENT_S, EpisodeCut
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport import link as link_module
+from robot_stack.transport.access.security import open_channel
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import encode_header, encode_step
 from robot_stack.transport.roster import ActorStatus
-from robot_stack.transport.security import open_channel
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 

@@ -11,8 +11,8 @@ from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
-from robot_stack.run.fitting import image_shapes, learner_spec
-from robot_stack.run.settings import learning_settings
+from robot_stack.learner.fitting import image_shapes, learner_spec
+from robot_stack.learner.settings import learning_settings
 from robot_stack.transport import bundle
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params

@@ -14,12 +14,12 @@ from fake_learner import SPEC, TOKEN, greeted, make_header, make_step, wait_unti
 from fake_learner import hello as hello_of
 from real_learner import RealLearner
 
-from robot_stack.transport import bounds, certificates
 from robot_stack.transport import learner_pb2 as pb
+from robot_stack.transport.access import bounds, certificates
+from robot_stack.transport.access.security import Security, open_channel
 from robot_stack.transport.calls import error_words
 from robot_stack.transport.codec import encode_header, encode_step
 from robot_stack.transport.learner_pb2_grpc import LearnerStub
-from robot_stack.transport.security import Security, open_channel
 from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError

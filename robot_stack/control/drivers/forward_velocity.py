@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.control.drivers.core import Wish
-from robot_stack.control.joint_motion import JointMotionSolver
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 
 
 class ForwardVelocityCore:

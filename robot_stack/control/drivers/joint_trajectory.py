@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.drivers.core import Fading, Wish
-from robot_stack.control.joint_motion import JointLimits, JointMotionSolver
-from robot_stack.control.targets import JointTarget
+from robot_stack.control.drivers.targets import JointTarget
+from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 
 STOP_S = 0.06
 HOLD_S = 0.5

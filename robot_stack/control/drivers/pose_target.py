@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.control.drivers.core import Fading, Wish
-from robot_stack.control.targets import PoseTarget
+from robot_stack.control.drivers.targets import PoseTarget
 from robot_stack.types.pose import Pose
 
 REST_S = 0.1

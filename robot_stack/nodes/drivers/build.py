@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from robot_stack.config.drivers import DriverRobot, FrankaRobot, JointCommandedRobot, PoseTargetRobot, ServoRobot
-from robot_stack.control.kinematics import Chain
+from robot_stack.control.kinematics.chain import Chain
 from robot_stack.nodes.drivers.driver import Driver
 from robot_stack.nodes.drivers.joint_commands import joint_driver
 from robot_stack.nodes.drivers.pose_target import FrankaDriver, PoseTargetDriver

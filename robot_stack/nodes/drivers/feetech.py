@@ -13,9 +13,9 @@ import numpy as np
 
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.teleop import So101LeaderTeleop
-from robot_stack.control.arm_sense import ArmSense, JointReader
-from robot_stack.control.driver_health import DriverHealth, Input
+from robot_stack.control.drivers.arm_sense import ArmSense, JointReader
 from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.driver_health import DriverHealth, Input
 from robot_stack.control.drivers.feetech import (
     WHOLE_PERCENT,
     ServoCalibration,
@@ -25,15 +25,15 @@ from robot_stack.control.drivers.feetech import (
 )
 from robot_stack.control.drivers.handshake import Pace
 from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
-from robot_stack.control.joint_motion import JointMotionSolver
-from robot_stack.control.kinematics import Chain
+from robot_stack.control.kinematics.chain import Chain
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.nodes.drivers.driver import QuietDriver
 from robot_stack.nodes.drivers.servo_bus import LeaderServos, ServoBus
 from robot_stack.nodes.drivers.servo_line import calibration_text, open_line
-from robot_stack.run.build_arm import build_chain, build_frames, build_limits, joint_names
 from robot_stack.teleop.messages import JointPacket
 from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.reason import Fault, FaultKind
+from robot_stack.workcell.build_arm import build_chain, build_frames, build_limits, joint_names
 
 JOINT_STATES = "joint states"
 NONE = np.empty(0)

@@ -13,14 +13,14 @@ from robot_stack.control.drivers.core import Wish
 from robot_stack.control.drivers.forward_velocity import ForwardVelocityCore
 from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
 from robot_stack.control.drivers.ur import UrStatus
-from robot_stack.control.joint_motion import JointMotionSolver
-from robot_stack.control.kinematics import Chain
+from robot_stack.control.kinematics.chain import Chain
+from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.nodes.drivers.driver import QuietDriver
 from robot_stack.nodes.drivers.messages import numbers_to_msg, trajectory_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
 from robot_stack.nodes.qos import LATCHED, SAMPLED
-from robot_stack.run.build_arm import build_limits, joint_names
 from robot_stack.types.reason import Fault
+from robot_stack.workcell.build_arm import build_limits, joint_names
 
 
 class JointCommands(Protocol):

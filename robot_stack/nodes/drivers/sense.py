@@ -14,17 +14,17 @@ from std_msgs.msg import String
 from robot_stack.config.driver_parts import PoseFromTf, PoseFromTopic
 from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.kinematics import UrdfTopic
-from robot_stack.control.arm_sense import ArmSense, JointReader
-from robot_stack.control.driver_health import Input
+from robot_stack.control.drivers.arm_sense import ArmSense, JointReader
+from robot_stack.control.drivers.driver_health import Input
 from robot_stack.control.drivers.handshake import Pace
 from robot_stack.nodes.conversion import stamp_ns_of
 from robot_stack.nodes.drivers.messages import joint_values, pose_from_msg, wrench_from_msg
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
-from robot_stack.run.build_arm import build_chain, build_frames, described_chain, joint_names
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind
+from robot_stack.workcell.build_arm import build_chain, build_frames, described_chain, joint_names
 
 POSE = "poses of the TCP"
 

@@ -18,7 +18,7 @@ from rclpy.publisher import Publisher
 from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 
-from robot_stack.control.driver_health import DriverHealth, Input
+from robot_stack.control.drivers.driver_health import DriverHealth, Input
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.qos import NEWEST, SAMPLED
 from robot_stack.types.errors import ConfigError, SpecError

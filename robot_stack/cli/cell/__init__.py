@@ -1,0 +1,1 @@
+"""The verbs that look at a real cell: doctor, calibrate, camera, foxglove."""

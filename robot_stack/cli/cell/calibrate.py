@@ -1,0 +1,139 @@
+"""`robot-stack calibrate WHAT CELL`: measures a part of a cell and writes it into the cell's file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from robot_stack.cli.cell.keys import Enter
+from robot_stack.cli.cell.measuring import MEASURE, Wish
+from robot_stack.cli.cell.own_cell import say
+from robot_stack.cli.names import load_cell
+from robot_stack.config.files.edit import edited, write_edited
+from robot_stack.config.files.library import FOLDER, config_root, find, search_path
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.sensing.charuco import Board
+from robot_stack.types.errors import ConfigError
+
+LARGEST_PX = 1024
+"""Of an image as the cell's processes may send it."""
+
+
+def run(
+    what: str,
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    arm: str = "",
+    camera: str = "",
+    roi: tuple[int, int, int, int] | None = None,
+    seconds: float = 60.0,
+    margin_m: float = 0.0,
+    pose: str = "",
+    mounted: str = "base",
+    square_m: float = 0.030,
+    marker_m: float = 0.022,
+    write: bool = False,
+) -> int:
+    """Measure, show what would be written, and write it if that is wanted; returns the exit code.
+
+    Args:
+        what: "crop", "workspace", "pose", "extrinsics", or "board", which writes one to be printed.
+        name: A cell, or a run; of a board, the image's file.
+        overrides: Texts `dotted.key=value`.
+        root: A configuration folder to search first.
+        arm: That is measured; where the cell has several, only a crop needs none.
+        camera: For crop and extrinsics.
+        roi: Top, left, height and width in captured pixels; None proposes a box from what moves.
+        seconds: How long to watch.
+        margin_m: Added on every side of the workspace.
+        pose: Name of the pose.
+        mounted: "base" for a camera beside the arm, "hand" for one on it.
+        square_m: Side of the board's squares.
+        marker_m: Side of the board's markers.
+        write: Without asking.
+
+    Raises:
+        StackError: If something is not found, or not moved enough; nothing has been written then.
+    """
+    if what == "board":
+        return _board(Path(name), Board(square_m=square_m, marker_m=marker_m))
+    resolved = load_cell(name, overrides, root)
+    wish = Wish(
+        name=name, arm=_arm(what, arm, resolved), camera=camera, roi=roi, seconds=seconds, margin_m=margin_m, pose=pose,
+        mounted=mounted, square_m=square_m, marker_m=marker_m,
+    )  # fmt: skip
+    if what in ("crop", "extrinsics") and camera not in resolved.cameras:
+        raise ConfigError(f"camera is {camera!r}, must be one of {sorted(resolved.cameras)}; name it with --camera")
+    measured = MEASURE[what](wish, _with_whole_images(resolved, name, overrides, root, camera))
+    source = find("cells", resolved.run.cell, search_path(root))
+    assert source is not None
+    target = _own_file(source)
+    say(measured.text)
+    for line in changed_lines(source.read_text(), edited(source.read_text(), measured.edits)):
+        print(line)
+    if not write and not _agreed(target):
+        print(f"{target} is as it was. Next: the same with --write")
+        return 0
+    kept = target.read_text() if target.exists() else None
+    write_edited(source, target, measured.edits)
+    try:
+        load_run(resolved.name if find("runs", resolved.name, search_path(root)) else name, overrides, root)
+    except ConfigError as error:
+        target.unlink() if kept is None else target.write_text(kept)
+        raise ConfigError(f"what was measured does not fit the cell, nothing is written: {error}") from error
+    print(f"written to {target}. Next: robot-stack doctor {name}")
+    return 0
+
+
+def _arm(what: str, name: str, resolved: ResolvedRun) -> str:
+    there = list(resolved.robots)
+    if name in there or (not name and (what == "crop" or len(there) == 1)):
+        return name or there[0]
+    have = f"is {name!r}" if name else "is not given"
+    raise ConfigError(f"arm {have}, must be one of {', '.join(there)}; name it with --arm")
+
+
+def _board(path: Path, board: Board) -> int:
+    board.write(path)
+    print(f"{path}: print it flat, so that a square is {board.square_m * 1e3:g} mm, and measure one")
+    print("Next: robot-stack calibrate extrinsics CELL --camera NAME")
+    return 0
+
+
+def changed_lines(before: str, after: str) -> list[str]:
+    """Lines that differ, old ones with "- ", new ones with "+ "."""
+    old, new = before.splitlines(), after.splitlines()
+    return [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]
+
+
+def _own_file(source: Path) -> Path:
+    """The file itself, or for one that came with the package the person's own copy of it."""
+    shipped = source.resolve().is_relative_to(config_root())
+    own = (Path.cwd() / FOLDER / "cells" / source.name).absolute()
+    return own if shipped and own != source.absolute() else source
+
+
+def _agreed(target: Path) -> bool:
+    enter = Enter.on_terminal()
+    if enter is None:
+        return False
+    say(f"Enter writes it to {target}; Ctrl-C leaves the file as it is")
+    while not enter.pressed():
+        time.sleep(0.05)
+    return True
+
+
+def _with_whole_images(
+    resolved: ResolvedRun, name: str, overrides: Sequence[str], root: Path | None, camera: str
+) -> ResolvedRun:
+    """The same cell, whose camera sends all that it captures instead of the policy's crop."""
+    if not camera:
+        return resolved
+    config = resolved.cameras[camera]
+    share = min(1.0, LARGEST_PX / max(config.height_px, config.width_px))
+    shown = [f"policy_height_px={round(config.height_px * share)}", f"policy_width_px={round(config.width_px * share)}"]
+    whole = [f"cameras.{camera}.{setting}" for setting in ("roi_px=null", *shown)]
+    return load_cell(name, [*overrides, *whole], root)

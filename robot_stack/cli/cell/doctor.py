@@ -1,0 +1,325 @@
+"""`robot-stack doctor CELL`: is everything there, fast enough, and fit to be used? Nothing moves without `--move`.
+
+A name starts the cell's processes for as long as it takes; the folder of a run that is going on is listened to.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robot_stack.cli.cell.keys import Enter
+from robot_stack.cli.cell.own_cell import own_cell, say
+from robot_stack.cli.names import load_cell
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun, RunArm
+from robot_stack.control.drivers.first_motion import Trouble
+from robot_stack.control.drivers.handshake import WHY, Standing
+from robot_stack.processes.shared_memory import SHARED_MEMORY
+from robot_stack.processes.table import RESOLVED, cell_processes, namespace_of
+from robot_stack.transport.access.security import security_of
+from robot_stack.transport.calls import learner_status
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import ConfigError, StackError
+from robot_stack.workcell.checkup import finding, graph, host, links, streams
+from robot_stack.workcell.checkup import operator as person
+from robot_stack.workcell.checkup.finding import Finding
+
+if TYPE_CHECKING:
+    from robot_stack.nodes.tools.doctor import Ear
+    from robot_stack.nodes.tools.listening import Listening
+
+RUNS = Path("runs")
+OTHERS_S = 4.0
+"""After a process that the cell cannot do without has failed, for the others to fail too."""
+START_S = 40.0
+PERSON_S = 60.0
+ROUND_TRIPS = 50
+OTHERS = 2
+"""Processes with DDS beside the cell's: the actor and the bring-up, or this one."""
+NOT_NEEDED = {"camera", "teleop", "load", "dds", "gpu", "disk", "learner"}
+"""What may fail before a first motion: nothing is seen or learned in it, and a device that is held has shown itself."""
+ARMING_S = 15.0
+MOVE_S = 120.0
+MOVE_TEXT = "first motion: 1 cm and 2 degrees along each axis of the tool and back, at a tenth of the limits"
+TELEOP, FIRST_MOTION = "robot_stack.nodes.teleop.node", "robot_stack.nodes.tools.first_motion"
+LOOPBACK = ("127.", "localhost", "[::1]")
+
+
+def run(
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    dry: bool = False,
+    seconds: float = 60.0,
+    as_json: bool = False,
+    move: bool = False,
+) -> int:
+    """Check a cell and print what was found; the exit code is 1 if something must be mended.
+
+    Args:
+        name: A cell, a run, or the folder of a run that is going on.
+        overrides: Texts `dotted.key=value`.
+        root: A configuration folder to search first.
+        dry: Ask nothing of a person.
+        seconds: How long to listen.
+        as_json: Print the findings as JSON; progress goes to stderr either way.
+        move: If nothing failed, move each arm a little along each axis while a person holds the deadman.
+
+    Raises:
+        StackError: If the configuration is wrong, the cell's DDS domain is taken, or --move is asked of a run that is
+            going on, or without a person.
+    """
+    folder = Path(name) if (Path(name) / RESOLVED).is_file() else None
+    if move and folder is not None:
+        raise ConfigError(f"{name} is a run that is going on, must be a cell to be moved with --move; name the cell")
+    resolved = load_resolved(folder / RESOLVED) if folder is not None else load_cell(name, overrides, root)
+    findings = [ros_finding(resolved), host.measure_disk(RUNS, resolved), host.judge_priority()]
+    findings += [_memory(resolved), links.judge(resolved), *_learner(resolved)]
+    if findings[0].level is not finding.Level.FAIL:
+        place = folder if folder is not None else RUNS / "doctor" / resolved.name
+        failures: dict[str, str] = {}
+        with own_cell(resolved, place, running=folder is not None, failures=failures) as ending:
+            findings += _examine(resolved, ending, failures, seconds, Enter.on_terminal() if not dry else None)
+    if move:
+        findings += _first_motion(resolved, findings, dry=dry)
+    again, onward = f"robot-stack doctor {name}", _onward(resolved, name)
+    if as_json:
+        print(json.dumps({"cell": resolved.run.cell, "findings": finding.plain(findings)}, indent=2))
+    else:
+        print(finding.table(findings))
+        print(finding.closing(findings, again, onward))
+    return finding.exit_code(findings)
+
+
+def ros_finding(resolved: ResolvedRun) -> Finding:
+    """Whether there is a ROS, and which."""
+    if importlib.util.find_spec("rclpy") is None:
+        text = "rclpy cannot be imported; source the setup file of ROS 2 Jazzy, or pip install 'robot-stack[ros]'"
+        return finding.fail("ros", text)
+    try:
+        which = f"wheels, rclpy {version('ros-rclpy')}"
+    except PackageNotFoundError:
+        which = os.environ.get("ROS_DISTRO", "of unknown origin; source its setup file")
+    return finding.ok("ros", f"{which}; domain {resolved.cell.dds_domain}, Fast DDS over shared memory")
+
+
+def _onward(resolved: ResolvedRun, name: str) -> str:
+    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    return "robot-stack sim" if simulated else f"robot-stack calibrate {name}"
+
+
+def _memory(resolved: ResolvedRun) -> Finding:
+    processes = len(cell_processes(resolved, RUNS)) + OTHERS
+    return host.judge_shared_memory(shutil.disk_usage(SHARED_MEMORY).free, processes)
+
+
+def _learner(resolved: ResolvedRun) -> list[Finding]:
+    """What it would compute on here, or, of one on another machine, whether it answers."""
+    address = resolved.cell.learner_address
+    if address.startswith(LOOPBACK):
+        return [host.measure_gpu(resolved)]
+    try:
+        status = learner_status(address, security=security_of(resolved.cell.learner_certs, "actor"))
+    except StackError as error:
+        return [finding.warn("learner", f"{error}")]
+    return [finding.ok("learner", f"{address} answers: {status.phase}")]
+
+
+def _examine(
+    resolved: ResolvedRun,
+    ending: Callable[[], str],
+    failures: Mapping[str, str],
+    seconds: float,
+    enter: Enter | None,
+) -> list[Finding]:
+    from robot_stack.nodes.tools.doctor import Ear, commands, may_be_empty, round_trips
+    from robot_stack.nodes.tools.listening import listening
+
+    namespace = namespace_of(resolved)
+    names = [row.name for row in cell_processes(resolved, RUNS)]
+    with listening(lambda: Ear(resolved, namespace, names)) as here:
+        ear = here.node
+        say(f"waiting for {', '.join(names)}")
+        here.listen(START_S, lambda: bool(ending()) or not ear.missing())
+        if ending():
+            return _not_started(here, ending, failures)
+        ear.forget()
+        here.starved_s = 0.0
+        say(f"listening for {seconds:g} s; leave the device alone")
+        here.listen(seconds, lambda: bool(ending()))
+        trips = round_trips(here, ROUND_TRIPS)
+        alone = resolved.cell.learner_address.startswith(LOOPBACK)
+        synchronised, error_s = host.clock_synchronised()
+        findings = [
+            *host.judge_load(here.starved_s),
+            *graph.judge_nodes(names, list(ear.beats), ear.stages),
+            host.judge_round_trip(*trips),
+            host.judge_clock(ear.offsets_s, synchronised=synchronised, error_s=error_s, alone=alone),
+            *graph.judge_graph(
+                ear.endpoints(),
+                commands=[f"/{namespace}/{topic}" for topic in commands(list(resolved.robots))],
+                absent=[f"/{namespace}/{topic}" for topic in may_be_empty(resolved)],
+            ),
+            *graph.judge_frames(
+                [frame for robot in resolved.robots.values() for frame in (robot.base_frame, robot.tcp_frame)],
+                ear.frames,
+            ),
+            *(streams.judge_camera(each, ear.cameras[each], camera) for each, camera in resolved.cameras.items()),
+        ]
+        for name, said in ear.handshakes.items():
+            findings += judge_handshake(resolved, name, said)
+        for name, arm in resolved.arms.items():
+            heard = ear.arms[name]
+            rest = streams.axis_means(list(heard.twists))
+            findings += [
+                *streams.judge_state(heard.states, heard.state, heard.fault, resolved, arm),
+                streams.judge_safety(heard.decisions, ear.mode, resolved),
+                streams.judge_teleop(heard.samples, rest, deadman=heard.deadman, config=arm.teleop),
+            ]
+        findings += [finding.fail("message", f"{topic}: {text}") for topic, text in ear.refused.items()]
+        return findings + _with_person(resolved, here, enter)
+
+
+def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) -> list[Finding]:
+    """What the driver of an arm answered: each field of its robot file, with the line to change where they differ."""
+    part = f"robots.{arm}" if resolved.cell.arms else "robot"
+    findings = []
+    for field in [field for field, word in said.items() if word == Standing.CONTRADICTED]:
+        node, _ = resolved.tree.nearest([*part.split("."), *field.split(".")])
+        findings.append(finding.fail("driver", f"{node.mark.origin}: {said[field + WHY]}"))
+    unasked = sorted(field for field, word in said.items() if word == Standing.UNASKABLE)
+    if unasked:
+        text = f"{arm}: {', '.join(unasked)} cannot be asked for here; compare by hand"
+        findings.append(finding.warn("driver", text))
+    agreed = sorted(field for field, word in said.items() if word == Standing.AGREED)
+    if agreed and not findings:
+        findings.append(finding.ok("driver", f"{arm}: says what the robot file says of {', '.join(agreed)}"))
+    return findings
+
+
+def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bool) -> list[Finding]:
+    """Move each arm a little while a person holds the deadman, if nothing failed so far."""
+    failed = sorted({each.check for each in findings if each.level is finding.Level.FAIL} - NOT_NEEDED)
+    if failed:
+        text = f"nothing was moved, because of {', '.join(failed)}; mend that first"
+        return [finding.warn("move", text)]
+    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    enter = None if dry else Enter.on_terminal()
+    if not simulated and enter is None:
+        return [finding.fail("move", "nobody was asked; run --move on a terminal, without --dry, at the arm")]
+    from robot_stack.nodes.tools.doctor import Ear
+    from robot_stack.nodes.tools.listening import listening
+
+    names = [row.name for row in cell_processes(resolved, RUNS)]
+    place = RUNS / "doctor" / f"{resolved.name}_move"
+    with (
+        own_cell(resolved, place, running=False, stand_ins={TELEOP: FIRST_MOTION}) as ending,
+        listening(lambda: Ear(resolved, namespace_of(resolved), names)) as here,
+    ):
+        here.listen(START_S, lambda: bool(ending()) or not here.node.missing())
+        refusal = _begin_motion(here, ending, enter if not simulated else None)
+        if refusal:
+            return [finding.fail("move", refusal)]
+        here.listen(MOVE_S, lambda: bool(ending()) or set(here.node.motions) == set(resolved.robots))
+        _request(here, "end_episode")
+        _request(here, "disarm")
+        return [each for arm in resolved.robots for each in _verdicts(here, arm)]
+
+
+def _begin_motion(here: Listening[Ear], ending: Callable[[], str], enter: Enter | None) -> str:
+    """Arm the cell and begin; why that cannot be, or ""."""
+    if ending():
+        return ending()
+    say(MOVE_TEXT)
+    if enter is not None:
+        say("let go of the deadman, put a hand on the stop, press Enter to arm; then hold the deadman until it is over")
+        if not here.listen(PERSON_S, enter.pressed):
+            return "nobody pressed Enter; run it again"
+    refusals: list[str] = []
+
+    def begun() -> bool:
+        mode = None if here.node.mode is None else here.node.mode[0]
+        refusal = _request(here, "arm") if mode is Mode.DISARMED else ""
+        refusals.append(refusal or _request(here, "start_demo"))
+        return not refusals[-1]
+
+    return "" if here.listen(ARMING_S, begun) else f"cell was not armed: {refusals[-1]}"
+
+
+def _verdicts(here: Listening[Ear], arm: str) -> list[Finding]:
+    verdicts = here.node.motions.get(arm)
+    if verdicts is None:
+        mode = here.node.mode
+        state = "the safety process was silent" if mode is None else f"mode {mode[0]}: {mode[1] or 'no reason'}"
+        return [finding.fail("move", f"{arm} was not moved along every axis within {MOVE_S:g} s; {state}")]
+    return [
+        (finding.ok if each.trouble is Trouble.NONE else finding.fail)("move", f"{arm} {each.text}")
+        for each in verdicts
+    ]
+
+
+def _request(here: Listening[Ear], name: str) -> str:
+    from robot_stack.nodes.tools.doctor import request
+
+    return request(here, name)
+
+
+def _not_started(here: Listening[Ear], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:
+    """Every process that has failed, not only the first: a person mends them all at once."""
+
+    def look() -> bool:
+        ending()
+        return False
+
+    here.listen(OTHERS_S, look)
+    return [finding.fail("node", how) for how in list(failures.values()) or [ending()]]
+
+
+def _with_person(resolved: ResolvedRun, here: Listening[Ear], enter: Enter | None) -> list[Finding]:
+    """Axes, deadman and emergency stop, if there is a person to ask."""
+    if any(teleop.device == "scripted" for teleop in resolved.teleops.values()):
+        return [person.skipped(check, "the device is a script") for check in ("teleop", "estop")]
+    if enter is None:
+        why = "nobody was asked; run it on a terminal, without --dry"
+        return [person.skipped(check, why) for check in ("teleop", "estop")]
+    return [*(_axes(arm, here, enter) for arm in resolved.arms.values()), _estop(here, enter)]
+
+
+def _axes(arm: RunArm, here: Listening[Ear], enter: Enter) -> Finding:
+    heard, axes, device = here.node.arms[arm.name], arm.action.axes, arm.teleop.device
+    heard.reaches, heard.deadman = {}, False
+    say(f"drive {arm.name}: move {', '.join(axes)} of the {device} both ways, press its deadman; Enter skips the rest")
+    here.listen(PERSON_S, lambda: enter.pressed() or (heard.deadman and not person.unmoved(heard.reaches, axes)))
+    return person.judge_axes(device, heard.reaches, axes, deadman=heard.deadman)
+
+
+def _estop(here: Listening[Ear], enter: Enter) -> Finding:
+    from robot_stack.nodes.tools.doctor import clear_stop
+
+    ear = here.node
+    ear.stops, ear.stop_pressed_ns = [], None
+    say("press the emergency stop; Enter skips")
+    pressed = here.listen(PERSON_S, lambda: enter.pressed() or any(stopped for _, stopped in ear.stops))
+    pressed = any(stopped for _, stopped in ear.stops)
+    if not pressed:
+        return person.judge_estop(pressed=False, seen_ms=None, released=False, refusal="")
+    seen_ms = (ear.stops[0][0] - ear.stop_pressed_ns) / 1e6 if ear.stop_pressed_ns is not None else None
+    refusal, deadline_s = "", time.monotonic() + PERSON_S
+    say("release it, then press Enter: that clears the stop")
+    while time.monotonic() < deadline_s:
+        if not here.listen(PERSON_S, enter.pressed):
+            break
+        refusal = clear_stop(here)
+        if not refusal:
+            break
+        say(f"not cleared: {refusal}; press Enter to try again")
+    released = here.listen(1.0, lambda: not ear.stops[-1][1])
+    return person.judge_estop(pressed=True, seen_ms=seen_ms, released=released, refusal=refusal)

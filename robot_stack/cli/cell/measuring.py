@@ -1,0 +1,244 @@
+"""What `robot-stack calibrate` measures: one function for each part of a cell.
+
+Each returns the values for the cell's file, and what to say about them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from robot_stack.cli.cell.keys import Enter
+from robot_stack.cli.cell.own_cell import own_cell, say
+from robot_stack.cli.names import load_cell
+from robot_stack.config.files.edit import Edits
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.taught_box import box_of
+from robot_stack.processes.table import namespace_of
+from robot_stack.sensing.charuco import Board, Corners, find_corners, find_lens, pose_of_board
+from robot_stack.sensing.crop import Roi
+from robot_stack.sensing.hand_eye import find_mounting
+from robot_stack.sensing.region import propose_roi, scaled
+from robot_stack.types.errors import ConfigError, RobotError, SpecError
+from robot_stack.types.pose import Pose
+from robot_stack.types.robot import RobotState
+
+if TYPE_CHECKING:
+    from robot_stack.nodes.tools.listening import Listening
+    from robot_stack.nodes.tools.onlooker import Onlooker
+
+RUNS = Path("runs")
+START_S = 40.0
+VIEWS = 12
+FRESH_S = 2.0
+STILL = 1e-2
+"""Measured speed, m/s and rad/s, below which a view is sharp."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What goes into the cell's file.
+
+    Attributes:
+        edits: Keys and values.
+        text: One sentence about them.
+    """
+
+    edits: Edits
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What was asked for on the command line; see `robot_stack.cli.cell.calibrate.run`."""
+
+    name: str
+    arm: str
+    camera: str
+    roi: tuple[int, int, int, int] | None
+    seconds: float
+    margin_m: float
+    pose: str
+    mounted: str
+    square_m: float
+    marker_m: float
+
+
+def _watch(wish: Wish, resolved: ResolvedRun, look: Callable[[Listening[Onlooker], Callable[[], str]], None]) -> None:
+    """Start the cell, wait for state and images, then `look`."""
+    from robot_stack.nodes.tools.listening import listening
+    from robot_stack.nodes.tools.onlooker import Onlooker, take_back
+
+    with (
+        own_cell(resolved, RUNS / "calibrate" / resolved.name, running=False) as ending,
+        listening(lambda: Onlooker(resolved, namespace_of(resolved), wish.arm)) as here,
+    ):
+        node = here.node
+        came = here.listen(START_S, lambda: bool(ending()) or (node.state is not None and all(node.images.values())))
+        if ending() or not came:
+            silent = [name for name, images in node.images.items() if not images]
+            raise RobotError(ending() or f"cell is silent ({', '.join(silent) or 'robot'}), must send; run doctor")
+        node.forget()
+        look(here, ending)
+        take_back(here)
+
+
+def _move_the_arm(wish: Wish, text: str) -> Callable[[Listening[Onlooker], Callable[[], str]], None]:
+    """Let a person move the arm, by hand or by the device, until Enter or for so long."""
+
+    def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
+        from robot_stack.nodes.tools.onlooker import hand_over
+
+        enter = Enter.on_terminal()
+        say(f"{text}; Enter ends it ({wish.seconds:g} s)")
+        deadline_s = time.monotonic() + wish.seconds
+        while time.monotonic() < deadline_s and not ending() and not (enter is not None and enter.pressed()):
+            hand_over(here)
+            here.listen(0.2)
+
+    return look
+
+
+def _crop(wish: Wish, resolved: ResolvedRun) -> Measured:
+    config = resolved.cameras[wish.camera]
+    captured = (config.height_px, config.width_px)
+    if wish.roi is not None:
+        top, left, height, width = wish.roi
+        roi = Roi(top=top, left=left, height=height, width=width)
+        if top + height > captured[0] or left + width > captured[1]:
+            raise SpecError(
+                f"roi is {wish.roi}, must be within {captured[0]} rows and {captured[1]} columns; correct it"
+            )
+    else:
+        frames: list[np.ndarray] = []
+
+        def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
+            _move_the_arm(wish, f"move the arm through the task in view of {wish.camera}")(here, ending)
+            frames.extend(here.node.images[wish.camera])
+
+        _watch(wish, resolved, look)
+        aspect = _aspect(wish, resolved)
+        roi = scaled(propose_roi(frames, aspect=aspect), frames[0].shape[:2], captured)
+    box = {"top": roi.top, "left": roi.left, "height": roi.height, "width": roi.width}
+    text = f"{wish.camera}: rows {roi.top} to {roi.top + roi.height}, columns {roi.left} to {roi.left + roi.width}"
+    return Measured(edits={("cameras", wish.camera, "roi_px"): box}, text=text)
+
+
+def _aspect(wish: Wish, resolved: ResolvedRun) -> float:
+    """Width over height of the policy's image, from the camera's own file."""
+    plain = load_cell(wish.name).cameras[wish.camera]
+    return plain.policy_width_px / plain.policy_height_px
+
+
+def _workspace(wish: Wish, resolved: ResolvedRun) -> Measured:
+    positions: list[np.ndarray] = []
+
+    def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
+        _move_the_arm(wish, "move the TCP to every end of the workspace, by hand guiding or the device")(here, ending)
+        positions.extend(here.node.positions_m)
+
+    _watch(wish, resolved, look)
+    low, high = box_of(positions, wish.margin_m)
+    box = (*_part(wish, resolved), "workspace")
+    edits: Edits = {(*box, "min_m"): list(low), (*box, "max_m"): list(high)}
+    size = " x ".join(f"{(b - a) * 100:.0f}" for a, b in zip(low, high, strict=True))
+    return Measured(edits=edits, text=f"workspace of {size} cm, from {len(positions)} positions of the TCP")
+
+
+def _pose(wish: Wish, resolved: ResolvedRun) -> Measured:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", wish.pose):
+        raise ConfigError(f"pose is {wish.pose!r}, must be a name in lower case; name it with --pose")
+    seen: list[RobotState] = []
+
+    def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
+        _move_the_arm(wish, f"move the arm to the pose {wish.pose!r} and let it stand")(here, ending)
+        state = here.node.state
+        if state is None or float(np.abs(state.twist).max()) > STILL:
+            raise RobotError("arm moves, must stand still while its pose is taken; let it come to rest")
+        seen.append(state)
+
+    _watch(wish, resolved, look)
+    place = seen[0].T_base_tcp
+    taught = {
+        "joints_rad": [round(float(angle), 4) for angle in seen[0].joints_rad],
+        "position_m": [round(float(value), 4) for value in place.position_m],
+        "quaternion_xyzw": [round(float(value), 5) for value in place.quaternion_xyzw],
+    }
+    keys = (*_part(wish, resolved), "poses", wish.pose)
+    return Measured(edits={keys: taught}, text=f"{wish.pose}: TCP at {taught['position_m']} m")
+
+
+def _part(wish: Wish, resolved: ResolvedRun) -> tuple[str, ...]:
+    """Where the cell's file speaks of the arm."""
+    return ("arms", wish.arm) if resolved.cell.arms else ()
+
+
+def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
+    enter = Enter.on_terminal()
+    if enter is None:
+        raise ConfigError("extrinsics need a person who moves the arm, must run on a terminal; start it there")
+    board = Board(square_m=wish.square_m, marker_m=wish.marker_m)
+    arm: list[Pose] = []
+    views: list[tuple[Corners, tuple[int, int]]] = []
+
+    def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
+        from robot_stack.nodes.tools.onlooker import hand_over
+
+        while len(views) < VIEWS and not ending():
+            say(f"view {len(views) + 1} of {VIEWS}: tilt the board anew, let the arm stand, press Enter")
+            while not enter.pressed() and not ending():
+                hand_over(here)
+                here.listen(0.2)
+            view = _take_view(here, wish.camera, board)
+            if view is not None:
+                arm.append(view[0])
+                views.append(view[1:])
+
+    _watch(wish, resolved, look)
+    lens = find_lens([corners for corners, _ in views], views[0][1])
+    boards = [pose_of_board(corners, lens)[0] for corners, _ in views]
+    mounting = find_mounting(arm, boards, "hand" if wish.mounted == "hand" else "base")
+    pose = mounting.T_parent_camera
+    mount = {
+        "parent": "tcp" if wish.mounted == "hand" else "base",
+        "position_m": [round(float(value), 4) for value in pose.position_m],
+        "quaternion_xyzw": [round(float(value), 5) for value in pose.quaternion_xyzw],
+        "error_m": round(mounting.error_m, 4),
+        **({"arm": wish.arm} if resolved.cell.arms else {}),
+    }
+    text = (
+        f"{wish.camera}: {len(views)} views agree within {mounting.error_m * 1e3:.1f} mm and "
+        f"{math.degrees(mounting.error_rad):.2f} degrees; lens {lens.error_px:.2f} px"
+    )
+    return Measured(edits={("cameras", wish.camera, "mount"): mount}, text=text)
+
+
+def _take_view(here: Listening[Onlooker], camera: str, board: Board) -> tuple[Pose, Corners, tuple[int, int]] | None:
+    """Pose of the arm, corners of the board, rows and columns of the image; None, with a word, if it will not do."""
+    images = here.node.images[camera]
+    images.clear()
+    here.listen(FRESH_S, lambda: bool(images))
+    state = here.node.state
+    corners = find_corners(images[-1], board) if images else None
+    if state is None or float(np.abs(state.twist).max()) > STILL:
+        say("not taken: the arm moves")
+    elif corners is None:
+        say("not taken: the board is not seen well enough")
+    else:
+        return state.T_base_tcp, corners, images[-1].shape[:2]
+    return None
+
+
+MEASURE: dict[str, Callable[[Wish, ResolvedRun], Measured]] = {
+    "crop": _crop,
+    "workspace": _workspace,
+    "pose": _pose,
+    "extrinsics": _extrinsics,
+}

@@ -1,0 +1,84 @@
+"""What the words of `robot-stack data` share: where the episodes are, and what is said in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from robot_stack.cli.run_folder import RUNS, find_folder
+from robot_stack.config.resolve import load_resolved
+from robot_stack.datasets.new_store import NewStore
+from robot_stack.datasets.store_view import IDENTITY, StoreView, open_store
+from robot_stack.processes.table import RESOLVED
+from robot_stack.types.errors import ConfigError, StoreError
+
+STORE = "store"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """How a word ends.
+
+    Attributes:
+        document: For scripts.
+        lines: For people; the last one says what to do next.
+        code: Exit code.
+    """
+
+    document: dict[str, Any]
+    lines: Sequence[str]
+    code: int = 0
+
+
+def find_data(name: str) -> StoreView:
+    """The episodes of a run, or of a folder that was made from some.
+
+    Raises:
+        ConfigError: If there is neither.
+        StoreError: If it cannot be read.
+    """
+    for candidate in (RUNS / name, Path(name)):
+        if (candidate / STORE / IDENTITY).is_file():
+            resolved = candidate / RESOLVED
+            if not resolved.is_file():
+                return open_store(candidate / STORE)
+            task = load_resolved(resolved).task
+            return open_store(candidate / STORE, task.text, task.backward.text if task.backward else None)
+        if (candidate / IDENTITY).is_file():
+            return open_store(candidate)
+    if Path(name).is_dir() and not (Path(name) / RESOLVED).is_file():
+        raise ConfigError(f"folder is {name}, must hold {IDENTITY} or {STORE}/{IDENTITY}; name a run or a dataset")
+    folder = find_folder(name)
+    raise StoreError(f"store of {folder} is missing, must hold episodes; let the run record some")
+
+
+def written(out: Path, stores: Sequence[NewStore]) -> Said:
+    """What was written to `out`, and what was left out of it."""
+    left_out = {episode_id: why for store in stores for episode_id, why in store.left_out.items()}
+    count = sum(len(store.taken) for store in stores)
+    lines = [f"FAIL left out {episode_id}: {why}" for episode_id, why in left_out.items()]
+    lines.append(f"{out}: {count} episodes; what they were made from is unchanged")
+    following = out if len(stores) == 1 else out / stores[0].root.name
+    lines.append(f"Next: robot-stack data list {following}")
+    return Said(document={"folder": str(out), "episodes": count, "left_out": left_out}, lines=lines)
+
+
+def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        key, mark, value = text.partition("=")
+        if not (key and mark and value):
+            raise ConfigError(f"{option} is {text!r}, must be NAME=VALUE; write both")
+        if key in found:
+            raise ConfigError(f"{option} of {key} is given twice, must be given once; leave one out")
+        found[key] = value
+    return found
+
+
+def number(part: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ConfigError(f"share of {part} is {text!r}, must be a number; e.g. {part}=0.8") from error

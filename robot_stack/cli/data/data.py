@@ -1,0 +1,35 @@
+"""`robot-stack data`: look at episodes, check, change, merge, split them, and exchange them with other programs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Any
+
+WORDS = {
+    "list": "look",
+    "show": "look",
+    "check": "look",
+    "edit": "make",
+    "merge": "make",
+    "split": "make",
+    "export": "exchange",
+    "import": "exchange",
+}
+"""Word -> in which `data_<file>` it is."""
+
+
+def run(what: str, as_json: bool = False, **options: Any) -> int:
+    """Do one of the words; returns the exit code, which for `check` is 1 if something is wrong.
+
+    Args:
+        what: One of `WORDS`.
+        as_json: Print a document instead of sentences; progress goes to stderr either way.
+        options: The word's own, as `data_words` declares them.
+
+    Raises:
+        StackError: If it cannot be done; then nothing was written.
+    """
+    said = getattr(importlib.import_module(f"robot_stack.cli.data.{WORDS[what]}"), f"data_{what}")(**options)
+    print(json.dumps(said.document) if as_json else "\n".join(said.lines))
+    return int(said.code)

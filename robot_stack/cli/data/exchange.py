@@ -1,0 +1,75 @@
+"""`robot-stack data export` and `import`: LeRobotDataset v3, MCAP, and Rerun out only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from robot_stack.cli.data.common import Said, find_data, written
+from robot_stack.cli.run_folder import RUNS
+from robot_stack.config.resolve import load_run
+from robot_stack.datasets.bag.read import import_mcap
+from robot_stack.datasets.bag.write import SUFFIX, export_mcap
+from robot_stack.datasets.lerobot.export import export_lerobot
+from robot_stack.datasets.lerobot.ingest import Like, import_lerobot
+from robot_stack.datasets.rerun_files import SUFFIX as RECORDING
+from robot_stack.datasets.rerun_files import export_rerun
+from robot_stack.datasets.summary import select
+from robot_stack.replay.outcome import Outcome
+from robot_stack.types.transition import EpisodeKind
+
+
+def data_export(
+    name: str, out: Path, format: str, codec: str, kind: str | None, outcome: str | None, episodes: Sequence[str]
+) -> Said:
+    """Write the chosen episodes; all but the discarded ones by default."""
+    view = find_data(name)
+    outcomes = [Outcome[outcome.upper()]] if outcome else [Outcome.OPEN, Outcome.SUCCESS, Outcome.FAILURE]
+    found = select(view, kind=EpisodeKind(kind) if kind else None, outcomes=outcomes, episodes=episodes)
+    chosen = [line.episode_id for line in found]
+    if format == "mcap":
+        count = export_mcap(view, chosen, out, on_episode=_say)
+        lines = [f"{out}: {len(chosen)} episodes, {count} messages"]
+        lines.append(
+            f"Next: robot-stack data import {out} --format mcap --out FOLDER, or ros2 bag info {out}/*{SUFFIX}"
+        )
+        return Said(document={"folder": str(out), "episodes": len(chosen), "messages": count}, lines=lines)
+    if format == "rerun":
+        size = export_rerun(view, chosen, out, on_episode=_say)
+        lines = [f"{out}: {len(chosen)} episodes, {size / 1e6:.1f} MB", f"Next: rerun {out}/*{RECORDING}"]
+        return Said(document={"folder": str(out), "episodes": len(chosen), "bytes": size}, lines=lines)
+    exported = export_lerobot(view, chosen, out, codec=codec, on_episode=_say)
+    lines = [f"{out}: {exported.episodes} episodes, {exported.rows} rows, videos {exported.codec}"]
+    lines += [
+        f"  camera {camera}: pixels differ by {error['mean']:.2f} of 255 on average, {error['p99']:.0f} at the 99th "
+        f"percentile, {error['max']:.0f} at most (PSNR {error['psnr_db']:.1f} dB)"
+        for camera, error in exported.image_errors.items()
+    ]
+    lines.append(f"Next: robot-stack data import {out} --format lerobot --out FOLDER, or open it with LeRobot")
+    return Said(document={"folder": str(out), **asdict(exported)}, lines=lines)
+
+
+def data_import(folder: Path, out: Path, format: str, like: str | None) -> Said:
+    """Read a dataset into a new folder of episodes."""
+    if format == "mcap":
+        return written(out, [import_mcap(folder, out, on_episode=_say)])
+    return written(out, [import_lerobot(folder, out, like=_like(like), on_episode=_say)])
+
+
+def _like(name: str | None) -> Like | None:
+    """What a dataset of another program is to fit: a run's file, or a folder of episodes."""
+    if name is None:
+        return None
+    if Path(name).is_dir() or (RUNS / name).is_dir():
+        view = find_data(name)
+        return Like(spec=view.spec, task=view.task)
+    resolved = load_run(name)
+    return Like(spec=resolved.spec(), task=resolved.task.name)
+
+
+def _say(what: str, number: int, count: int) -> None:
+    """About ten lines of each."""
+    if number == count or number % max(1, count // 10) == 0:
+        print(f"{what} episode {number} of {count}", file=sys.stderr, flush=True)

@@ -1,0 +1,62 @@
+"""`robot-stack data edit`, `merge` and `split`: a new folder each time, what was read stays as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from robot_stack.cli.data.common import Said, find_data, number, pairs, written
+from robot_stack.datasets.edit import Changes, edit
+from robot_stack.datasets.merge import merge
+from robot_stack.datasets.split import by_field, by_share, split
+from robot_stack.datasets.summary import summarize
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.event import Verdict
+
+
+def data_edit(
+    name: str, out: Path, relabel: Sequence[str], discard: Sequence[str], trim: Sequence[str], note: Sequence[str]
+) -> Said:
+    """Relabel, discard, trim, note."""
+    verdicts = {}
+    for episode_id, word in pairs(relabel, "--relabel").items():
+        if word not in (Verdict.SUCCESS, Verdict.FAILURE):
+            raise ConfigError(f"verdict of {episode_id} is {word!r}, must be success or failure; or use --discard")
+        verdicts[episode_id] = Verdict(word)
+    for episode_id in sorted(set(verdicts) & set(discard)):
+        raise ConfigError(f"episode {episode_id} is relabelled and discarded, must be one of the two; leave one out")
+    verdicts |= dict.fromkeys(discard, Verdict.DISCARD)
+    trims = {}
+    for episode_id, frames in pairs(trim, "--trim").items():
+        first, _, last = frames.partition(":")
+        if not (first.isdecimal() and last.isdecimal()):
+            raise ConfigError(f"trim of {episode_id} is {frames!r}, must be A:B with two frame numbers; e.g. 10:80")
+        trims[episode_id] = (int(first), int(last))
+    changes = Changes(verdicts=verdicts, trims=trims, notes=pairs(note, "--note"))
+    return written(out, [edit(find_data(name), out, changes, now_unix_s=time.time())])
+
+
+def data_merge(names: Sequence[str], out: Path) -> Said:
+    """One of several."""
+    store, renamed = merge([find_data(name) for name in names], out)
+    said = written(out, [store])
+    renamings = [f"renamed: {old} is now {new}" for old, new in renamed.items()]
+    return replace(said, document={**said.document, "renamed": renamed}, lines=[*renamings, *said.lines])
+
+
+def data_split(name: str, out: Path, by: str | None, shares: Sequence[str], seed: int) -> Said:
+    """Several of one."""
+    view = find_data(name)
+    found, _ = summarize(view)
+    if by is not None:
+        parts, how = by_field(found, "outcome" if by == "outcome" else "kind"), {"by": by}
+    else:
+        numbers = {part: number(part, share) for part, share in pairs(shares, "--share").items()}
+        parts = by_share([line.episode_id for line in found], numbers, seed)
+        how = {"shares": str(numbers), "seed": str(seed)}
+    said = written(out, split(view, out, parts, how))
+    sizes = {part: len(episode_ids) for part, episode_ids in parts.items()}
+    lines = [f"{out / part}: {size} episodes" for part, size in sizes.items()]
+    return replace(said, document={**said.document, "parts": sizes}, lines=[*lines, *said.lines])

@@ -1,0 +1,115 @@
+"""Where the YAML files are. A name is a file stem; a person's own folder comes before the shipped one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robot_stack.config.files.located import Located
+from robot_stack.config.files.mistake import Mistake, hint, shown
+from robot_stack.config.files.yaml_text import read, shown_path
+from robot_stack.types.errors import ConfigError
+
+FOLDER = "hardware_configs"
+KINDS = ("robots", "cameras", "teleop", "safety", "cells", "tasks", "runs")
+
+
+def config_root() -> Path:
+    """The shipped folder; see `shipped_with`."""
+    return shipped_with(Path(__file__).resolve().parents[2])
+
+
+def shipped_with(package: Path) -> Path:
+    """The folder beside a package in a checkout, else in `share/robot_stack` of the prefix it is installed under.
+
+    Raises:
+        ConfigError: If it is at neither place.
+    """
+    checkout = package.parent / FOLDER
+    shared = [parent / "share" / "robot_stack" / FOLDER for parent in package.parents]
+    for candidate in (checkout, *shared):
+        if (candidate / "robots").is_dir():
+            return candidate
+    raise ConfigError(
+        f"{FOLDER} is missing, must be at {checkout} or under share/robot_stack of the install; reinstall robot-stack"
+    )
+
+
+def search_path(root: Path | None = None) -> tuple[Path, ...]:
+    """Folders in the order in which names are looked up: `root`, ./hardware_configs, the shipped one.
+
+    Raises:
+        ConfigError: If `root` is given and is no folder.
+    """
+    if root is not None and not root.is_dir():
+        raise ConfigError(f"configuration folder is {root}, must be an existing folder; check its name")
+    wanted = [path for path in (root, Path.cwd() / FOLDER) if path is not None and path.is_dir()]
+    return tuple(dict.fromkeys(path.resolve() for path in (*wanted, config_root())))
+
+
+def names(kind: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
+    """Names of a kind, sorted."""
+    return tuple(sorted({path.stem for root in roots for path in (root / kind).glob("*.yaml")}))
+
+
+def find(kind: str, name: str, roots: tuple[Path, ...]) -> Path | None:
+    """The file of a name, or None. A name is never a path: separators and dots find nothing."""
+    if name not in names(kind, roots):
+        return None
+    return next(path for root in roots if (path := root / kind / f"{name}.yaml").is_file())
+
+
+def read_named(kind: str, reference: Located, roots: tuple[Path, ...], mistakes: list[Mistake]) -> Located | None:
+    """The file that a value names, or None after adding that there is none, with the names there are."""
+    name = reference.value
+    if not isinstance(name, str):
+        return None  # the model of the referring file says so
+    path = find(kind, name, roots)
+    if path is not None:
+        return read(path, mistakes)
+    mistakes.append(Mistake(mark=reference.mark, key=reference.key, text=_not_found(kind, name, roots)))
+    return None
+
+
+def run_file(name_or_path: str | Path, roots: tuple[Path, ...]) -> Path:
+    """The run file of a name, or the path itself if it looks like one.
+
+    Raises:
+        ConfigError: If there is no run of that name; the message lists those there are.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or "/" in text or text.endswith((".yaml", ".yml")):
+        return Path(text)
+    path = find("runs", text, roots)
+    if path is None:
+        raise ConfigError(f"run: {_not_found('runs', text, roots)}")
+    return path
+
+
+def run_of_cell(cell: str, root: Path | None = None) -> str:
+    """The run that names a cell: the one of the same name, else the only one.
+
+    Raises:
+        ConfigError: If there is no such cell, or no run or several name it; the message lists them.
+    """
+    roots = search_path(root)
+    if find("cells", cell, roots) is None:
+        raise ConfigError(f"cell: {_not_found('cells', cell, roots)}")
+    using = [name for name in names("runs", roots) if _cell_of(name, roots) == cell]
+    if cell in using or len(using) == 1:
+        return cell if cell in using else using[0]
+    listing = f"{', '.join(using)} name it; give one of them" if using else "none names it; write one in runs/"
+    raise ConfigError(f"cell is {cell!r}, must be named by one run: {listing}")
+
+
+def _cell_of(run: str, roots: tuple[Path, ...]) -> object:
+    path = find("runs", run, roots)
+    tree = read(path, []) if path is not None else None
+    cell = tree.get("cell") if tree is not None else None
+    return cell.value if cell is not None else None
+
+
+def _not_found(kind: str, name: str, roots: tuple[Path, ...]) -> str:
+    legal = names(kind, roots)
+    folders = ", ".join(shown_path(root / kind) for root in roots)
+    listing = ", ".join(legal) if legal else "(none yet)"
+    return f"input should be one of {listing} in {folders} (got {shown(name)}){hint(name, legal) if legal else ''}"

@@ -1,0 +1,70 @@
+"""What is wrong with a configuration, said as `file:line:col: key: message (got X); what to do`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from robot_stack.config.files.located import Mark
+from robot_stack.types.errors import ConfigError
+
+LONGEST_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """One mistake.
+
+    Attributes:
+        mark: Where.
+        key: Dotted key from the top of the file, "" for the file itself.
+        text: What is wrong, what was found, what to do.
+    """
+
+    mark: Mark
+    key: str = ""
+    text: str
+
+    def __str__(self) -> str:
+        return ": ".join(str(part) for part in (self.mark, self.key, self.text) if str(part))
+
+
+def raise_if_any(mistakes: Iterable[Mistake]) -> None:
+    """Raise ConfigError with one line per mistake, in the order of the files; do nothing without mistakes."""
+    by_place = sorted(mistakes, key=lambda m: (m.mark.source, m.mark.line, m.mark.column, -len(m.key), m.key))
+    said: list[Mistake] = []
+    for mistake in by_place:
+        if not any(_same(mistake, other) for other in said):
+            said.append(mistake)
+    if said:
+        raise ConfigError("\n".join(map(str, said)))
+
+
+def _same(one: Mistake, fuller: Mistake) -> bool:
+    """Whether `fuller` says it already: a camera's part of a cell is checked there and again with its model."""
+    keys_match = one.key == fuller.key or fuller.key.endswith(f".{one.key}")
+    return keys_match and (one.mark, one.text) == (fuller.mark, fuller.text)
+
+
+def shown(value: object) -> str:
+    """A value as it appears in a message: short, on one line."""
+    if isinstance(value, dict):
+        return "a mapping"
+    text = repr(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def suggestion(name: str, legal: Iterable[str]) -> str | None:
+    """The legal name that `name` was probably meant to be."""
+    matches = get_close_matches(name, list(legal), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def hint(name: str, legal: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, or the legal names where none is near."""
+    names = sorted(legal)
+    near = suggestion(name, names)
+    if near is not None:
+        return f"; did you mean '{near}'?"
+    return f"; choose from {', '.join(names)}" if names else "; remove it"

@@ -1,0 +1,133 @@
+"""YAML text into `Located` values. YAML 1.2, one document, plain data: no tags, no aliases, no repeated keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from robot_stack.config.files.located import Located, Mark, Scalar
+from robot_stack.config.files.mistake import Mistake, shown
+
+TAG = "tag:yaml.org,2002:"
+TYPED = {f"{TAG}{name}" for name in ("int", "float", "bool", "null")}
+TEXT = {f"{TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
+
+
+def read(path: Path, mistakes: list[Mistake]) -> Located | None:
+    """The mapping in a YAML file, or None after adding what is wrong with it."""
+    top = Mark(source=shown_path(path), line=1, column=1)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        mistakes.append(Mistake(mark=Mark(source=top.source), text="file does not exist; check its name"))
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        mistakes.append(Mistake(mark=Mark(source=top.source), text=f"file cannot be read as UTF-8 text: {error}"))
+        return None
+    count = len(mistakes)
+    tree = parse(text, lambda mark: Mark(source=top.source, line=mark.line + 1, column=mark.column + 1), mistakes)
+    if len(mistakes) > count:
+        return None
+    if tree is None:
+        mistakes.append(Mistake(mark=top, text="file is empty, must be a mapping of keys to values"))
+    elif not isinstance(tree.value, dict):
+        kind = "a list" if isinstance(tree.value, tuple) else f"the value {shown(tree.value)}"
+        mistakes.append(Mistake(mark=tree.mark, text=f"file holds {kind}, must be a mapping of keys to values"))
+        return None
+    return tree
+
+
+def shown_path(path: Path) -> str:
+    """The path relative to the working directory if it lies below, else absolute."""
+    absolute = path.absolute()
+    return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)
+
+
+def parse(
+    text: str, at: Callable[[StringMark], Mark], mistakes: list[Mistake], path: tuple[str, ...] = ()
+) -> Located | None:
+    """The value of a YAML text, or None if it holds none.
+
+    Args:
+        text: One YAML document.
+        at: Turns the parser's mark into ours.
+        mistakes: Receives what is wrong.
+        path: Keys above this value.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark or StringMark("", 0, 0, 0, "", 0)
+        mistakes.append(Mistake(mark=at(mark), text=f"{error.problem or error.context}; this is not valid YAML"))
+        return None
+    except (YAMLError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        mistakes.append(Mistake(mark=at(StringMark("", 0, 0, 0, "", 0)), text=f"{reason}; this is not valid YAML"))
+        return None
+    return None if node is None else _Reader(yaml, at, mistakes).located(node, path)
+
+
+class _Reader:
+    """Walks the nodes of one document."""
+
+    def __init__(self, yaml: YAML, at: Callable[[StringMark], Mark], mistakes: list[Mistake]) -> None:
+        self._yaml = yaml
+        self._at = at
+        self._mistakes = mistakes
+        self._seen: set[int] = set()
+
+    def located(self, node: Node, path: tuple[str, ...], key: Node | None = None) -> Located:
+        start = node.start_mark
+        if key is not None and key.start_mark.line != start.line:
+            start = key.start_mark
+        mark = self._at(start)
+        value: Scalar | dict[str, Located] | tuple[Located, ...] = None
+        if id(node) in self._seen:
+            self._add(mark, path, "input is an alias, must be written out; repeat the value")
+            return Located(value=None, mark=mark, path=path)
+        self._seen.add(id(node))
+        if isinstance(node, MappingNode):
+            value = self._mapping(node, path)
+        elif isinstance(node, SequenceNode):
+            value = tuple(self.located(item, (*path, str(index))) for index, item in enumerate(node.value))
+        elif isinstance(node, ScalarNode):
+            value = self._scalar(node, mark, path)
+        return Located(value=value, mark=mark, path=path)
+
+    def _mapping(self, node: MappingNode, path: tuple[str, ...]) -> dict[str, Located]:
+        entries: dict[str, Located] = {}
+        first: dict[str, Mark] = {}
+        for key, item in node.value:
+            mark = self._at(key.start_mark)
+            if not isinstance(key, ScalarNode) or str(key.tag) not in TEXT:
+                self._add(mark, path, f"key is {shown(str(key.value))}, must be text; put it in quotes")
+                continue
+            name = str(key.value)
+            if name in first:
+                self._add(mark, (*path, name), f"key is given twice, first at {first[name]}; remove one of them")
+                continue
+            first[name] = mark
+            entries[name] = self.located(item, (*path, name), key)
+        return entries
+
+    def _scalar(self, node: ScalarNode, mark: Mark, path: tuple[str, ...]) -> Scalar:
+        tag = str(node.tag)
+        if tag in TEXT:
+            return str(node.value)
+        if tag in TYPED:
+            try:
+                value: Scalar = self._yaml.constructor.construct_object(node)
+            except (ValueError, KeyError, YAMLError):
+                self._add(mark, path, f"input should be {tag.removeprefix(TAG)} (got {shown(node.value)})")
+                return None
+            return value
+        self._add(mark, path, f"tag {tag} is not known; write a plain value")
+        return None
+
+    def _add(self, mark: Mark, path: tuple[str, ...], text: str) -> None:
+        self._mistakes.append(Mistake(mark=mark, key=".".join(path), text=text))

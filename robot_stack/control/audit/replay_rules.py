@@ -1,0 +1,226 @@
+"""The rules of `replay_checker`, one function each: a log and limits in, violations out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import SupportsInt
+
+import numpy as np
+
+from robot_stack.control.audit.logged import MODES, LogArrays, LoggedTick
+from robot_stack.control.audit.replay_links import approaches, depths, turns
+from robot_stack.control.audit.replay_tracking import strays
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.types.command import Mode, Source
+
+MOVING_MODES = (Mode.POLICY, Mode.HUMAN)
+SOURCES = {Mode.POLICY: (Source.POLICY, Source.HOLD), Mode.HUMAN: (Source.HUMAN, Source.IDLE, Source.HOLD)}
+"""Whose motion a mode may execute; in every other mode nobody's."""
+HALVES = (("", slice(0, 3)), ("rotation_", slice(3, 6)))
+ZERO = 1e-9
+ROUNDED = 1e-5
+"""What a recorded pose and a float32 twist may make of a velocity of zero along an axis, m/s or rad/s."""
+RETRACT_S = 0.5
+RESTART_S = 0.02
+"""After a gap the arm stands; its first command may be this much acceleration away from rest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A broken rule: which tick, its stamp, which rule, and a sentence with the numbers."""
+
+    index: int
+    stamp_ns: int
+    rule: str
+    text: str
+
+
+def finite(ticks: Sequence[LoggedTick]) -> Iterator[Violation]:
+    """Six finite numbers. Judged first: nothing else can be said of a log that breaks it."""
+    for index, tick in enumerate(ticks):
+        twist = tick.decision.command.twist
+        if twist.shape != (6,) or not np.isfinite(twist).all():
+            text = f"twist is {twist}, must be finite of shape (6,)"
+            yield Violation(index=index, stamp_ns=tick.stamp_ns, rule="finite", text=text)
+
+
+def speed(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """Linear and angular, as norms."""
+    for (prefix, half), largest in zip(HALVES, (limits.max_speed_m_s, limits.max_rotation_speed_rad_s)):
+        sizes = np.linalg.norm(log.twist[:, half], axis=1)
+        for index in np.flatnonzero(sizes > largest * (1.0 + slack)):
+            yield _at(log, index, f"{prefix}speed", f"{prefix}speed is {sizes[index]:.4f}, must be at most {largest}")
+
+
+def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """From tick to tick, or from rest after a gap. At the hard force the arm must let go at once: exempt."""
+    dt_s = np.diff(log.stamp_ns) / 1e9
+    gap = dt_s > limits.output_timeout_s
+    start = np.where(gap[:, None], 0.0, log.twist[:-1])
+    dt_s = np.where(gap, RESTART_S, dt_s)
+    hard = np.zeros(len(log.stamp_ns), np.bool_)
+    hard[log.stated] = _hard(log.force_n, limits) | _hard(log.heard_force_n, limits)
+    judged = (dt_s > 0.0) & ~hard[1:]
+    changes = (log.twist[1:] - start) / np.where(judged, dt_s, np.inf)[:, None]
+    rates = (limits.max_acceleration_m_s2, limits.max_rotation_acceleration_rad_s2)
+    for (prefix, half), rate in zip(HALVES, rates):
+        sizes = np.linalg.norm(changes[:, half], axis=1)
+        for index in np.flatnonzero(sizes > rate * (1.0 + slack)):
+            text = f"{prefix}acceleration is {sizes[index]:.3f}, must be at most {rate}"
+            yield _at(log, index + 1, f"{prefix}acceleration", text)
+
+
+def workspace(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """Towards a wall the arm can still stop before it, or is braking with at least a tenth of what it has."""
+    velocity = log.rotation.apply(log.twist[log.stated, :3]) if len(log.stated) else np.zeros((0, 3))
+    stamp_ns = log.stamp_ns[log.stated]
+    before = np.concatenate([np.zeros((1, 3)), velocity[:-1]])[: len(velocity)]
+    dt_s = np.minimum(np.diff(stamp_ns, prepend=0) / 1e9, limits.output_timeout_s)
+    room = np.where(
+        velocity > 0, np.array(limits.box_max_m) - log.position_m, log.position_m - np.array(limits.box_min_m)
+    )
+    stoppable = np.sqrt(2.0 * limits.max_acceleration_m_s2 * np.maximum(room + slack, 0.0)) + ROUNDED
+    slowing = np.abs(velocity) < np.abs(before) - 0.1 * limits.max_acceleration_m_s2 * dt_s[:, None]
+    for row, axis in np.argwhere((np.abs(velocity) > stoppable) & ~slowing):
+        where = f"{velocity[row, axis]:.4f} m/s on {'xyz'[axis]} at {log.position_m[row, axis]:.4f} m"
+        yield _at(log, log.stated[row], "workspace", f"{where}, cannot stop before the wall")
+
+
+def tilt(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """The same for the cone around straight down: outward rotation can still be stopped, or is braking."""
+    if limits.tilt_cone_rad >= math.pi or not len(log.stated):
+        return
+    axis = log.rotation.apply([0.0, 0.0, 1.0])
+    lean_rad = np.arccos(np.clip(-axis[:, 2], -1.0, 1.0))
+    turn = log.rotation.apply(log.twist[log.stated, 3:])
+    inward = np.cross(axis, [0.0, 0.0, -1.0])
+    size = np.linalg.norm(inward, axis=1)
+    sideways = np.linalg.norm(turn - np.sum(turn * axis, axis=1, keepdims=True) * axis, axis=1)
+    upright = size < ZERO
+    outward = np.where(upright, sideways, -np.sum(turn * inward, axis=1) / np.where(upright, 1.0, size))
+    room = np.maximum(0.0, limits.tilt_cone_rad + 10.0 * slack - lean_rad)
+    stoppable = np.sqrt(2.0 * limits.max_rotation_acceleration_rad_s2 * room) + ROUNDED
+    braking = np.diff(outward, prepend=0.0) < -ZERO
+    for row in np.flatnonzero((outward > stoppable) & ~braking):
+        text = f"{outward[row]:.4f} rad/s outward at a tilt of {lean_rad[row]:.3f} rad, cannot stop within the cone"
+        yield _at(log, log.stated[row], "tilt", text)
+
+
+def force(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """At the hard force nothing pushes into the contact, by the newest state and by the newest that had arrived."""
+    size = np.linalg.norm(log.force_n, axis=1)
+    push = _push(log, log.force_n)
+    pushes = np.minimum(push, _push(log, log.heard_force_n)) > slack * limits.max_speed_m_s
+    for row in np.flatnonzero(pushes & _hard(log.force_n, limits) & _hard(log.heard_force_n, limits)):
+        yield _at(log, log.stated[row], "force", f"pushes with {push[row]:.4f} m/s against {size[row]:.0f} N")
+
+
+def joints(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """Outside the robot's own joint limits nothing moves, once the brakes had their time."""
+    if not limits.joints or not len(log.stated):
+        return
+    if log.joints_rad.shape[1] != len(limits.joints):
+        text = f"states have {log.joints_rad.shape[1]} joints, must have {len(limits.joints)}"
+        yield _at(log, log.stated[0], "joints", text)
+        return
+    low, high = (np.array([getattr(joint, end) for joint in limits.joints]) for end in ("min_rad", "max_rad"))
+    outside = (log.joints_rad < low) | (log.joints_rad > high)
+    beyond = np.zeros(len(log.stamp_ns), np.bool_)
+    beyond[log.stated] = outside.any(axis=1)
+    late = log.since_ns(beyond) > _ramp_ns(limits, slack)
+    for index in np.flatnonzero(late & _moves(log)):
+        yield _at(log, index, "joints", "moves with a joint outside its limits")
+
+
+def standstill(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """No motion outside POLICY and HUMAN once the brakes had their time; a HOLD may retract if configured."""
+    still = ~np.isin(log.mode, [MODES.index(mode) for mode in MOVING_MODES])
+    for index in np.flatnonzero(still & log.grips):
+        yield _at(log, index, "standstill", f"moves the gripper in {MODES[log.mode[index]]}")
+    late_ns, due_ns = log.since_ns(still), _ramp_ns(limits, slack)
+    slowly = np.linalg.norm(log.twist[:, :3], axis=1) <= limits.retract_m_s * (1.0 + slack)
+    turns = np.abs(log.twist[:, 3:]).max(axis=1, initial=0.0) > ZERO
+    in_time = late_ns <= due_ns + RETRACT_S * 1e9
+    retracts = (log.mode == MODES.index(Mode.HOLD)) & slowly & ~turns & in_time
+    for index in np.flatnonzero(still & (late_ns > due_ns) & _moves(log) & ~retracts):
+        text = f"moves {late_ns[index] / 1e6:.0f} ms into {MODES[log.mode[index]]}"
+        yield _at(log, index, "standstill", text)
+
+
+def source(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """A tick belongs to one who may drive in its mode, and its command says the same."""
+    wrong = log.source != log.command_source
+    for number, mode in enumerate(MODES):
+        legal = [int(each) for each in SOURCES.get(mode, (Source.HOLD,))]
+        wrong = wrong | ((log.mode == number) & ~np.isin(log.source, legal))
+    for index in np.flatnonzero(wrong):
+        mode, ours, theirs = MODES[log.mode[index]], Source(log.source[index]), Source(log.command_source[index])
+        names = [each.name for each in SOURCES.get(mode, (Source.HOLD,))]
+        text = f"source is {ours.name}, of the command {theirs.name}, must both be one of {names} in {mode}"
+        yield _at(log, index, "source", text)
+
+
+def tracking(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """What was measured is what was commanded: no stuck encoder, no other scale, sign or frame."""
+    for index, text in strays(log):
+        yield _at(log, index, "tracking", text)
+
+
+def clearance(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """No part of the arm comes nearer to anything watched than its margin, nor is driven so that it must."""
+    for judge in (approaches, depths):
+        for index, text in judge(log, limits, slack):
+            yield _at(log, index, "clearance", text)
+
+
+def yaw(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
+    """The tool can stop within the range of turns about its own axis, counted from the first of these ticks."""
+    for index, text in turns(log, limits, slack):
+        yield _at(log, index, "yaw", text)
+
+
+Rule = Callable[[LogArrays, SafetyLimits, float], Iterator[Violation]]
+RULES: tuple[Rule, ...] = (
+    speed,
+    acceleration,
+    workspace,
+    tilt,
+    force,
+    joints,
+    standstill,
+    source,
+    tracking,
+    clearance,
+    yaw,
+)
+
+
+def _at(log: LogArrays, index: SupportsInt, rule: str, text: str) -> Violation:
+    return Violation(index=int(index), stamp_ns=int(log.stamp_ns[int(index)]), rule=rule, text=text)
+
+
+def _hard(force_n: np.ndarray, limits: SafetyLimits) -> np.ndarray:
+    """Of each tick with a state, whether the contact is at the hard force, shape (M,)."""
+    return np.asarray(np.linalg.norm(force_n, axis=1) >= limits.hard_force_n)
+
+
+def _push(log: LogArrays, force_n: np.ndarray) -> np.ndarray:
+    """Of each tick with a state, the speed into that force (M, 3), m/s, shape (M,)."""
+    along = np.sum(log.twist[log.stated, :3] * force_n, axis=1)
+    return np.asarray(-along / np.maximum(np.linalg.norm(force_n, axis=1), ZERO))
+
+
+def _moves(log: LogArrays) -> np.ndarray:
+    """Shape (N,)."""
+    return np.asarray(np.abs(log.twist).max(axis=1, initial=0.0) > ZERO)
+
+
+def _ramp_ns(limits: SafetyLimits, slack: float) -> int:
+    """Time to brake from the highest speed, and three ticks."""
+    ramp_s = max(
+        limits.max_speed_m_s / limits.max_acceleration_m_s2,
+        limits.max_rotation_speed_rad_s / limits.max_rotation_acceleration_rad_s2,
+    )
+    return math.ceil((ramp_s + 0.03) * (1.0 + slack) * 1e9)

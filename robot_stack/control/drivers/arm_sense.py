@@ -1,0 +1,272 @@
+"""A `RobotState` out of what a driver publishes: joint states, perhaps a pose, perhaps a wrench.
+
+Joints are found by name: the order of a JointState means nothing. The stamp of the state is the arrival of its oldest
+part, so that a part that has stopped makes the whole old. Nothing is filled in: until all parts are there, there is no
+state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from robot_stack.control.kinematics.chain import Chain
+from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.reason import Fault, FaultKind
+from robot_stack.types.robot import RobotState
+
+DISAGREE_M = 0.02
+DISAGREE_RAD = 0.1
+"""Driver's pose and own kinematics may differ by this: they are not of the same instant."""
+LEAST_S = 5e-4
+"""Over a shorter time no speed is found by differences."""
+SMOOTHING = 0.5
+"""Share of a new difference in a speed that is found by differences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joints:
+    """Some joints at one instant: angles and speeds in rad and rad/s (m and m/s for a gripper), shape (J,)."""
+
+    angles: np.ndarray
+    speeds: np.ndarray
+    arrived_ns: int
+
+
+class JointReader:
+    """Picks joints by name out of joint states."""
+
+    def __init__(self, names: Sequence[str], topic: str) -> None:
+        self.newest: Joints | None = None
+        self._names = tuple(names)
+        self._topic = topic
+        self._stamp_ns = 0
+        self._from: tuple[np.ndarray, int, int] | None = None
+        self._order: list[str] = []
+        self._places: list[int] = []
+
+    def take(
+        self, names: Sequence[str], positions: np.ndarray, velocities: np.ndarray, stamp_ns: int, now_ns: int
+    ) -> Fault | None:
+        """One message; returns why it cannot be used.
+
+        Args:
+            names: As sent, in any order.
+            positions: float64, one per name.
+            velocities: float64, one per name. Where the driver sends none, or NaN as joint_state_broadcaster does for
+                an interface that is not there, differences stand in.
+            stamp_ns: Of its header, on the driver's clock; 0 if unset. Only compared with the one before.
+            now_ns: Of its arrival, steady clock.
+        """
+        refusal = self._misfit(names, positions, velocities)
+        if refusal is not None:
+            return refusal
+        if stamp_ns != 0 and stamp_ns == self._stamp_ns:
+            return _unusable(f"stamp on {self._topic} does not advance, must; is an old message republished?")
+        if names != self._order:
+            self._order = list(names)
+            self._places = [self._order.index(name) for name in self._names]
+        angles = positions[self._places]
+        if not np.isfinite(angles).all():
+            return _unusable(f"joint states on {self._topic} are {angles}, must be finite; look after the driver")
+        speeds = velocities[self._places] if len(velocities) else np.full_like(angles, np.nan)
+        if not np.isfinite(speeds).all():
+            speeds = self._differences(angles, stamp_ns, now_ns)
+        self._stamp_ns = stamp_ns
+        self.newest = Joints(angles=angles, speeds=speeds, arrived_ns=now_ns)
+        return None
+
+    def _misfit(self, names: Sequence[str], positions: np.ndarray, velocities: np.ndarray) -> Fault | None:
+        missing = [name for name in self._names if name not in names]
+        if missing:
+            return _contradiction(
+                f"joint states on {self._topic} name {sorted(names)}, must include {missing}; "
+                "correct the joints in the robot file or the topic"
+            )
+        if len(positions) != len(names) or len(velocities) not in (0, len(names)):
+            sizes = f"{len(positions)} positions and {len(velocities)} velocities for {len(names)} names"
+            return _unusable(f"joint states on {self._topic} have {sizes}, must have one each; look after the driver")
+        return None
+
+    def _differences(self, angles: np.ndarray, stamp_ns: int, now_ns: int) -> np.ndarray:
+        last = self.newest
+        if last is None:
+            return np.zeros_like(angles)
+        before, before_stamp_ns, before_ns = self._from or (last.angles, self._stamp_ns, last.arrived_ns)
+        elapsed_s = elapsed(before_stamp_ns, stamp_ns, before_ns, now_ns)
+        if elapsed_s < LEAST_S:  # without stamps, two that waited in a queue arrive as one: wait for the next
+            self._from = before, before_stamp_ns, before_ns
+            return last.speeds
+        self._from = None
+        return np.asarray(SMOOTHING * (angles - before) / elapsed_s + (1.0 - SMOOTHING) * last.speeds)
+
+
+def elapsed(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns: int) -> float:
+    """Seconds between two messages: by the driver's stamps where they rise, else by arrival."""
+    if 0 < last_stamp_ns < stamp_ns:
+        return (stamp_ns - last_stamp_ns) / 1e9
+    return (arrived_ns - last_arrived_ns) / 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """Names that headers may carry.
+
+    Attributes:
+        base: Of poses; wrenches may be given in it.
+        tcp: Of the TCP.
+        wrench: Of wrench messages.
+        tcp_in_wrench: Pose of the TCP in the wrench's frame, where that is neither base nor TCP.
+    """
+
+    base: str
+    tcp: str
+    wrench: str = ""
+    tcp_in_wrench: Pose | None = None
+
+
+class ArmSense:
+    """The newest of everything about one arm."""
+
+    def __init__(
+        self, arm: str, frames: Frames, joints: JointReader, *, pose_topic: str = "", gripper: JointReader | None = None
+    ) -> None:
+        """Nothing is heard yet.
+
+        Args:
+            arm: Its name.
+            frames: Of poses and wrenches.
+            joints: Of the arm.
+            pose_topic: Where poses come from, for messages; "" if they are computed from the joints.
+            gripper: Of the gripper's one joint.
+        """
+        self.chain: Chain | None = None
+        """Set once known; needed for poses that are computed."""
+        self.joints = joints
+        self._arm = arm
+        self._frames = frames
+        self._pose_topic = pose_topic
+        self._gripper = gripper
+        self._ends = (0.0, 1.0)
+        self._pose: Pose | None = None
+        self._pose_stamp_ns = 0
+        self._pose_ns = 0
+        self._twist = np.zeros(6)
+        self._wrench = np.zeros(6)
+
+    def set_gripper_ends(self, closed: float, opened: float) -> None:
+        """Positions of the gripper's joint at opening 0 and 1."""
+        self._ends = (closed, opened)
+
+    def take_pose(self, pose: Pose, frame: str, stamp_ns: int, now_ns: int) -> Fault | None:
+        """T_base_tcp as the driver says; returns why it cannot be used."""
+        if frame != self._frames.base:
+            return _contradiction(
+                f"pose on {self._pose_topic} is in frame {frame!r}, must be in {self._frames.base!r}; "
+                "correct base_frame or the topic"
+            )
+        if stamp_ns != 0 and stamp_ns == self._pose_stamp_ns:
+            return _unusable(f"stamp on {self._pose_topic} does not advance, must; is an old message republished?")
+        if self._pose is not None:
+            elapsed_s = elapsed(self._pose_stamp_ns, stamp_ns, self._pose_ns, now_ns)
+            if elapsed_s > 0.0:
+                twist = twist_between(self._pose, pose, elapsed_s)
+                self._twist = SMOOTHING * twist + (1.0 - SMOOTHING) * self._twist
+        self._pose, self._pose_stamp_ns, self._pose_ns = pose, stamp_ns, now_ns
+        return None
+
+    def take_wrench(self, wrench: np.ndarray, frame: str, topic: str) -> Fault | None:
+        """Force and torque on the tool from outside, (6,), N and Nm; returns why it cannot be used."""
+        if not np.isfinite(wrench).all():
+            return _unusable(f"wrench on {topic} is {wrench}, must be finite; look after the driver")
+        frames = self._frames
+        if frame != frames.wrench:
+            return _contradiction(
+                f"wrench on {topic} is in frame {frame!r}, must be in {frames.wrench!r}; correct wrench.frame"
+            )
+        if frame == frames.tcp:
+            self._wrench = wrench
+        elif frames.tcp_in_wrench is not None:
+            lever = np.cross(frames.tcp_in_wrench.position_m, wrench[:3])
+            moved = np.concatenate([wrench[:3], wrench[3:] - lever])
+            self._wrench = rotate_twist(moved, frames.tcp_in_wrench.rotation.inv())
+        else:
+            pose = self._pose if self._pose_topic else self._computed()
+            if pose is None:
+                return _unusable(
+                    f"wrench on {topic} is in frame {frame!r}, and no pose of the TCP has come to turn it by"
+                )
+            self._wrench = rotate_twist(wrench, pose.rotation.inv())
+        return None
+
+    def disagreement(self) -> Fault | None:
+        """Why the driver's pose and the kinematics of the robot file cannot both be right."""
+        computed = self._computed() if self._pose_topic else None
+        if computed is None or self._pose is None:
+            return None
+        difference = self._pose.relative_to(computed)
+        far_m, far_rad = float(np.linalg.norm(difference.position_m)), float(difference.rotation.magnitude())
+        if far_m <= DISAGREE_M and far_rad <= DISAGREE_RAD:
+            return None
+        return _contradiction(
+            f"pose on {self._pose_topic} and the kinematics of the robot file are apart, must agree within "
+            f"{DISAGREE_M * 1e3:.0f} mm and {DISAGREE_RAD} rad; correct the TCP in the robot file or in the driver"
+        )
+
+    def state(self) -> RobotState | None:
+        """The newest state, stamped with the arrival of its oldest part; None while a part is missing."""
+        joints = self.joints.newest
+        if joints is None:
+            return None
+        if self._pose_topic:
+            if self._pose is None:
+                return None
+            pose, twist, stamp_ns = self._pose, self._twist, min(self._pose_ns, joints.arrived_ns)
+        else:
+            if self.chain is None:
+                return None
+            pose, jacobian = self.chain.jacobian(joints.angles)
+            twist, stamp_ns = rotate_twist(jacobian @ joints.speeds, pose.rotation.inv()), joints.arrived_ns
+        return RobotState(
+            arm=self._arm,
+            stamp_ns=stamp_ns,
+            T_base_tcp=pose,
+            twist=twist,
+            wrench=self._wrench,
+            joints_rad=joints.angles,
+            joint_speeds_rad_s=joints.speeds,
+            gripper=self._opening(),
+        )
+
+    def _computed(self) -> Pose | None:
+        joints = self.joints.newest
+        return None if joints is None or self.chain is None else self.chain.pose(joints.angles)
+
+    def _opening(self) -> float:
+        if self._gripper is None or self._gripper.newest is None:
+            return 0.0
+        closed, opened = self._ends
+        return float(np.clip((self._gripper.newest.angles[0] - closed) / (opened - closed), 0.0, 1.0))
+
+
+def twist_between(before: Pose, after: Pose, elapsed_s: float) -> np.ndarray:
+    """Mean twist of a frame that went from one pose to another, shape (6,), in its own frame.
+
+    Raises:
+        SpecError: If no time has passed.
+    """
+    if elapsed_s <= 0.0:
+        raise SpecError(f"time between two poses is {elapsed_s} s, must be above 0")
+    way = after.relative_to(before)
+    return np.concatenate([way.position_m, way.rotation.as_rotvec()]) / elapsed_s
+
+
+def _unusable(text: str) -> Fault:
+    return Fault(kind=FaultKind.INPUT_INVALID, text=text)
+
+
+def _contradiction(text: str) -> Fault:
+    return Fault(kind=FaultKind.CONTRADICTION, text=text)

@@ -1,0 +1,1 @@
+"""The safety filter: who may command an arm, and how its commands are limited."""

@@ -1,0 +1,370 @@
+"""The safety filter of a cell: messages in at any time, one safe decision for each arm out per tick.
+
+One state of control for the cell, limits for each arm. Not a safety-rated function: hardware e-stop, the robot's own
+limits and an enabling device stay mandatory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from robot_stack.control.safety.admission import Admission, Offer
+from robot_stack.control.safety.arbiter import Arbiter, ArbiterTiming
+from robot_stack.control.safety.arm_filter import ArmFilter, GuardedArm
+from robot_stack.control.safety.checks import check_command, check_state, check_teleop
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.control.safety.presence import Presence
+from robot_stack.control.safety.stop_input import StopInputs
+from robot_stack.control.safety.takeover import Takeover
+from robot_stack.control.safety.tracking import TrackingMonitor
+from robot_stack.types.command import Command, Decision, Mode
+from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import FaultKind, Refusal, RefusalKind
+from robot_stack.types.robot import RobotState, TeleopSample
+
+LONGEST_STEP_S = 0.02
+"""A late tick may change the velocity by no more than two regular ones."""
+PAUSED_NS = 200_000_000
+"""After a longer pause nobody knows what has changed meanwhile; a shorter one only restarts from rest."""
+SETTLING_NS = 300_000_000
+"""After such a pause what waited in the queues comes first: for so long nobody's request is obeyed."""
+
+
+class SafetyFilter:
+    """Checks, arbitrates and limits; `decide` never raises and never returns an unsafe command."""
+
+    def __init__(
+        self,
+        arms: Mapping[str, GuardedArm],
+        *,
+        auto_resume_ticks: int = 0,
+        stop_inputs_s: Mapping[str, float] | None = None,
+        operator_required: bool = False,
+        teleop_silence_s: float | None = None,
+    ) -> None:
+        """Nothing moves before `arm` and `start`.
+
+        Args:
+            arms: By name; messages of another arm are refused. Of their timeouts the strictest holds for all.
+            auto_resume_ticks: See `Arbiter`.
+            stop_inputs_s: See `StopInputs`.
+            operator_required: See `Presence`.
+            teleop_silence_s: Silence of a teleop device that holds also while the policy drives: the device is the
+                operator's `hold` and `stop`. None leaves it to the hardware's own stop.
+
+        Raises:
+            SpecError: If there is none.
+        """
+        if not arms:
+            raise SpecError("arms of the safety filter are 0, must be at least 1; name them in the cell")
+        limits = [arm.limits for arm in arms.values()]
+        self._teleop_s = min(each.teleop_timeout_s for each in limits)
+        self._output_s = min(each.output_timeout_s for each in limits)
+        self._timing = ArbiterTiming(
+            policy_s=min(each.policy_timeout_s for each in limits),
+            state_s=min(each.state_timeout_s for each in limits),
+            auto_resume_ticks=auto_resume_ticks,
+        )
+        hands = {
+            name: Takeover(arm.teleop_scale, silent_s=self._teleop_s, release_s=arm.release_s)
+            for name, arm in arms.items()
+        }
+        self._arbiter = Arbiter(self._timing, hands)
+        self._admission = Admission(self._arbiter, arms)
+        self._hands = hands
+        self._teleop_silence_ms = None if teleop_silence_s is None else teleop_silence_s * 1e3
+        self._stop_inputs = StopInputs(stop_inputs_s)
+        self._operator = Presence(required=operator_required)
+        self._decided_ns: int | None = None
+        self._stalled_ns = 0
+        self._tracking = {name: TrackingMonitor(arm.tracking) for name, arm in arms.items()}
+        self.counters = self._arbiter.counters
+        """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, cut_<limit>,
+        hold, stop, take_over, auto_resume. With several arms the cuts are of `<arm>.cut_<limit>`."""
+        self._arms = {
+            name: ArmFilter(name, arm, "" if len(arms) == 1 else f"{name}.", self.counters)
+            for name, arm in arms.items()
+        }
+
+    @property
+    def mode(self) -> Mode:
+        """State of control."""
+        return self._arbiter.mode
+
+    @property
+    def reason(self) -> Refusal | None:
+        """Why it holds or is stopped."""
+        return self._arbiter.reason
+
+    @property
+    def last_rejection(self) -> str:
+        """Sentence about the newest refused message."""
+        return self._admission.last_rejection
+
+    def offer(self, commands: Sequence[Command], now_ns: int) -> Refusal | None:
+        """Take the policy's commands, one for each arm and of one stamp, or refuse them."""
+        arm, broken = self._check_commands(commands)
+        stamp_ns = min((command.stamp_ns for command in commands), default=0)
+        sessions = {command.arm: command.session for command in commands}
+        offer = Offer(stream="policy", arm=arm, stamp_ns=stamp_ns, timeout_s=self._timing.policy_s, sessions=sessions)
+        refusal = self._admission.admit(offer, broken, now_ns)
+        if not refusal:
+            self._arbiter.take_policy({c.arm: replace(c, twist=c.twist.copy()) for c in commands})
+        return refusal
+
+    def offer_teleop(self, arm: str, sample: TeleopSample, now_ns: int) -> Refusal | None:
+        """Take what the operator does with an arm, or refuse it. Stop and hold count even then."""
+        self.obey_key_stops(sample.events, "teleop")
+        offer = Offer(
+            stream="teleop",
+            arm=arm,
+            stamp_ns=sample.stamp_ns,
+            timeout_s=self._teleop_s,
+            sessions={arm: sample.session},
+        )
+        broken = self._unknown(arm, "teleop sample") or check_teleop(sample)
+        refusal = self._admission.admit(offer, broken, now_ns)
+        if refusal:
+            return refusal
+        self._arbiter.take_teleop(arm, replace(sample, twist=sample.twist.copy()))
+        return self.obey_arm_key(now_ns) if "arm" in sample.events else None
+
+    def obey_key_stops(self, events: Sequence[str], device: str) -> None:
+        """Obey the keys that end motion, whoever pressed them and when."""
+        if "stop" in events:
+            self.stop(Refusal(kind=RefusalKind.KEY, text="stop pressed"), who=device)
+        if "hold" in events:
+            self.hold(Refusal(kind=RefusalKind.KEY, text=f"hold pressed on {device}"))
+
+    def obey_arm_key(self, now_ns: int) -> Refusal | None:
+        """Obey the key that ends a HOLD, or arms; or say why not."""
+        return self.resume(now_ns) if self.mode is Mode.HOLD else self.arm(now_ns)
+
+    def offer_state(self, state: RobotState, now_ns: int, *, session: str | None = "") -> Refusal | None:
+        """Take what a robot reports, or refuse it. Its own emergency stop counts even then, unless a stranger says it.
+
+        Args:
+            state: Of an arm.
+            now_ns: Steady clock.
+            session: Of the robot process; None for a stranger's.
+        """
+        name = state.arm
+        broken = self._unknown(name, "state")
+        if not broken:
+            if state.fault and state.fault.kind is FaultKind.EMERGENCY_STOP and session is not None:
+                text = self._arbiter.called(name) + state.fault.text
+                self.stop(Refusal(kind=RefusalKind.EMERGENCY_STOP, text=text), who="robot")
+            broken = check_state(state, self._arms[name].joints)
+        offer = Offer(
+            stream="state", arm=name, stamp_ns=state.stamp_ns, timeout_s=self._timing.state_s, sessions={name: session}
+        )
+        refusal = self._admission.admit(offer, broken, now_ns)
+        if refusal:
+            return refusal
+        self._arbiter.states[name] = kept = replace(state, twist=state.twist.copy(), wrench=state.wrench.copy())
+        self._arms[name].watch(state)
+        self._tracking[name].measure(kept)
+        return None
+
+    def offer_stop_input(self, topic: str, pressed: bool, now_ns: int) -> None:
+        """Take what a wired stop button says; pressed latches STOP."""
+        self._stop_inputs.hear(topic, pressed, now_ns)
+        if pressed:
+            self.stop(Refusal(kind=RefusalKind.EMERGENCY_STOP, text="emergency stop pressed"), who=topic)
+
+    def offer_operator(self, now_ns: int) -> None:
+        """Note that somebody has the operator's page in view."""
+        self._operator.hear(now_ns)
+
+    def limit(self, limits: Mapping[str, SafetyLimits]) -> Refusal | None:
+        """Set other limits of motion and force, by arm, from the next tick on, or say why not. Timeouts stay."""
+        if self.mode in (Mode.POLICY, Mode.HUMAN) or not all(arm.standing for arm in self._arms.values()):
+            text = f"mode is {self.mode}, must be standing to change a limit; hold or end the episode first"
+            return Refusal(kind=RefusalKind.WRONG_MODE, text=text)
+        for name, arm in self._arms.items():
+            arm.limit(limits[name])
+        return None
+
+    def warning(self, now_ns: int) -> Refusal | None:
+        """Say what would refuse arming although nothing moves wrongly now."""
+        return (
+            self._admission.doubtful(now_ns)
+            or self._stop_inputs.silent(now_ns)
+            or self._operator.missing(now_ns)
+            or self._unattended(now_ns)
+        )
+
+    def refuse(self, stream: str, arm: str, refusal: Refusal, now_ns: int) -> None:
+        """Count a message of an arm that nobody could read; several in a row hold, and so does a flood."""
+        self._admission.broken(stream, arm, refusal, now_ns)
+        if refusal.kind is RefusalKind.FLOODED:
+            self.hold(refusal)
+
+    def arm(self, now_ns: int) -> Refusal | None:
+        """Go from DISARMED to READY as an operator asks, or say why not."""
+        return self._stalled(now_ns) or self._unfit(now_ns) or self._arbiter.arm(now_ns)
+
+    def disarm(self) -> None:
+        """To DISARMED, unless stopped."""
+        self._arbiter.disarm()
+
+    def start(self, now_ns: int, *, policy_expected: bool = True) -> Refusal | None:
+        """Begin an episode, from READY to POLICY, or to HUMAN in a demonstration; or say why not."""
+        return self._stalled(now_ns) or self._arbiter.start(now_ns, policy_expected=policy_expected)
+
+    def end_episode(self) -> None:
+        """End the episode: back to READY; HOLD and STOP stay."""
+        self._arbiter.end_episode()
+
+    def hold(self, reason: Refusal) -> None:
+        """Stand still until an operator resumes."""
+        self._arbiter.hold(reason)
+
+    def resume(self, now_ns: int) -> Refusal | None:
+        """End a HOLD as an operator asks, or say why not."""
+        return self._stalled(now_ns) or self._unfit(now_ns) or self._arbiter.resume(now_ns)
+
+    def stop(self, reason: Refusal, who: str) -> None:
+        """Latch STOP."""
+        self._arbiter.stop(replace(reason, text=f"{reason} ({who})"))
+
+    def clear_stop(self, now_ns: int) -> Refusal | None:
+        """End a STOP as an operator asks, to DISARMED, or say why not."""
+        return self._stalled(now_ns) or self._stop_inputs.held(now_ns) or self._arbiter.clear_stop(now_ns)
+
+    def decide(self, now_ns: int) -> dict[str, Decision]:
+        """Return the decisions of this tick, by arm; call at a steady rate, also when nothing arrives."""
+        dt_s = self._advance(now_ns)
+        arbiter = self._arbiter
+        arbiter.update(now_ns)
+        self._watch(now_ns)
+        intents, mode, reason = arbiter.intents(now_ns), self.mode, self.reason
+        decisions = {
+            name: arm.decide(intents[name], arbiter.states[name], mode=mode, reason=reason, now_ns=now_ns, dt_s=dt_s)
+            for name, arm in self._arms.items()
+        }
+        self._follow(decisions, now_ns)
+        return decisions
+
+    def _follow(self, decisions: Mapping[str, Decision], now_ns: int) -> None:
+        """Note what each arm is told while somebody drives; at other times an arm may be moved by other means."""
+        for name, decision in decisions.items():
+            state = self._arbiter.states[name]
+            if state is None or self.mode not in (Mode.POLICY, Mode.HUMAN):
+                self._tracking[name].forget()
+            else:
+                rotation = state.T_base_tcp.rotation.as_matrix()
+                self._tracking[name].tell(decision.command.twist, rotation, now_ns)
+
+    def _stalled(self, now_ns: int) -> Refusal | None:
+        """Refuse what waited in a queue while this process stood still: nobody asks for it now."""
+        since_ns = now_ns - (self._decided_ns or now_ns)
+        if since_ns <= PAUSED_NS and now_ns - self._stalled_ns > SETTLING_NS:
+            return None
+        text = "safety process has just stood still, what was asked meanwhile is not obeyed; ask again"
+        return Refusal(kind=RefusalKind.JUST_STALLED, text=text)
+
+    def _unknown(self, arm: str, what: str) -> Refusal | None:
+        return None if arm in self._arms else _malformed(f"{what} is of arm {arm!r}, must be {self._legal}")
+
+    @property
+    def _legal(self) -> str:
+        names = [repr(name) for name in self._arms]
+        return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+
+    def _check_commands(self, commands: Sequence[Command]) -> tuple[str, Refusal | None]:
+        """Judge whether there is one good command for each arm, all of one stamp: the arm that is wrong, and why."""
+        first, named = next(iter(self._arms)), [command.arm for command in commands]
+        if sorted(named) != sorted(self._arms):
+            wanted = f"one for each of {', '.join(self._arms)}" if len(self._arms) > 1 else f"for {self._legal}"
+            return first, _malformed(f"policy commands are for arms {named}, must be {wanted}")
+        if len({command.stamp_ns for command in commands}) > 1:
+            return first, _malformed(
+                "policy commands of the arms have different stamps, must have one; send them together"
+            )
+        for command in commands:
+            refusal = check_command(command)
+            if refusal:
+                return command.arm, refusal
+        return first, None
+
+    def _advance(self, now_ns: int) -> float:
+        """Seconds to move the velocity by; a gap restarts from rest, a clock that goes back is a fault."""
+        last_ns, self._decided_ns = self._decided_ns, now_ns
+        if last_ns is None or now_ns - last_ns > self._output_s * 1e9:
+            for arm in self._arms.values():
+                arm.rest()
+            if last_ns is not None and now_ns - last_ns > PAUSED_NS:
+                self._stalled_ns = now_ns
+                text = f"safety process stood still for {(now_ns - last_ns) / 1e6:.0f} ms; free the machine, resume"
+                self.hold(Refusal(kind=RefusalKind.JUST_STALLED, text=text))
+            return LONGEST_STEP_S / 2
+        if now_ns < last_ns:
+            text = f"clock went back by {(last_ns - now_ns) / 1e6:.0f} ms; use a monotonic clock"
+            self.hold(Refusal(kind=RefusalKind.CLOCK, text=text))
+            return LONGEST_STEP_S / 2
+        return min((now_ns - last_ns) / 1e9, LONGEST_STEP_S)
+
+    def _of_arms(self, judge: Callable[[ArmFilter, RobotState | None], Refusal | None]) -> Refusal | None:
+        """Return what is first found wrong with an arm, with its name."""
+        for name, arm in self._arms.items():
+            refusal = judge(arm, self._arbiter.states[name])
+            if refusal:
+                return replace(refusal, text=self._arbiter.called(name) + refusal.text)
+        return None
+
+    def _unfit(self, now_ns: int) -> Refusal | None:
+        """Say why an operator may not arm or resume now."""
+        unfit = (self._of_arms(judge) for judge in (ArmFilter.too_much_force, ArmFilter.joint_beyond, ArmFilter.inside))
+        return next((refusal for refusal in unfit if refusal), None) or self.warning(now_ns)
+
+    def _watch(self, now_ns: int) -> None:
+        """Hold for what the arbiter does not know: force, joints, tracking, stop buttons, the operator and the device.
+
+        A hard contact of one arm holds all; the arm that has it backs out, if configured.
+        """
+        if self.mode not in (Mode.READY, Mode.POLICY, Mode.HUMAN):
+            return
+        for name, arm in self._arms.items():
+            state = self._arbiter.states[name]
+            if arm.too_much_force(state):
+                hit = arm.hit(state, now_ns)
+                self.hold(replace(hit, text=self._arbiter.called(name) + hit.text))
+        unfit = (
+            self._of_arms(ArmFilter.joint_beyond)
+            or self._stop_inputs.silent(now_ns)
+            or self._operator.missing(now_ns)
+            or self._unattended(now_ns)
+            or self._astray(now_ns)
+        )
+        if unfit:
+            self.hold(unfit)
+
+    def _unattended(self, now_ns: int) -> Refusal | None:
+        """Say which teleop device is gone, where the cell wants one: it is the operator's `hold` and `stop`."""
+        if self._teleop_silence_ms is None:
+            return None
+        for name, hand in self._hands.items():
+            called = self._arbiter.called(name)
+            if hand.lost:
+                text = f"{called}teleop device is lost, must be there to hold and stop; bring it back, resume"
+                return Refusal(kind=RefusalKind.TELEOP_LOST, text=text)
+            silent_ms = hand.silent_ms(now_ns)
+            if silent_ms > self._teleop_silence_ms:
+                how = "has said nothing" if silent_ms == float("inf") else f"is silent for {silent_ms:.0f} ms"
+                text = f"{called}teleop {how}, must be there to hold and stop; start its process, resume"
+                return Refusal(kind=RefusalKind.TELEOP_SILENT, text=text)
+        return None
+
+    def _astray(self, now_ns: int) -> Refusal | None:
+        """Say which arm does not do what it is told."""
+        for name, tracking in self._tracking.items():
+            fault = tracking.fault(now_ns)
+            if fault:
+                return replace(fault, text=self._arbiter.called(name) + fault.text)
+        return None
+
+
+def _malformed(text: str) -> Refusal:
+    return Refusal(kind=RefusalKind.MALFORMED, text=text)

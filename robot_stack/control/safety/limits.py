@@ -1,0 +1,164 @@
+"""The limits of one arm, validated against hard caps that no configuration may exceed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from robot_stack.control.kinematics.body import ArmBody
+from robot_stack.types.errors import ConfigError
+
+CAPS = {
+    "max_speed_m_s": 1.0,
+    "max_rotation_speed_rad_s": 3.0,
+    "max_acceleration_m_s2": 10.0,
+    "max_rotation_acceleration_rad_s2": 30.0,
+    "max_jerk_m_s3": 1000.0,
+    "max_rotation_jerk_rad_s3": 3000.0,
+    "tilt_cone_rad": math.pi,
+    "yaw_range_rad": 4.0 * math.pi,
+    "joint_range_share": 1.0,
+    "soft_force_n": 100.0,
+    "hard_force_n": 150.0,
+    "policy_timeout_s": 0.5,
+    "teleop_timeout_s": 0.5,
+    "state_timeout_s": 0.2,
+    "output_timeout_s": 0.1,
+}
+"""Largest value of each limit; every one must also be above zero."""
+
+RETRACT_CAP_M_S = 0.05
+TIGHTENABLE = (
+    "max_speed_m_s",
+    "max_rotation_speed_rad_s",
+    "max_acceleration_m_s2",
+    "max_rotation_acceleration_rad_s2",
+    "max_jerk_m_s3",
+    "max_rotation_jerk_rad_s3",
+    "tilt_cone_rad",
+    "yaw_range_rad",
+    "joint_range_share",
+    "soft_force_n",
+    "hard_force_n",
+    "retract_m_s",
+)
+"""Limits that may be made tighter while the process runs. Timeouts and the box are the start's."""
+STRUCTURED = ("joints", "body", "yaw_zero_xyzw")
+"""What is no limit of its own, but says of which arm they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointLimit:
+    """One joint of the arm, from the robot's file: name, range in rad, highest speed in rad/s."""
+
+    name: str
+    min_rad: float
+    max_rad: float
+    max_speed_rad_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetyLimits:
+    """What one arm may do. Positions are of the TCP in the base frame, rates are Euclidean norms.
+
+    Attributes:
+        box_min_m: Lowest corner of the workspace, (x, y, z); 0.0 is a limit like any other.
+        box_max_m: Highest corner.
+        tilt_cone_rad: Largest angle between the tool's z axis and straight down (-z of base); pi switches it off.
+        yaw_range_rad: Largest turn of the tool about its own z axis to either side of `yaw_zero_xyzw`, whole turns
+            counted; two turns, 4 pi, switch it off.
+        joint_range_share: Share of each joint's range, around its middle, beyond which nothing moves further out.
+        soft_force_n: From here on, motion into the contact is scaled down.
+        hard_force_n: From here on, the arm holds until a person resumes.
+        policy_timeout_s: Age of the newest policy command after which the arm holds.
+        teleop_timeout_s: Age of the newest teleop sample after which, if the human is in control, the arm holds.
+        state_timeout_s: Age of the robot state after which the arm holds.
+        output_timeout_s: After this long without a decision, the robot's own watchdog has stopped the arm.
+        retract_m_s: Speed of backing out along the contact force for up to 0.5 s after a hard force; 0 holds still.
+        joints: From base to flange; empty where the robot reports none.
+        body: Links and surroundings; None where they are not watched.
+        yaw_zero_xyzw: Orientation of the tool at home in the base frame; None takes the first that is seen.
+
+    Raises:
+        ConfigError: Naming every limit that is outside its cap, not finite, or contradicts another.
+    """
+
+    box_min_m: tuple[float, float, float]
+    box_max_m: tuple[float, float, float]
+    max_speed_m_s: float = 0.25
+    max_rotation_speed_rad_s: float = 1.0
+    max_acceleration_m_s2: float = 2.5
+    max_rotation_acceleration_rad_s2: float = 10.0
+    max_jerk_m_s3: float = 60.0
+    max_rotation_jerk_rad_s3: float = 250.0
+    tilt_cone_rad: float = 0.7
+    yaw_range_rad: float = 4.0 * math.pi
+    joint_range_share: float = 1.0
+    soft_force_n: float = 15.0
+    hard_force_n: float = 35.0
+    policy_timeout_s: float = 0.15
+    teleop_timeout_s: float = 0.15
+    state_timeout_s: float = 0.1
+    output_timeout_s: float = 0.05
+    retract_m_s: float = 0.0
+    joints: tuple[JointLimit, ...] = ()
+    body: ArmBody | None = None
+    yaw_zero_xyzw: tuple[float, float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        mistakes = [_over_cap(field.name, getattr(self, field.name)) for field in fields(self) if field.name in CAPS]
+        for axis, low, high in zip("xyz", self.box_min_m, self.box_max_m, strict=True):
+            if not (math.isfinite(low) and math.isfinite(high) and low < high):
+                mistakes.append(f"box on {axis} is {low} to {high}, must be finite and rising")
+        if not self.soft_force_n < self.hard_force_n:
+            mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
+        if not 0.0 <= self.retract_m_s <= RETRACT_CAP_M_S:
+            mistakes.append(f"retract_m_s is {self.retract_m_s}, must be within 0 to {RETRACT_CAP_M_S}")
+        if self.body is not None and self.joints and len(self.body.axes) != len(self.joints):
+            mistakes.append(f"body has {len(self.body.axes)} joints, must have {len(self.joints)}, those of the robot")
+        if any(mistakes):
+            raise ConfigError("\n".join(mistake for mistake in mistakes if mistake))
+
+    @property
+    def approach_s(self) -> float:
+        """Time constant of slowing towards a wall: speed = distance / approach_s brakes at half the acceleration."""
+        return 2.0 * self.max_speed_m_s / self.max_acceleration_m_s2
+
+    @property
+    def tilt_approach_s(self) -> float:
+        """The same for the edge of the tilt cone and the end of the yaw range."""
+        return 2.0 * self.max_rotation_speed_rad_s / self.max_rotation_acceleration_rad_s2
+
+
+def tightened(ceiling: SafetyLimits, limits: SafetyLimits, changes: Mapping[str, float]) -> SafetyLimits:
+    """`limits` with some values changed, none of them looser than the safety file's.
+
+    Args:
+        ceiling: What the files say.
+        limits: What holds now.
+        changes: Limit -> new value.
+
+    Raises:
+        ConfigError: Naming every value that is looser, no number, or not to be changed while the process runs.
+    """
+    mistakes = []
+    for name, value in changes.items():
+        if name not in TIGHTENABLE:
+            mistakes.append(f"{name} is fixed while the process runs; edit the safety file and start again")
+            continue
+        largest = getattr(ceiling, name)
+        zero_is_off = name == "retract_m_s"
+        enough = value >= 0.0 if zero_is_off else value > 0.0
+        if not (math.isfinite(value) and enough and value <= largest):
+            least = "at least 0" if zero_is_off else "above 0"
+            mistakes.append(f"{name} is {value}, must be {least} and at most {largest:g}, the limit of the safety file")
+    if mistakes:
+        raise ConfigError("\n".join(mistakes))
+    return replace(limits, **changes)  # type: ignore[arg-type]
+
+
+def _over_cap(name: str, value: float) -> str:
+    if math.isfinite(value) and 0.0 < value <= CAPS[name]:
+        return ""
+    return f"{name} is {value}, must be above 0 and at most {CAPS[name]:g}; lower it in the safety file"

@@ -1,0 +1,174 @@
+"""From a wanted twist to one that is safe to execute, tick after tick.
+
+Order: workspace box, tilt cone and yaw, joints, clearance of the links, contact force, then speed, acceleration and
+jerk. Soft force comes before the rates on purpose: cutting after them would break the acceleration limit it is meant to
+live with. At the hard force the part that pushes is taken out at once, whatever the rates say.
+
+Rates are kept in the tcp frame, where the command is followed; position and tilt are judged in the base frame.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from robot_stack.control.safety.bounds import inside_box, inside_cone, soften_push
+from robot_stack.control.safety.clearance import Clearance
+from robot_stack.control.safety.joint_guard import JointGuard
+from robot_stack.control.safety.limits import CAPS, SafetyLimits
+from robot_stack.control.safety.rates import limit_acceleration, limit_jerk, limit_norm
+from robot_stack.control.safety.tool_turns import TurnCounter, inside_turn
+from robot_stack.types.robot import RobotState
+
+CHANGED = 1e-9
+"""Twists closer than this are the same."""
+
+
+class MotionShaper:
+    """Applies `SafetyLimits` to a stream of twists; remembers the last one and its acceleration.
+
+    Args:
+        limits: Of the arm.
+        clearance: Of its links; None does not watch them.
+    """
+
+    def __init__(self, limits: SafetyLimits, clearance: Clearance | None = None) -> None:
+        self._clearance = clearance
+        self._turns = TurnCounter(limits.yaw_zero_xyzw)
+        self.limit(limits)
+        self.last = np.zeros(6)
+        """Twist let through at the previous tick, tcp frame."""
+        self._acceleration = np.zeros(6)
+        self._state: RobotState | None = None
+        self._R_base_tcp = np.eye(3)
+
+    def limit(self, limits: SafetyLimits) -> None:
+        """From now on these; only while nothing moves, or the change itself would break a rate."""
+        self._limits = limits
+        self._low_m = np.array(limits.box_min_m, dtype=np.float64)
+        self._high_m = np.array(limits.box_max_m, dtype=np.float64)
+        self.joints = JointGuard(limits)
+        if self._clearance is not None:
+            self._clearance.limit(limits)
+
+    def watch(self, state: RobotState) -> None:
+        """Learn from a checked state where the arm is, and how its joints follow."""
+        self.joints.watch(state)
+        self._turns.watch(state.T_base_tcp.quaternion_xyzw)
+        if self._clearance is not None:
+            self._clearance.hear(state)
+
+    def rest(self) -> None:
+        """Start again from standstill, as after a gap in which the robot's own watchdog stopped it."""
+        self.last = np.zeros(6)
+        self._acceleration = np.zeros(6)
+
+    def shape(
+        self, wanted: np.ndarray, state: RobotState | None, age_s: float, dt_s: float, *, brake: bool
+    ) -> tuple[np.ndarray, tuple[str, ...]]:
+        """One tick.
+
+        Args:
+            wanted: Shape (6,), m/s and rad/s, tcp frame, finite.
+            state: Newest state; without one, only braking is possible.
+            age_s: Its age; the position is carried forward by that much.
+            dt_s: Since the previous tick.
+            brake: The arm shall stop, by the shortest way: without the jerk limit, and straight towards `wanted`. From
+                within the bounds that ends within them: it takes a quarter of the room that the approach leaves.
+
+        Returns:
+            The twist to execute and the names of the limits that changed it.
+        """
+        if state is None:
+            wanted, brake = np.zeros(6), True
+        elif state is not self._state:
+            self._state, self._R_base_tcp = state, state.T_base_tcp.rotation.as_matrix()
+            self._turns.watch(state.T_base_tcp.quaternion_xyzw)
+        bounded, cut = self._within(wanted, state, age_s)
+        softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])
+        if _differ(softened, bounded):
+            cut.append("force")
+        bounded, too_fast = self._slow(softened)
+        shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
+        jerked = not brake
+        if dt_s <= 0.0:
+            shaped = self.last
+        elif not brake and not self._fits(shaped, state, age_s):
+            shaped, jerked = self._step(bounded, dt_s, jerk=False), False
+            if not self._fits(shaped, state, age_s):
+                shaped = self._step(self._within(self.last, state, age_s)[0], dt_s, jerk=False)
+        names = [*cut, *too_fast]
+        if _differ(shaped, bounded):
+            names.append("jerk" if jerked else "acceleration")
+        if state is not None and float(np.linalg.norm(state.wrench[:3])) >= self._limits.hard_force_n:
+            shaped = np.concatenate([self._soften(shaped[:3], state), shaped[3:]])
+        if dt_s > 0.0:
+            self._acceleration = (shaped - self.last) / dt_s if jerked else np.zeros(6)
+        self.last = shaped
+        return shaped.copy(), tuple(names)
+
+    def _within(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
+        """Box, cone, yaw, joints and links, each named if it changed something; once more changes nothing."""
+        if state is None:
+            return twist, []
+        limits, rotation = self._limits, self._R_base_tcp
+        velocity, turn = rotation @ twist[:3], rotation @ twist[3:]
+        position = state.T_base_tcp.position_m + rotation @ self.last[:3] * age_s
+        linear = inside_box(velocity, position, self._low_m, self._high_m, limits.approach_s)
+        angular = inside_cone(turn, rotation[:, 2], limits.tilt_cone_rad, limits.tilt_approach_s)
+        names = []
+        if _differ(linear, velocity):
+            names.append("workspace")
+        if _differ(angular, turn):
+            names.append("tilt")
+        bounded = np.concatenate([linear @ rotation, angular @ rotation]) if names else twist  # v @ R is R.T v
+        turned = self._within_turn(bounded[3:])
+        if _differ(turned, bounded[3:]):
+            names.append("yaw")
+            bounded = np.concatenate([bounded[:3], turned])
+        within = self.joints.slowed(bounded, state)
+        if _differ(within, bounded):
+            names.append("joints")
+            bounded = within
+        clear = bounded if self._clearance is None else self._clearance.slowed(bounded, self.last, age_s)
+        if _differ(clear, bounded):
+            names.append("clearance")
+            bounded = clear
+        return bounded, names
+
+    def _within_turn(self, angular: np.ndarray) -> np.ndarray:
+        limits, turns = self._limits, self._turns
+        if limits.yaw_range_rad >= CAPS["yaw_range_rad"]:
+            return angular
+        return inside_turn(angular, turns.turn_rad, turns.by_tilt, limits.yaw_range_rad, limits.tilt_approach_s)
+
+    def _soften(self, linear: np.ndarray, state: RobotState) -> np.ndarray:
+        return soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)
+
+    def _slow(self, twist: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        limits = self._limits
+        slow = np.concatenate(
+            [limit_norm(twist[:3], limits.max_speed_m_s), limit_norm(twist[3:], limits.max_rotation_speed_rad_s)]
+        )
+        return slow, ["speed"] if _differ(slow, twist) else []
+
+    def _step(self, target: np.ndarray, dt_s: float, *, jerk: bool) -> np.ndarray:
+        limits = self._limits
+        halves = (
+            (slice(0, 3), limits.max_acceleration_m_s2, limits.max_jerk_m_s3),
+            (slice(3, 6), limits.max_rotation_acceleration_rad_s2, limits.max_rotation_jerk_rad_s3),
+        )
+        stepped = [
+            limit_jerk(target[half], self.last[half], self._acceleration[half], largest, largest_jerk, dt_s)
+            if jerk
+            else limit_acceleration(target[half], self.last[half], largest, dt_s)
+            for half, largest, largest_jerk in halves
+        ]
+        # Behind a moving target the jerk limit can overshoot; projecting on the speed ball never adds acceleration.
+        return self._slow(np.concatenate(stepped))[0]
+
+    def _fits(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> bool:
+        return not self._within(twist, state, age_s)[1]
+
+
+def _differ(a: np.ndarray, b: np.ndarray) -> bool:
+    return float(np.abs(a - b).max()) > CHANGED

@@ -1,0 +1,236 @@
+"""What the gRPC server calls: everything goes to disk first, then to the learner's inbox."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.roster import Roster
+from robot_stack.types.errors import SpecError
+from robot_stack.types.event import Label
+from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeHeader, Step
+
+FLUSH_S = 0.5
+LEAST_PAUSE_S = 0.05
+"""Between two flushes, in which steps are taken."""
+ABSENT_S = 900.0
+"""After this long without its actor an open episode is closed. An actor alone stops acting much earlier."""
+INBOX_BYTES = 256 << 20
+"""What may wait for the learner; beyond it the actors' steps stay in their spools."""
+PLAIN_BYTES = 4096
+"""Of a header, a label or a cut, at most: a note and a few names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeCut:
+    """An episode whose actor will not come back; the store has closed it at its newest frame."""
+
+    episode_id: str
+
+
+Arrival = EpisodeHeader | Step | Label | EpisodeCut
+
+
+class ParamsBoard:
+    """The newest parameters, and who waits for them."""
+
+    def __init__(self) -> None:
+        self._params: Params | None = None
+        self._news = threading.Condition()
+
+    def publish(self, params: Params) -> None:
+        """Replace what was there."""
+        with self._news:
+            self._params = params
+            self._news.notify_all()
+
+    def after(self, version: int, timeout_s: float) -> Params | None:
+        """Newest parameters above `version`, or None once `timeout_s` has passed."""
+        with self._news:
+            self._news.wait_for(lambda: self._params is not None and self._params.version > version, timeout_s)
+            params = self._params
+        return params if params is not None and params.version > version else None
+
+
+class Backend:
+    """Implements `transport.backend.LearnerBackend` on an episode store.
+
+    Args:
+        store: Open; only this object writes to it, from any thread.
+        scorer: Where live scores come from.
+        board: Where parameters come from.
+        status: What the learner is doing.
+        roster: Who records, and since when not.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        task: str,
+        run_id: str,
+        store: EpisodeStore,
+        scorer: Scorer,
+        board: ParamsBoard,
+        status: Callable[[], LearnerStatus],
+        roster: Roster | None = None,
+    ) -> None:
+        self.spec, self.task, self.run_id = spec, task, run_id
+        self._store = store
+        self._scorer = scorer
+        self._board = board
+        self._status = status
+        self.roster = Roster() if roster is None else roster
+        self._inbox: list[Arrival] = []
+        self._inbox_bytes = 0
+        self._room = threading.Condition()
+        self._order = threading.Lock()
+        self._cutting: set[str] = set()
+        self._stop = threading.Event()
+        self.arrived = threading.Event()
+        self.on_durable: Callable[[], None] = lambda: None
+        self.failure = ""
+        """Why the disk last refused, or ""."""
+        self._flusher = threading.Thread(target=self._flush_forever, name="flush", daemon=True)
+
+    def start(self) -> None:
+        """Flush in the background from now on."""
+        self._flusher.start()
+
+    def stop(self) -> None:
+        """Flush once more and end the thread."""
+        self._stop.set()
+        self._flusher.join(5.0)
+
+    def hello(self) -> int:
+        """Frames of the run that are safe."""
+        return sum(self._store.durable(e) + 1 for e in (*self._store.episodes, *self._store.unfinished))
+
+    def wait_room(self, timeout_s: float) -> bool:
+        """True once less than `INBOX_BYTES` wait for the learner."""
+        with self._room:
+            return self._room.wait_for(lambda: self._inbox_bytes < INBOX_BYTES, timeout_s)
+
+    def begin(self, header: EpisodeHeader) -> bool:
+        """Durable on return; what this actor began before and never ended is closed, since it will not come back."""
+        with self._order:
+            fresh = self._store.begin(header)
+            self._hand_over(header)
+            for episode_id in self._store.unfinished:
+                if episode_id < header.episode_id and self._store.header(episode_id).actor == header.actor:
+                    self._cut(episode_id)
+            return fresh
+
+    def append(self, step: Step) -> bool:
+        """Into the store; only new steps go on to the learner, in the order in which the store took them."""
+        name = step.episode_id
+        with self._order:
+            held = self._store.frames(name)
+            try:
+                fresh = self._store.append(step)
+            finally:  # a last step may be held though the disk does not close its episode yet: sent again it is not new
+                if self._store.frames(name) > held:
+                    self._hand_over(step)
+            if not fresh and step.index > (last := self._store.durable(name)) and self._closed(name):
+                raise SpecError(
+                    f"step index of {name} is {step.index}, must be at most {last}: the episode was closed there, "
+                    "since its actor was away or a step was refused; the next episode is taken"
+                )
+            return fresh
+
+    def cut(self, episode_id: str) -> None:
+        """Durable on return."""
+        with self._order:
+            if episode_id in self._store.unfinished:
+                self._cut(episode_id)
+
+    def durable(self, episode_id: str) -> int:
+        """See the store."""
+        return self._store.durable(episode_id)
+
+    def label(self, label: Label) -> None:
+        """Durable on return."""
+        with self._order:
+            if self._store.append_label(label):
+                self._hand_over(label)
+
+    def params_after(self, version: int, timeout_s: float) -> Params | None:
+        """See `ParamsBoard`."""
+        return self._board.after(version, timeout_s)
+
+    def scores_after(self, cursor: int, timeout_s: float) -> tuple[int, Sequence[LiveScore]]:
+        """See `Scorer`."""
+        return self._scorer.after(cursor, timeout_s)
+
+    def status(self) -> LearnerStatus:
+        """From the learner, with what waits for it and who records."""
+        status = self._status()
+        counters = {**status.counters, "inbox_bytes": float(self._inbox_bytes)}
+        return replace(status, counters=counters, actors=self.roster.statuses())
+
+    def take(self) -> list[Arrival]:
+        """Everything that arrived since the last call, in order."""
+        self.arrived.clear()
+        with self._room:
+            taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
+            self._room.notify_all()
+        return taken
+
+    def _hand_over(self, arrival: Arrival) -> None:
+        with self._room:
+            self._inbox.append(arrival)
+            self._inbox_bytes += _size(arrival)
+        self.arrived.set()
+
+    def _closed(self, episode_id: str) -> bool:
+        return episode_id not in self._store.unfinished
+
+    def _cut(self, episode_id: str) -> None:
+        self._cutting.add(episode_id)
+        self._store.close_unfinished(episode_id)
+        self._tell_cut()
+
+    def _tell_cut(self) -> None:
+        """Hand over what has been cut, once the disk has closed it: a full one may do so at a later flush."""
+        for episode_id in sorted(self._cutting - set(self._store.unfinished)):
+            self._cutting.discard(episode_id)
+            if episode_id in self._store.episodes:  # else it had no frame and is gone
+                self._hand_over(EpisodeCut(episode_id=episode_id))
+
+    def _close_absent(self) -> None:
+        for episode_id in self._store.unfinished:
+            if self.roster.away_s(self._store.header(episode_id).actor) > ABSENT_S:
+                self.cut(episode_id)
+
+    def _flush_forever(self) -> None:
+        due_s = time.monotonic() + FLUSH_S
+        while not self._stop.wait(max(LEAST_PAUSE_S, due_s - time.monotonic())):
+            due_s = time.monotonic() + FLUSH_S  # from its start: with many actors a flush itself takes about as long
+            self._flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self._store.flush()
+            with self._order:
+                self._tell_cut()
+            self._close_absent()
+            self.failure = ""
+        except Exception as error:  # the top of this thread: nothing is lost from memory, the next flush tries again
+            self.failure = str(error)
+        self.on_durable()
+
+
+def _size(arrival: Arrival) -> int:
+    """Bytes of its arrays; what has none counts too, so that no flood of it grows without bound."""
+    if not isinstance(arrival, Step):
+        return PLAIN_BYTES
+    return arrival.observation.proprio.nbytes + sum(image.nbytes for image in arrival.observation.images.values())

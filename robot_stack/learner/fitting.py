@@ -1,0 +1,245 @@
+"""What is fitted between the demonstrations and the practice: the trunk, and the reward model, then again later."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import nn
+
+from policies.encoders import registry as encoders
+from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec
+from reward_models.both_ways import BothWays, OneWay
+from reward_models.classifier.model import ClassifierReport, SuccessClassifier
+from reward_models.confirmed import ConfirmedModel, labelled
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.fit import FitReport, fit
+from reward_models.progress.model import ARRAYS, ProgressModel
+from robot_stack.learner.settings import LearningSettings
+from robot_stack.learner.training_data import demo_frames
+from robot_stack.replay.durable import disk_errors, write_durable
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.types.errors import ConfigError, ResumeError, RewardError, SpecError
+from robot_stack.types.spec import Spec
+
+TRUNK = "trunk.safetensors"
+"""File of a run's encoder, in its folder."""
+
+T = TypeVar("T")
+OnStep = Callable[[int, int, float], None]
+"""Told (step, steps, loss) after each step of a fit; may raise `FitStopped`."""
+TOLD_FROM = 50
+"""No time left is guessed before one in this many steps is done."""
+
+
+class FitStopped(Exception):
+    """A fit was told to end before it was done; nothing of it is kept."""
+
+
+def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) -> OnStep:
+    """`say`, until `stop` is set: then the fit ends with FitStopped."""
+
+    def on_step(step: int, steps: int, loss: float) -> None:
+        if stop.is_set():
+            raise FitStopped
+        say(step, steps, loss)
+
+    return on_step
+
+
+def step_words(what: str, step: int, steps: int, elapsed_s: float, loss: float | None = None) -> str:
+    """How far a fit is, for a person; its time left once a fiftieth of it is done."""
+    parts = [f"{what}: step {step} of {steps}"]
+    if loss is not None:
+        parts.append(f"loss {loss:.4f}")
+    if 0 < steps <= step * TOLD_FROM:
+        parts.append(f"{elapsed_s * (steps - step) / step:.0f} s left")
+    return ", ".join(parts)
+
+
+def image_shapes(spec: Spec) -> dict[str, tuple[int, int, int]]:
+    """Camera -> shape of its images."""
+    return {camera.name: camera.shape for camera in spec.cameras}
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+    """safetensors, durable on return.
+
+    Raises:
+        StoreError: If the disk refuses; what was there before is untouched.
+    """
+    content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
+    with disk_errors(f"writing {path.name}"):
+        write_durable(path, content)
+
+
+def saved_identity(path: Path) -> str | None:
+    """Identity of the trunk in a file, without loading it; None without a readable one."""
+    try:
+        with safe_open(path, "np") as file:
+            return str(file.metadata()["identity"])
+    except (OSError, KeyError, TypeError, SafetensorError):
+        return None
+
+
+def load_trunk(path: Path, spec: Spec, device: str) -> Trunk:
+    """The encoder of a run on a device, at its first weights if it is trained.
+
+    Raises:
+        ResumeError: If what the file names does not fit the cell's cameras, or has changed since.
+    """
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    try:
+        trunk = encoders.load_trunk(json.loads(metadata["reference"]), image_shapes(spec), tensors)
+    except (ConfigError, SpecError) as error:
+        raise ResumeError(f"encoder {path} of this run cannot be had again: {error}") from error
+    return _moved(trunk, device)
+
+
+def fit_or_load_trunk(
+    path: Path, demos: Sequence[StoredEpisode], spec: Spec, settings: LearningSettings, *, seed: int, on_step: OnStep
+) -> Trunk:
+    """The encoder of this run: the embedded one trained on its demonstrations, another as configured."""
+    if path.exists():
+        return load_trunk(path, spec, settings.device)
+    trunk = encoders.make_trunk(
+        settings.encoder,
+        image_shapes(spec),
+        settings.encoder_config,
+        demos=map(demo_frames, demos),
+        seed=seed,
+        on_step=on_step,
+    )
+    travels = trunk.travels or settings.trained_encoder
+    write_tensors(
+        path,
+        trunk.state_dict() if travels else {},
+        {"identity": trunk.identity, "reference": json.dumps(trunk.reference)},
+    )
+    return _moved(trunk, settings.device)
+
+
+def _moved(trunk: Trunk, device: str) -> Trunk:
+    """On a device; there its convolutions are in float32, as on an actor's CPU, and not in TF32, cuDNN's default."""
+    torch.backends.cudnn.allow_tf32 = False  # of the process: what may be less exact is in bf16 anyway
+    cast(nn.Module, trunk).to(device)
+    return trunk
+
+
+def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec, *, trained: bool) -> LearnerSpec:
+    """Sizes, and the scale of proprio in the demonstrations."""
+    proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
+    mean, std = (torch.from_numpy(statistic(axis=0)) for statistic in (proprio.mean, proprio.std))
+    return sizes_of(trunk, spec, proprio_mean=mean, proprio_std=std, trained=trained)
+
+
+def sizes_of(
+    trunk: Trunk, spec: Spec, *, proprio_mean: torch.Tensor, proprio_std: torch.Tensor, trained: bool
+) -> LearnerSpec:
+    """Of a learner on that encoder and cell; statistics float32, shape (P,), SI units."""
+    return LearnerSpec(
+        parts=trunk.parts,
+        proprio_mean=proprio_mean,
+        proprio_std=proprio_std,
+        actions=spec.action_size,
+        grippers=spec.discrete_gripper_indices,
+        trunk=cast(nn.Module, trunk) if trained else None,
+    )
+
+
+RewardNetwork = OneWay | BothWays
+"""What the scorer scores with."""
+
+
+def save_reward(path: Path, model: RewardNetwork) -> None:
+    """Weights of a reward model with its version."""
+    if isinstance(model, OneWay):
+        write_tensors(path, *_stored(model))
+        return
+    tensors: dict[str, torch.Tensor] = {}
+    metadata = {"column": str(model.column)}
+    for prefix, way in zip(_WAYS, (model.forward, model.backward), strict=True):
+        own, said = _stored(way)
+        tensors |= {prefix + name: tensor for name, tensor in own.items()}
+        metadata |= {prefix + name: value for name, value in said.items()}
+    write_tensors(path, tensors, metadata)
+
+
+_WAYS = ("forward.", "backward.")
+
+
+def _stored(model: OneWay) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    progress = model.model if isinstance(model, ConfirmedModel) else model
+    state = progress.state_dict()
+    tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
+    tensors |= {name: state[name] for name in ARRAYS}
+    if isinstance(model, ConfirmedModel):
+        tensors |= {f"confirm.{name}": tensor for name, tensor in model.classifier.state_dict().items()}
+    return tensors, {"version": state["version"], "text": state["text"]}
+
+
+def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwork:
+    """Inverse of `save_reward`.
+
+    Raises:
+        RewardError: If its weights are of another version or of other settings.
+    """
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    model: RewardNetwork
+    if "column" in metadata:
+        there, back = (_restored(path, _under(way, tensors), _under(way, metadata), config) for way in _WAYS)
+        model = BothWays(there, back, int(metadata["column"]))
+    else:
+        model = _restored(path, tensors, metadata, config)
+    if model.version != version:
+        raise RewardError(f"reward model in {path.name} is {model.version}, must be {version}; restore its settings")
+    return model
+
+
+def _restored(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str], config: ProgressConfig
+) -> OneWay:
+    lacking = [name for name in ARRAYS if name not in tensors]
+    if lacking or "text" not in metadata:
+        raise RewardError(
+            f"reward model in {path.name} lacks {lacking or ['text']}, must be written by this program; fit it again"
+        )
+    state = {name: tensors[name] for name in ARRAYS}
+    inputs = len(state["mean"])
+    progress = ProgressModel(inputs, config, text=metadata["text"])
+    progress.load_state_dict({**state, **metadata, "members": _under("members.", tensors)})
+    if config.confirm is None:
+        return progress
+    classifier = SuccessClassifier(inputs, config.confirm)
+    classifier.load_state_dict(_under("confirm.", tensors))
+    return ConfirmedModel(progress, classifier)
+
+
+def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
+    return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+
+
+def fit_reward(
+    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
+) -> tuple[OneWay, FitReport, ClassifierReport | None]:
+    """A reward model from demonstrations and what has been judged since; its classifier's report, if it has one."""
+    model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
+    if config.confirm is None:
+        return model, report, None
+    classifier, judged = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
+    confirmed = ConfirmedModel(model, classifier)
+    return confirmed, replace(report, version=confirmed.version), judged

@@ -1,0 +1,183 @@
+"""Turns what arrives into what is trained on: features once per frame, live scores, replay, accounts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from policies.encoders.trunk import Trunk
+from robot_stack.learner.backend import Arrival, EpisodeCut
+from robot_stack.learner.feature_cache import CachedEpisode, FeatureCache
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.training_data import reward_inputs
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.replay import Replay
+from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.runs.statistics import Ledger
+from robot_stack.types.event import Label
+from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+
+
+class Ingest:
+    """One thread of the learner process calls this; the update loop reads the replay meanwhile.
+
+    Args:
+        trunk: Frozen encoder whose features the replay keeps; None where it is trained, from the replay's images.
+        eyes: What the reward model sees through; the same, or one of its own.
+        replay: Takes steps and features.
+        store: Takes scores.
+        scorer: Takes what the reward model reads.
+        ledger: Keeps accounts.
+        cache: Keeps features, where the two encoders are the same; else None, and a resume reads images.
+    """
+
+    def __init__(
+        self,
+        *,
+        trunk: Trunk | None,
+        eyes: Trunk,
+        replay: Replay,
+        store: EpisodeStore,
+        scorer: Scorer,
+        ledger: Ledger,
+        cache: FeatureCache | None,
+    ) -> None:
+        self._trunk = trunk
+        self._eyes = eyes
+        self._replay = replay
+        self._store = store
+        self._scorer = scorer
+        self._ledger = ledger
+        self._cache = cache
+
+    def load_cached(self, cached: CachedEpisode) -> None:
+        """A finished episode whose features are known; its scores join later."""
+        self._load(cached.episode, cached.features)
+
+    def load(self, episode: StoredEpisode, known: np.ndarray | None = None) -> None:
+        """An episode from disk, with its images; its scores join later.
+
+        Args:
+            episode: Closed or not.
+            known: Features of its first frames as a learner before this one computed them, float16 (k, F): a pass of
+                the trunk over other frames beside them may differ in the last bit.
+        """
+        episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
+        images = {c.name: episode.arrays[IMAGE_PREFIX + c.name] for c in episode.spec.cameras}
+        if self._trunk is not self._eyes:
+            self._ledger.recount(episode)
+            self._replay.add_episode(episode)
+            self._featurise(episode_id, images, proprio, 0)
+            return
+        known = np.empty((0, self._eyes.feature_size), np.float16) if known is None else known
+        known = known[: len(proprio)]  # frames that were lost with the actor's last half second
+        images = {name: pixels[len(known) :] for name, pixels in images.items()}
+        self._load(episode, np.concatenate([known, self._eyes.encode(images)]))
+        self._keep(episode_id)
+
+    def _load(self, episode: StoredEpisode, features: np.ndarray) -> None:
+        episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
+        self._ledger.recount(episode)
+        self._replay.add_episode(episode)
+        self._replay.set_features(episode_id, features)
+        self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
+
+    def restore_scores(self, version: str) -> set[str]:
+        """Let the scores on disk of a reward model join; returns the episodes that have them."""
+        found = set()
+        for scores in self._store.scores(version):
+            if self._replay.frame_count(scores.episode_id) == len(scores.progress):
+                self._join(scores)
+                found.add(scores.episode_id)
+        return found
+
+    def uncached(self) -> dict[str, np.ndarray]:
+        """Features that are in no file of the cache yet, float16 (n, F) per episode: a checkpoint keeps these."""
+        if self._cache is None:
+            return {}
+        names = [name for name in self._replay.frames.episode_ids if not self._cache.holds(name)]
+        return {name: features for name in names if len(features := self._features(name))}
+
+    def _features(self, episode_id: str) -> np.ndarray:
+        """Of the frames so far; another thread may add more meanwhile."""
+        episode = self._replay.frames.episode(episode_id)
+        rows = episode.rows[: episode.featured]
+        return np.asarray(self._replay.frames.column("features")[rows])
+
+    def take(self, arrivals: list[Arrival]) -> None:
+        """What came over the link since the last call, in order."""
+        steps: list[Step] = []
+        for arrival in arrivals:
+            if isinstance(arrival, Step):
+                steps.append(arrival)
+                continue
+            self._take_steps(steps)
+            steps = []
+            if isinstance(arrival, EpisodeHeader):
+                self._ledger.begin(arrival)
+                self._replay.begin(arrival)
+            elif isinstance(arrival, Label):
+                self._ledger.label(arrival)
+                self._replay.add_label(arrival)
+            elif isinstance(arrival, EpisodeCut):
+                self._cut(arrival.episode_id)
+        self._take_steps(steps)
+
+    def _take_steps(self, steps: list[Step]) -> None:
+        """Steps of one episode after the other: one pass of the trunk for all that came together."""
+        for episode_id in dict.fromkeys(step.episode_id for step in steps):
+            mine = [step for step in steps if step.episode_id == episode_id]
+            account = self._ledger.episodes[episode_id]
+            if account.header.kind is EpisodeKind.EVAL:
+                continue
+            mine = [step for step in mine if self._replay.add_step(step)]
+            if not mine:
+                continue  # loaded from disk before it came out of the inbox
+            names = list(mine[0].observation.images)
+            images = {name: np.stack([step.observation.images[name] for step in mine]) for name in names}
+            proprio = np.stack([step.observation.proprio for step in mine])
+            self._featurise(episode_id, images, proprio, mine[0].index)
+            for step in mine:  # only now: an account that has ended says that all its frames can be scored
+                account.add(step)
+            self._scorer.score_live(episode_id)
+            if mine[-1].end is not None:
+                self._finish(episode_id)
+
+    def _cut(self, episode_id: str) -> None:
+        """Its actor is gone and the store has closed it: end it at its newest frame here too."""
+        episode = self._store.read(episode_id, images=False)
+        self._ledger.recount(episode)
+        if episode.header.kind is not EpisodeKind.EVAL:
+            self._replay.end_episode(episode_id, EndReason.FAULT)
+            self._finish(episode_id)
+
+    def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
+        seen = self._eyes.encode(images)
+        if self._trunk is not None:
+            features = seen if self._trunk is self._eyes else self._trunk.encode(images)
+            self._replay.set_features(episode_id, features, start)
+        self._scorer.add(episode_id, reward_inputs(seen, proprio), proprio)
+
+    def _finish(self, episode_id: str) -> None:
+        """All frames are here: score the whole, keep the features."""
+        scores = self._scorer.finish(episode_id)
+        if scores is not None:
+            self.add_scores(scores)
+        self._keep(episode_id)
+
+    def _keep(self, episode_id: str) -> None:
+        if self._cache is not None:
+            self._cache.offer(episode_id, self._features(episode_id))
+
+    def add_scores(self, scores: EpisodeScores) -> None:
+        """Keep scores on disk and let them join the replay."""
+        self._store.append_scores(scores)
+        self._join(scores)
+
+    def _join(self, scores: EpisodeScores) -> None:
+        self._replay.add_scores(scores)
+        account = self._ledger.episodes.get(scores.episode_id)
+        if account is not None and len(scores.progress):
+            account.progress = float(scores.progress[-1])
+            account.max_progress = float(scores.progress.max())

@@ -1,0 +1,67 @@
+"""The learner process: collects demonstrations, fits encoder and reward, then trains until it is enough.
+
+    python -m robot_stack.learner.process --run runs/NAME/run.yaml
+    torchrun --nproc-per-node 2 -m -- robot_stack.learner.process --run runs/NAME/run.yaml
+
+SIGKILL at any instant costs at most a second of steps; a restart goes on from the last checkpoint and all episodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.learner.distributed import follow, join
+from robot_stack.learner.host_memory import keep_freed_memory
+from robot_stack.learner.training import Training
+from robot_stack.types.errors import StackError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until training is over or a signal comes; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="robot_stack.learner.process", description="The learner process.")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--address", default="", help="host:port to serve at; default: the cell's, port 0: any free")
+    parser.add_argument("--wandb", default="offline", choices=("offline", "online", "disabled"))
+    options = parser.parse_args(arguments)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # only the first of several processes decides when it ends
+        signal.signal(number, lambda *_: stop.set())
+    keep_freed_memory()
+    try:
+        resolved = load_resolved(options.run)
+        ranks = join()
+        if ranks.index > 0:
+            follow(resolved, options.run.parent, ranks)
+            return 0
+        training = Training(resolved, options.run.parent, wandb_mode=options.wandb, ranks=ranks)
+        training.serve(options.address or resolved.cell.learner_address or "127.0.0.1:0")
+        try:
+            training.run(stop)
+            while not stop.wait(0.2):  # keep answering until the actors have left
+                if time.monotonic() - training.finished_s > 30.0:
+                    break
+        finally:
+            training.close()
+    except StackError as error:
+        print(f"learner: {error}", file=sys.stderr, flush=True)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    if "WORLD_SIZE" in os.environ:  # gloo's threads may abort an interpreter that takes its time to end
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

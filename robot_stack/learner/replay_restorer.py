@@ -1,0 +1,125 @@
+"""What a run recorded before this start: read for its accounts, then, once there is a trunk, into the replay."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from robot_stack.learner import fitting
+from robot_stack.learner.feature_cache import CachedEpisode, FeatureCache
+from robot_stack.learner.ingest import Ingest
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.replay import Replay
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.statistics import Ledger
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
+
+log = logging.getLogger(__name__)
+
+
+class Recorded:
+    """Episodes and labels of the store, and the features that a learner before this one kept of them.
+
+    Args:
+        folder: Of the features.
+        store: Open.
+        spec: Of the cell.
+        ledger: Takes the accounts.
+    """
+
+    def __init__(self, folder: Path, store: EpisodeStore, spec: Spec, ledger: Ledger) -> None:
+        self.cache: FeatureCache | None = None
+        """Of the trunk in use; None where the replay keeps images."""
+        self._folder = folder
+        self._store = store
+        self._spec = spec
+        self._ledger = ledger
+        self._cached: dict[str, CachedEpisode] = {}
+
+    def read(self, trunk: str | None) -> None:
+        """Accounts of what is on disk. No image is decoded, and none later of an episode whose features are cached.
+
+        Args:
+            trunk: Identity of the one that the run had, None before its first fit.
+        """
+        if trunk is not None:
+            self.cache = self._cache_of(trunk)
+        for episode_id in (*self._store.episodes, *self._store.unfinished):
+            cached = self.cache.read(episode_id) if self.cache is not None else None
+            if cached is not None:
+                self._cached[episode_id] = cached
+            self._ledger.recount(cached.episode if cached else self._store.read(episode_id, images=False))
+        for label in self._store.labels:
+            self._ledger.label(label)
+
+    def keep_features(self, trunk: str | None) -> None:
+        """From now on in the cache of a trunk, None for nowhere; what was read of another is forgotten."""
+        if trunk is None:
+            self.cache, self._cached = None, {}
+        elif self.cache is None or self.cache.trunk != trunk:
+            self.cache, self._cached = self._cache_of(trunk), {}
+        if self.cache is not None:
+            self.cache.start()
+
+    def load(
+        self,
+        ingest: Ingest,
+        replay: Replay,
+        features: Mapping[str, torch.Tensor],
+        *,
+        stop: threading.Event,
+        say: Callable[[str], None],
+    ) -> int:
+        """Every episode into the replay; returns how many came from the cache.
+
+        Args:
+            ingest: Takes the episodes.
+            replay: Takes the labels.
+            features: What the checkpoint holds of frames that were in no file of the cache.
+            stop: Ends it.
+            say: Told what it is at.
+
+        Raises:
+            FitStopped: If it was told to end.
+        """
+        self._store.flush()  # what the inbox has handed out already is read from disk here
+        count = len(self._cached)
+        for episode_id in (*self._store.episodes, *self._store.unfinished):
+            if stop.is_set():
+                raise fitting.FitStopped
+            cached = self._cached.pop(episode_id, None)
+            if cached is not None:
+                ingest.load_cached(cached)
+            elif self._store.header(episode_id).kind is not EpisodeKind.EVAL:
+                say(f"features of {episode_id}")
+                known = features.get(episode_id)
+                ingest.load(self._store.read(episode_id), None if known is None else known.numpy())
+        for label in self._store.labels:
+            replay.add_label(label)
+        return count
+
+    def _cache_of(self, trunk: str) -> FeatureCache:
+        return FeatureCache(self._folder, self._store, trunk=trunk, spec=self._spec)
+
+
+def let_go_of_damaged(state: Mapping[str, Any], store: EpisodeStore, metrics: MetricsLog) -> None:
+    """Take out of a checkpoint what the disk has damaged since, and say so.
+
+    What is set aside is gone from training. What is unfinished goes on: the rest of it may be with its actor still.
+    """
+    aside, replay = store.quarantined, state["replay"]
+    held = replay["episodes"]
+    lost = {name: aside[name] for name in held if name in aside}
+    for name in set(held) & set(store.unfinished):
+        lost[name] = "it had ended and its manifest is missing: taken as running, its actor may send the rest"
+    for name, reason in sorted(lost.items()):
+        log.warning("the checkpoint knows episode %s, which is damaged and left out: %s", name, reason)
+        metrics.log("lost", episode_id=name, reason=reason)
+        del held[name]
+    replay["scored_episodes"] = [name for name in replay["scored_episodes"] if name not in lost]

@@ -1,0 +1,1 @@
+"""Scores episodes and judges the reward model that does so: live, again after a refit, and in evaluations."""

@@ -1,0 +1,171 @@
+"""The embedded progress model behind its frozen trunk, as a reward model that takes images like any other."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from policies.encoders.embedded import DemoFrames, EmbeddedConfig
+from policies.encoders.registry import make_trunk
+from policies.encoders.trunk import Trunk
+from reward_models.both_ways import BothWays
+from reward_models.confirmed import ConfirmedModel
+from reward_models.interface import (
+    Capabilities,
+    ClipQuery,
+    Frame,
+    Instruction,
+    PairQuery,
+    Score,
+    clip_score,
+    pair_score,
+)
+from reward_models.progress.clips import ScoredEpisode, prefix_indices
+from reward_models.progress.config import ProgressConfig
+from reward_models.progress.fit import fit
+from reward_models.progress.model import FrameScores
+from robot_stack.learner.fitting import OnStep, RewardNetwork, image_shapes
+from robot_stack.learner.training_data import nearer, reward_inputs, to_go
+from robot_stack.types.errors import RewardError
+from robot_stack.types.spec import Spec
+from sim.episodes import GeneratedEpisode
+
+KEPT = 4096
+"""Frames whose features are remembered: an episode is asked about frame by frame."""
+
+
+class EmbeddedModel:
+    """Scores frames with images of the trunk's cameras and proprio. Implements `RewardModel`.
+
+    Args:
+        trunk: Of the run.
+        model: Of the task; of one that was fitted for the way back too, the task's part.
+    """
+
+    name = "progress"
+
+    def __init__(self, trunk: Trunk, model: RewardNetwork) -> None:
+        self._trunk = trunk
+        model = model.forward if isinstance(model, BothWays) else model
+        self._model = model.model if isinstance(model, ConfirmedModel) else model
+        self._classifier = model.classifier if isinstance(model, ConfirmedModel) else None
+        self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
+        self.version = f"{trunk.identity}-{model.version}"
+        self.capabilities = Capabilities(
+            pair="hop",
+            progress=True,
+            done=True,
+            views=tuple(sorted(trunk.shapes)),
+            history=self._model.config.window,
+            max_batch=256,
+        )
+
+    def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
+        """Hops, see `RewardModel`."""
+        if not queries:
+            return []
+        rows = self._inputs([frame for query in queries for frame in (query.before, query.after)])
+        hops = np.empty(len(queries))
+        for text, which in _by_text([query.instruction for query in queries]).items():
+            hops[which] = self._model.compare(rows[2 * which], rows[2 * which + 1], text=text)
+        return [pair_score(float(hop)) for hop in hops]
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """Φ, see `RewardModel`."""
+        return [clip_score(float(phi)) for phi in self._score(queries).progress]
+
+    def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """Probability of success, see `RewardModel`."""
+        return [clip_score(float(p)) for p in self._score(queries).success]
+
+    def _score(self, queries: Sequence[ClipQuery]) -> FrameScores:
+        window = self._model.config.window
+        shown = [[q.frames[i] for i in prefix_indices(len(q.frames) - 1, window)] for q in queries]
+        rows = self._inputs([frame for clip in shown for frame in clip]).reshape(len(queries), window, -1)
+        scores = FrameScores(*(np.empty(len(queries), np.float32) for _ in FrameScores._fields))
+        for text, which in _by_text([query.instruction for query in queries]).items():
+            for part, answer in zip(scores, self._model.score_prefixes(rows[which], text=text), strict=True):
+                part[which] = answer
+        if self._classifier is not None:
+            seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
+            return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
+        return scores
+
+    def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
+        """Inputs of the progress model, float32, shape (N, D); each frame goes through the trunk once."""
+        fresh = list({frame.key: frame for frame in frames if frame.key not in self._rows}.values())
+        for frame in fresh:
+            if frame.proprio is None:
+                raise RewardError("proprio of a frame is missing, must be there; the embedded model reads it")
+            for view, shape in self._trunk.shapes.items():
+                if frame.view(view).shape != tuple(shape):
+                    raise RewardError(
+                        f"view {view} is {frame.view(view).shape}, must be {tuple(shape)} as the trunk was trained on; "
+                        "resize it"
+                    )
+        if fresh:
+            images = {view: np.stack([frame.view(view) for frame in fresh]) for view in self._trunk.shapes}
+            proprio = np.stack([np.asarray(frame.proprio, np.float32) for frame in fresh])
+            for frame, row in zip(fresh, reward_inputs(self._trunk.encode(images), proprio), strict=True):
+                self._rows[frame.key] = row
+        found = [self._rows[frame.key] for frame in frames]
+        for frame in frames:
+            self._rows.move_to_end(frame.key)
+        while len(self._rows) > KEPT:
+            self._rows.popitem(last=False)
+        if not found:
+            return np.zeros((0, self._model.inputs), np.float32)
+        rows = np.stack(found)
+        if rows.shape[1] != self._model.inputs:
+            raise RewardError(
+                f"inputs of a frame are {rows.shape[1]}, must be {self._model.inputs}; its proprio is of another task"
+            )
+        return rows
+
+
+def fit_embedded(
+    demos: Sequence[GeneratedEpisode],
+    spec: Spec,
+    *,
+    seed: int,
+    config: ProgressConfig,
+    on_step: OnStep = lambda step, steps, loss: None,
+) -> EmbeddedModel:
+    """The embedded model from nothing but successful demonstrations: first its trunk, then itself.
+
+    Args:
+        demos: At least one.
+        spec: Of the cell that they were made in.
+        seed: Seeds weights and draws.
+        config: Of the progress model.
+        on_step: Told of each step of either fit.
+
+    Raises:
+        RewardError: If there is no successful demonstration.
+    """
+    shown = [
+        DemoFrames(images=demo.images, proprio=demo.proprio, actions=demo.actions, to_go=to_go(demo.proprio, spec))
+        for demo in demos
+    ]
+    trunk = make_trunk("embedded", image_shapes(spec), EmbeddedConfig(), demos=shown, seed=seed, on_step=on_step)
+    episodes = [
+        ScoredEpisode(
+            frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
+            success=demo.success,
+            done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
+            progress=nearer(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
+        )
+        for demo in demos
+    ]
+    model, _ = fit(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
+    return EmbeddedModel(trunk, model)
+
+
+def _by_text(instructions: Sequence[Instruction]) -> dict[str, np.ndarray]:
+    """Words -> which of the questions they belong to."""
+    which: dict[str, list[int]] = {}
+    for i, instruction in enumerate(instructions):
+        which.setdefault(instruction.text, []).append(i)
+    return {text: np.array(rows) for text, rows in which.items()}

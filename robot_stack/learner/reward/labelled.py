@@ -1,0 +1,99 @@
+"""A run's own recorded episodes with what people or the simulator said of them, as reward models are evaluated on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from reward_models.interface import Frame, Instruction, LabelledEpisode
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.runs.metrics import read_metrics
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import LabelSource, Verdict
+
+STORE = "store"
+_RANK = (LabelSource.TRUTH, LabelSource.OPERATOR)
+"""Whose word is the label: the simulator's where there is one, else the person's. Never the model's own."""
+
+
+def labels_of(folder: Path) -> dict[str, Verdict]:
+    """Episode -> what is true of it, by the simulator or a person; without those of whom nobody said anything.
+
+    Args:
+        folder: Of the run, which may still be going on: nothing in it is touched.
+    """
+    said: dict[str, dict[str, str]] = {}
+    rows = [
+        row for row in read_metrics(folder / STORE / "labels.jsonl") if {"episode_id", "source", "verdict"} <= set(row)
+    ]
+    for row in sorted(rows, key=lambda row: float(row.get("stamp_unix_s") or 0.0)):  # of one source the newest counts
+        said.setdefault(row["episode_id"], {})[row["source"]] = row["verdict"]
+    found = {}
+    for episode_id, words in said.items():
+        word = next((words[source] for source in _RANK if source in words), None)
+        if word in (Verdict.SUCCESS, Verdict.FAILURE):
+            found[episode_id] = Verdict(word)
+    return found
+
+
+def labelled_episodes(
+    folder: Path, text: str, *, newest: int | None = None
+) -> tuple[list[LabelledEpisode], dict[str, str]]:
+    """Recorded episodes with a label, by name, and why others are left out.
+
+    Progress is not known. That a success is done is known only of its last frame: it was true before somebody said so,
+    so a model that says it earlier is not early.
+
+    Args:
+        folder: Of the run.
+        text: What the robot was told.
+        newest: Only so many, the newest; all if None.
+    """
+    labels = labels_of(folder)
+    found: list[LabelledEpisode] = []
+    left_out: dict[str, str] = {}
+    for path in sorted((folder / STORE / "episodes").glob("*.zarr"), reverse=True):
+        if newest is not None and len(found) == newest:
+            break
+        if path.stem not in labels:
+            left_out[path.stem] = "nobody has said whether it succeeded"
+            continue
+        try:
+            stored = read_episode(path)
+        except StoreError as error:
+            left_out[path.stem] = str(error)
+            continue
+        if stored.end is None or stored.length < 1:
+            left_out[path.stem] = "it has not ended"
+        elif stored.header.backward:
+            left_out[path.stem] = "it is a way back"
+        else:
+            found.append(_labelled(stored, labels[path.stem] is Verdict.SUCCESS, text))
+    return found[::-1], left_out
+
+
+def _labelled(stored: StoredEpisode, success: bool, text: str) -> LabelledEpisode:
+    frames = recorded_frames(stored)
+    return LabelledEpisode(
+        name=stored.header.episode_id,
+        kind="success" if success else "fail",
+        frames=frames,
+        instruction=Instruction(text=text),
+        success=success,
+        done_at=len(frames) - 1 if success else None,
+        progress=np.full(len(frames), np.nan),
+    )
+
+
+def recorded_frames(stored: StoredEpisode) -> tuple[Frame, ...]:
+    """Frames of an episode on disk, T+1 of them."""
+    arrays = stored.arrays
+    return tuple(
+        Frame(
+            images={camera.name: arrays[IMAGE_PREFIX + camera.name][t] for camera in stored.spec.cameras},
+            proprio=arrays["proprio"][t],
+        )
+        for t in range(len(arrays["proprio"]))
+    )

@@ -1,0 +1,171 @@
+"""Whether the word of the active reward model counts: watches it against people and demonstrations, and stops trust.
+
+Without trust the learner goes on with what people say: no shaping, no success declared by the model. The next version,
+fitted with the offending episodes as negatives, is trusted again if it passes the canaries. What is usual on a task is
+not on its way back: each is watched by itself, and trust in both is lost together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from reward_models.alarms import Alarm, AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
+from reward_models.both_ways import BothWays, OneWay
+from reward_models.progress.text import other_task
+from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.types.event import LabelSource
+from robot_stack.types.transition import EpisodeKind
+
+JUDGED_AFTER = 2
+"""Episodes that have begun since, by when a person's verdict on an episode has come in."""
+CANARY_TEXTS = 5
+
+
+class Trust:
+    """Of one run.
+
+    Args:
+        config: When trust ends.
+        threshold: Probability of success that counts as done.
+        back_threshold: The same on the way back.
+        ledger: Verdicts.
+        scorer: Scores; it stops declaring success while trust is lost.
+        shape: Told True when scores may shape the reward, False when they may not.
+        log: Told of each alarm, for metrics and people.
+
+    Attributes:
+        lost: The active version is not trusted.
+    """
+
+    def __init__(
+        self,
+        config: AlarmConfig,
+        *,
+        threshold: float,
+        back_threshold: float = 1.0,
+        ledger: Ledger,
+        scorer: Scorer,
+        shape: Callable[[bool], None],
+        log: Callable[[str, Alarm], None],
+    ) -> None:
+        self._config = config
+        self._thresholds = threshold, back_threshold
+        self._ledger = ledger
+        self._scorer = scorer
+        self._shape = shape
+        self._log = log
+        self._watches: dict[bool, Watch] = {}
+        self._known: dict[bool, list[str]] = {}
+        self._seen: set[str] = set()
+        self.lost = False
+
+    def renew(self, model: RewardNetwork, known: Sequence[str]) -> None:
+        """A version that was fitted on the `known` episodes has become active: watch it from here on.
+
+        It is trusted unless it fails its canaries.
+        """
+        known = [name for name in known if self._scorer.holds(name)]
+        self._watches, self._known = {}, {}
+        demos: list[str] = []
+        for backward in (False, True):
+            same = [name for name in known if self._ledger.episodes[name].header.backward is backward]
+            if same:
+                demos += self._watch(same, backward=backward)
+        self._seen = {a.header.episode_id for a in self._ledger.accounts if a.end is not None}
+        self.lost = False
+        alarm = self._canary(model, demos)
+        if alarm is not None:
+            self.lose(alarm)
+            return
+        self._scorer.trusted = True
+        self._shape(True)
+
+    def consider(self) -> bool:
+        """Look at the episodes that have been judged since; True if that ended trust."""
+        if not self._watches or self.lost:
+            return False
+        online = [a for a in self._ledger.accounts if a.header.kind is EpisodeKind.ONLINE]
+        for number, account in enumerate(online):
+            old = number < len(online) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
+            name = account.header.episode_id
+            if (
+                account.end is None
+                or name in self._seen
+                or not old
+                or not account.steps
+                or not self._scorer.holds(name)
+            ):
+                continue
+            self._seen.add(name)
+            watch = self._watches.get(account.header.backward)
+            alarms = watch.add(self._evidence(account, self._known[account.header.backward])) if watch else ()
+            if alarms:
+                self.lose(*alarms)
+                return True
+        return False
+
+    def lose(self, *alarms: Alarm) -> None:
+        """Stop using the active version."""
+        self.lost = True
+        self._scorer.trusted = False
+        self._shape(False)
+        for alarm in alarms:
+            self._log(self._scorer.version, alarm)
+
+    def _watch(self, known: list[str], *, backward: bool) -> list[str]:
+        """Begin to watch one way, of which these episodes are known; returns those that say what is usual there."""
+        demos = [a.header.episode_id for a in self._ledger.demos() if a.header.episode_id in known] or known
+        others = {name: [other for other in demos if other != name] or [name] for name in demos}
+        normal = Normal.of([self._evidence(self._ledger.episodes[name], others[name]) for name in demos])
+        self._watches[backward], self._known[backward] = Watch(self._config, normal), known
+        return demos
+
+    def _evidence(self, account: EpisodeAccount, known: Sequence[str]) -> EpisodeEvidence:
+        episode_id = account.header.episode_id
+        scores = self._scorer.whole(episode_id)
+        inputs = self._scorer.standardised(episode_id)
+        trained = np.concatenate([self._scorer.standardised(name) for name in known])
+        return EpisodeEvidence(
+            name=episode_id,
+            progress=scores.progress,
+            spread=scores.spread,
+            distance=nearest_distance(inputs, trained),
+            claimed_at=self._scorer.declared_at.get(episode_id),
+            refused=account.refused,
+            again=self._ledger.again(account),
+        )
+
+    def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
+        """Frames whose answer is known: none of these shows the finished task that the words ask for."""
+        rng = np.random.default_rng(0)
+        own = {self._asked(model, self._scorer.inputs(name)).text: None for name in demos}
+        texts = {text: [other_task(text, rng) for _ in range(CANARY_TEXTS)] for text in own}
+        false = []
+        for name in demos:
+            inputs = self._scorer.inputs(name)
+            asked = self._asked(model, inputs)
+            threshold = self._thresholds[self._ledger.episodes[name].header.backward]
+            if asked.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= threshold:
+                false.append(f"{name} standing at its start")
+            said = [
+                text
+                for text in texts[asked.text]
+                if asked.score(inputs, len(inputs) - 1, text=text).success[-1] >= threshold
+            ]
+            false += [f"{name} as {text!r}" for text in said]
+        count = len(demos) * (1 + CANARY_TEXTS)
+        if len(false) <= 0.05 * count:
+            return None
+        return Alarm(
+            kind="canary",
+            words=f"calls {len(false)} of {count} canaries a success, among them {false[0]}",
+            episodes=tuple(demos),
+        )
+
+    @staticmethod
+    def _asked(model: RewardNetwork, inputs: np.ndarray) -> OneWay:
+        return model.of(inputs) if isinstance(model, BothWays) else model

@@ -1,0 +1,200 @@
+"""Fits the reward model on demonstrations, and again when practice has brought verdicts to learn from."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reward_models.both_ways import BothWays, OneWay
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import ProgressConfig
+from robot_stack.config.task import TaskConfig
+from robot_stack.learner import fitting
+from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.reward.monitor import Trust
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.training_data import nearer
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.types.errors import ResumeError, RewardError
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.spec import DIRECTION, Spec
+from robot_stack.types.transition import EndReason, EpisodeKind
+
+REFIT_AT = (12, 30, 70, 130, 200)
+"""Online episodes after which the model is fitted again with the failures and verdicts so far."""
+RETRY_AFTER = 5
+"""Online episodes from one fit to the next while the model is not trusted."""
+
+
+class Refitter:
+    """A new version scores every episode whole before it becomes the active one."""
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        settings: ProgressConfig,
+        spec: Spec,
+        task: TaskConfig,
+        ledger: Ledger,
+        scorer: Scorer,
+        trust: Trust,
+        ingest: Ingest,
+        metrics: MetricsLog,
+        seed: int,
+    ) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._spec = spec
+        self._task = task
+        self._ledger = ledger
+        self._scorer = scorer
+        self._trust = trust
+        self._ingest = ingest
+        self._metrics = metrics
+        self._seed = seed
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._fitted_at = 0
+        self._retry_at = 0
+        self._failure: Exception | None = None
+        self.completed_at = 0
+        """Online episodes of the newest refit that is in use, for the checkpoint."""
+
+    def maybe_start(self) -> None:
+        """Start a refit in the background if it is time and none is running.
+
+        Raises:
+            Exception: What ended the one before.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._trust.consider()
+        online = len(self._ledger.ended(EpisodeKind.ONLINE))
+        due = [count for count in REFIT_AT if self._fitted_at < count <= online]
+        if not due and not (self._trust.lost and online >= self._retry_at):
+            return
+        self._fitted_at = due[-1] if due else self._fitted_at
+        self._retry_at = online + RETRY_AFTER
+        self._thread = threading.Thread(target=self._refit, args=(self._fitted_at,), name="refit", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End a refit at its next step; nothing of it is kept."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(10.0)
+
+    def _refit(self, count: int) -> None:
+        try:
+            self.fit(on_step=fitting.unless(self._stopping))
+        except fitting.FitStopped:
+            return
+        except RewardError as error:  # a person has taken back what it was to learn from; the model in use goes on
+            self._metrics.log("refit_failed", reason=str(error))
+        except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
+            self._failure = error
+        else:
+            self.completed_at = count
+
+    def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
+        """Fit on what is known now, score everything, switch over."""
+        accounts = self._accounts()
+        practised = len(self._ledger.ended(EpisodeKind.ONLINE))
+        forward, back = ([a for a in accounts if a.header.backward is way] for way in (False, True))
+        model: RewardNetwork
+        model, said = self._fit_way(forward, self._task.text, practised, on_step)
+        if self._task.backward is not None:
+            other, said_back = self._fit_way(back, self._task.backward.text, practised, on_step)
+            column = self._spec.part(DIRECTION).start - self._spec.proprio_size
+            model, said = BothWays(model, other, column), said | {"backward": said_back}
+        fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
+        self._switch_to(model, set(), [a.header.episode_id for a in accounts])
+        self._metrics.log("reward_fit", **(said | {"version": model.version}), online_episodes=practised)
+
+    def _fit_way(
+        self, accounts: Sequence[EpisodeAccount], text: str, practised: int, on_step: fitting.OnStep
+    ) -> tuple[OneWay, dict[str, Any]]:
+        """A model from the episodes that go one way, and what the metrics say of it."""
+        episodes = [
+            ScoredEpisode(
+                frames=self._scorer.inputs(a.header.episode_id),
+                success=a.success,
+                done_frames=self._done_frames(a),
+                refused=a.refused,
+                progress=self._progress(a.header.episode_id) if a.success else None,
+            )
+            for a in accounts
+        ]
+        settings = self._settings
+        if practised:
+            settings = settings.model_copy(update={"steps": min(settings.steps, settings.refit_steps)})
+        model, report, judged = fitting.fit_reward(episodes, settings, text=text, seed=self._seed, on_step=on_step)
+        return model, {
+            "version": report.version,
+            "voc_heldout": report.voc_heldout,
+            "voc_clock": report.voc_clock,
+            "false_done": report.false_done,
+            "calibration_error": report.calibration_error,
+            "episodes": len(episodes),
+            "failures": sum(not e.success for e in episodes),
+            **({} if judged is None else {"classifier": asdict(judged.point)}),
+        }
+
+    def _accounts(self) -> list[EpisodeAccount]:
+        """What is known now. Demonstrations first: the held-out episodes are taken from the front.
+
+        Then by name: after a restart the accounts are in another order, and the model must not depend on it.
+        """
+        accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
+        return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
+
+    def _known(self, account: EpisodeAccount) -> bool:
+        """Training needs an outcome that a person stands behind, or a demonstration, or a plain failure."""
+        if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
+            return False
+        if account.header.kind is EpisodeKind.EVAL:
+            return False
+        if account.header.kind is EpisodeKind.DEMO:
+            return account.success
+        return LabelSource.OPERATOR in account.verdicts or not account.success
+
+    def _switch_to(self, model: RewardNetwork, scored: set[str], known: list[str]) -> None:
+        """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
+        for _ in range(2):
+            ended = [a.header.episode_id for a in self._ledger.accounts if a.end is not None]
+            for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
+                self._ingest.add_scores(scores)
+                scored.add(scores.episode_id)
+        self._trust.renew(model, known)
+
+    def _progress(self, episode_id: str) -> np.ndarray | None:
+        return nearer(self._scorer.proprio(episode_id), self._spec) if self._settings.labels == "distance" else None
+
+    def _done_frames(self, account: EpisodeAccount) -> int:
+        """A person waits before he says so; the model does not, and its word must not creep forward in time."""
+        return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
+
+    def load(self, version: str, completed_at: int, *, trusted: bool) -> None:
+        """The model that was active at the checkpoint, and the scores of all episodes by it, most of them from disk.
+
+        Raises:
+            ResumeError: If its weights are gone.
+        """
+        path = self._folder / f"progress_{version}.safetensors"
+        if not path.exists():
+            raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
+        model = fitting.load_reward(path, version, self._settings)
+        self._switch_to(model, self._ingest.restore_scores(version), [a.header.episode_id for a in self._accounts()])
+        if not trusted:
+            self._trust.lose()
+        self._fitted_at = self.completed_at = completed_at

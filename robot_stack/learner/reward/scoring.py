@@ -1,0 +1,130 @@
+"""Scores frames in the learner process: the running episodes live, finished ones again after each refit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from reward_models.decode import gated
+from reward_models.progress.model import FrameScores
+from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.reward.success import Rule
+from robot_stack.types.reward import EpisodeScores, LiveScore
+
+
+class Scorer:
+    """Holds the active progress model, the inputs of every episode, and the newest live scores.
+
+    Args:
+        make_rule: Builds the success rule of an episode.
+        gate: How fast Φ stops following where the members of the model contradict each other; 0 is no gate. It acts on
+            what shapes the reward, whole episodes; live scores are what the model says.
+
+    Attributes:
+        trusted: Whether the model may declare success.
+        declared_at: Episode -> frame at which it did.
+    """
+
+    def __init__(self, make_rule: Callable[[], Rule], *, gate: float = 0.0) -> None:
+        self._make_rule = make_rule
+        self._gate = gate
+        self._model: RewardNetwork | None = None
+        self._inputs: dict[str, np.ndarray] = {}
+        self._proprio: dict[str, np.ndarray] = {}
+        self._scored: dict[str, int] = {}
+        self._rules: dict[str, Rule] = {}
+        self._live: list[LiveScore] = []
+        self._dropped = 0
+        self._news = threading.Condition()
+        self.trusted = True
+        self.declared_at: dict[str, int] = {}
+
+    @property
+    def version(self) -> str:
+        """Of the active model, "" before the first."""
+        return self._model.version if self._model is not None else ""
+
+    def add(self, episode_id: str, inputs: np.ndarray, proprio: np.ndarray) -> None:
+        """Frames of an episode, in order: model inputs (n, D) and proprio (n, P)."""
+        known = self._inputs.get(episode_id)
+        self._inputs[episode_id] = inputs if known is None else np.concatenate([known, inputs])
+        known = self._proprio.get(episode_id)
+        self._proprio[episode_id] = proprio if known is None else np.concatenate([known, proprio])
+
+    def holds(self, episode_id: str) -> bool:
+        """Whether its frames are here; those of a damaged episode are not."""
+        return episode_id in self._inputs
+
+    def inputs(self, episode_id: str) -> np.ndarray:
+        """Model inputs of an episode so far, (T, D)."""
+        return self._inputs[episode_id]
+
+    def proprio(self, episode_id: str) -> np.ndarray:
+        """Proprio of an episode so far, (T, P)."""
+        return self._proprio[episode_id]
+
+    def standardised(self, episode_id: str) -> np.ndarray:
+        """The same as the active model takes them, (T, D)."""
+        assert self._model is not None
+        return self._model.standardised(self._inputs[episode_id])
+
+    def whole(self, episode_id: str) -> FrameScores:
+        """Scores of an episode so far by the active model, with the disagreement of its members."""
+        assert self._model is not None
+        return self._model.score(self._inputs[episode_id])
+
+    def score_live(self, episode_id: str) -> None:
+        """Score the frames that came since the last call and tell the readers."""
+        model = self._model
+        if model is None or episode_id not in self._inputs:
+            return
+        start = self._scored.get(episode_id, 0)
+        progress, success, _ = model.score(self._inputs[episode_id], start)
+        rule = self._rules.setdefault(episode_id, self._make_rule())
+        fresh = []
+        for i, (phi, p) in enumerate(zip(progress, success, strict=True)):
+            declared = rule.update(float(p) if self.trusted else np.nan, self._proprio[episode_id][start + i])
+            if declared:
+                self.declared_at.setdefault(episode_id, start + i)
+            fresh.append(
+                LiveScore(
+                    episode_id=episode_id,
+                    index=start + i,
+                    progress=float(phi),
+                    success=float(p),
+                    declared=declared,
+                    version=model.version,
+                )
+            )
+        self._scored[episode_id] = start + len(progress)
+        with self._news:
+            self._live += fresh
+            if len(self._live) > 2000:
+                self._dropped += len(self._live) - 1000
+                self._live = self._live[-1000:]
+            self._news.notify_all()
+
+    def after(self, cursor: int, timeout_s: float) -> tuple[int, list[LiveScore]]:
+        """Live scores since `cursor`, and the next cursor; waits up to `timeout_s` for some."""
+        with self._news:
+            self._news.wait_for(lambda: self._dropped + len(self._live) > cursor, timeout_s)
+            end = self._dropped + len(self._live)
+            return end, self._live[max(0, cursor - self._dropped) :]
+
+    def finish(self, episode_id: str) -> EpisodeScores | None:
+        """Scores of a whole episode by the active model."""
+        return None if self._model is None else self._score(self._model, episode_id)
+
+    def adopt(self, model: RewardNetwork, episode_ids: list[str]) -> list[EpisodeScores]:
+        """Score whole episodes with a new model, then make it the active one."""
+        scores = [self._score(model, episode_id) for episode_id in episode_ids if episode_id in self._inputs]
+        self._model = model
+        return scores
+
+    def _score(self, model: RewardNetwork, episode_id: str) -> EpisodeScores:
+        progress, success, spread = model.score(self._inputs[episode_id])
+        if self._gate:
+            progress = gated(progress, spread, alpha=self._gate).astype(np.float32)
+        return EpisodeScores(episode_id=episode_id, version=model.version, progress=progress, success=success)

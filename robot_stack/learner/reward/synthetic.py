@@ -1,0 +1,165 @@
+"""Made-up episodes of a run's own cell and task, and what reward models are evaluated on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from reward_models.interface import Frame, Instruction, LabelledEpisode
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.sensing.observer import Observer
+from robot_stack.sensing.sync import Snapshot
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.observation import Observation
+from robot_stack.workcell.build import placed_arms
+from robot_stack.workcell.sim_camera import SimCamera
+from sim.episodes import EpisodeMaker, GeneratedEpisode
+from sim.tasks.peg_insert import PegInsertConfig
+from sim.tasks.two_sockets import TwoSockets
+from sim.world import World
+
+SHARES: Mapping[str, int] = {
+    "success": 24,
+    "regress_recover": 8,
+    "occlusion": 8,
+    "drop": 12,
+    "near_miss": 12,
+    "reverse": 12,
+    "wrong_object": 12,
+    "stall": 12,
+    "partial": 12,
+    "mismatch": 16,
+}
+"""Episodes of each kind in a full evaluation: enough failures that none falsely done bounds the rate below 5 %."""
+FULL = sum(SHARES.values())
+REFERENCE_FRAMES = 9
+
+
+class CellSenses:
+    """Cameras and arm of a world, as the cell's observations have them; implements `sim.episodes.Senses`."""
+
+    def __init__(self, world: World, resolved: ResolvedRun) -> None:
+        self._world = world
+        self._observer = Observer(resolved.spec())
+        self._cameras = {name: SimCamera(world, name, config) for name, config in resolved.cameras.items()}
+
+    def begin_episode(self) -> None:
+        """See `Senses`."""
+        self._observer.begin_episode()
+
+    def observe(self) -> Observation:
+        """Rendered now, captured at full size and averaged, like any image of the cell."""
+        images = {name: camera.see() for name, camera in self._cameras.items()}
+        states = {name: self._world.state(name) for name in self._world.arms}
+        snapshot = Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
+        return self._observer.observe(snapshot, self._world.time_ns)
+
+    def close(self) -> None:
+        """Free the GL contexts."""
+        for camera in self._cameras.values():
+            camera.close()
+
+
+def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
+    """A maker for the run's cell, and its senses, to be closed afterwards.
+
+    Raises:
+        ConfigError: If the task is not the peg insertion.
+    """
+    if resolved.task.name != TwoSockets.name:
+        raise ConfigError(
+            f"task is {resolved.task.name!r}, must be {TwoSockets.name!r}: episodes of other tasks cannot be made up; "
+            "record some instead"
+        )
+    config = resolved.section("task.sim", PegInsertConfig)
+    task = TwoSockets(config)
+    world = World(placed_arms(resolved), task)
+    senses = CellSenses(world, resolved)
+    maker = EpisodeMaker(world, task, senses, resolved.spec(), text=resolved.task.text, rim_m=config.socket_height_m)
+    return maker, senses
+
+
+def generate(
+    resolved: ResolvedRun,
+    counts: Mapping[str, int],
+    *,
+    seed: Sequence[int],
+    on_episode: Callable[[int, int], None] = lambda number, episodes: None,
+) -> list[GeneratedEpisode]:
+    """So many episodes of each kind.
+
+    Args:
+        resolved: The run whose cell and task they are of.
+        counts: Kind -> episodes.
+        seed: Another one, other episodes; of any length.
+        on_episode: Told (number, episodes) after each.
+
+    Raises:
+        ConfigError: If the task cannot be made up.
+    """
+    maker, senses = build_maker(resolved)
+    kinds = [kind for kind, count in counts.items() for _ in range(count)]
+    seeds = np.random.SeedSequence(seed).generate_state(len(kinds))
+    made = []
+    try:
+        for number, (kind, own) in enumerate(zip(kinds, seeds, strict=True), start=1):
+            made.append(maker.make(kind, int(own)))
+            on_episode(number, len(kinds))
+    finally:
+        senses.close()
+    return made
+
+
+def shared_out(episodes: int) -> dict[str, int]:
+    """Episodes of each kind in an evaluation of so many, in the proportions of `SHARES`, at least one of each.
+
+    >>> sum(shared_out(40).values()), shared_out(FULL) == dict(SHARES)
+    (40, True)
+
+    Raises:
+        ConfigError: If there are fewer episodes than kinds.
+    """
+    if episodes < len(SHARES):
+        raise ConfigError(f"episodes is {episodes}, must be at least {len(SHARES)}, one of each kind")
+    exact = {kind: share * episodes / FULL for kind, share in SHARES.items()}
+    counts = {kind: max(1, int(wanted)) for kind, wanted in exact.items()}
+    for kind in sorted(exact, key=lambda kind: counts[kind] - exact[kind]):
+        counts[kind] += max(0, min(1, episodes - sum(counts.values())))
+    while sum(counts.values()) > episodes:
+        counts[max(counts, key=lambda kind: counts[kind])] -= 1
+    return counts
+
+
+def labelled(episodes: Sequence[GeneratedEpisode], *, shown: GeneratedEpisode | None = None) -> list[LabelledEpisode]:
+    """Episodes as reward models are evaluated on.
+
+    Args:
+        episodes: To be scored.
+        shown: A demonstration, for models that want to see one, or the finished task; never one of `episodes`.
+    """
+    goal, reference = None, ()
+    if shown is not None:
+        demo = frames_of(shown)
+        goal = demo[-1]
+        reference = tuple(demo[i] for i in np.linspace(0, len(demo) - 1, REFERENCE_FRAMES).round().astype(int))
+    return [
+        LabelledEpisode(
+            name=episode.name,
+            kind=episode.kind,
+            frames=frames_of(episode),
+            instruction=Instruction(text=episode.text, goal=goal, reference=reference),
+            success=episode.success,
+            done_at=episode.done_at,
+            progress=episode.progress,
+        )
+        for episode in episodes
+    ]
+
+
+def frames_of(episode: GeneratedEpisode) -> tuple[Frame, ...]:
+    """Its frames, T+1 of them."""
+    return tuple(
+        Frame(images={name: images[t] for name, images in episode.images.items()}, proprio=episode.proprio[t])
+        for t in range(len(episode.proprio))
+    )

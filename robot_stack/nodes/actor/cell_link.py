@@ -1,0 +1,204 @@
+"""The actor's ROS node: keeps what arrives, hands it over under a lock, and waits for it with a bound."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import TwistStamped
+from rclpy.client import Client
+from sensor_msgs.msg import Image, JointState, Joy
+from std_msgs.msg import Bool, Header, String
+from std_srvs.srv import Trigger
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.executed import ExecutedAccumulator
+from robot_stack.control.safety.key_admission import KeyAdmission
+from robot_stack.control.safety.seal import WireKey
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.conversion import (
+    decision_from_msg,
+    events_from_msg,
+    fault_from_msg,
+    image_from_msg,
+    mode_from_text,
+    stamp_ns_of,
+    state_from_msg,
+)
+from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
+from robot_stack.sensing.sync import Synchroniser, SyncLimits
+from robot_stack.types.command import Decision, Mode
+from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import Fault, Refusal, RefusalKind
+from robot_stack.types.robot import RobotState
+
+OLDEST_VERDICT_S = 2.0
+"""An actor that loads a policy may be late to hear a verdict; it judges an episode and moves nothing."""
+SILENT = Refusal(kind=RefusalKind.WIRING, text="the safety process is silent")
+
+
+def sync_limits(run: ResolvedRun) -> SyncLimits:
+    """When images and state are too old to act on; the strictest camera counts."""
+    oldest_s = min(camera.max_age_s for camera in run.cameras.values())
+    return SyncLimits(
+        max_image_age_s=oldest_s,
+        max_state_age_s=run.safety.state_timeout_s,
+        max_skew_s=oldest_s,
+        freeze_frames={name: camera.frozen_frames for name, camera in run.cameras.items()},
+    )
+
+
+class CellLink(StackNode):
+    """What the actor last heard of the cell. Callbacks run in the executor's thread; read it inside `locked`."""
+
+    def __init__(self, run: ResolvedRun, namespace: str, key: WireKey) -> None:
+        super().__init__("actor", namespace, key=key)
+        arms = list(run.robots)
+        self.sync = Synchroniser(list(run.cameras), arms, sync_limits(run))
+        self.executed = {arm: ExecutedAccumulator() for arm in arms}
+        self.decisions: dict[str, Decision] = {}
+        self.mode: tuple[Mode, Refusal | None] = (Mode.DISARMED, SILENT)
+        self.events: list[str] = []
+        self.stamps_ns: dict[str, int] = dict.fromkeys((*run.cameras, *map(topics.state, arms)), 0)
+        self.reset_done: tuple[int, str] = (0, "")
+        self.truth: bool | None = None
+        self.states: dict[str, RobotState] = {}
+        self.figures: Callable[[], Mapping[str, object]] = dict
+        """How the one who acts is doing, for /diagnostics."""
+        self._faults: dict[str, Fault | None] = dict.fromkeys(arms)
+        self._keys = KeyAdmission(topics.EVENTS, OLDEST_VERDICT_S)
+        self._changed = threading.Condition()
+        self._refused: dict[str, str] = {}
+        self._subscribe(list(run.cameras), arms)
+        self.policy = {arm: self.create_lifecycle_publisher(TwistStamped, topics.policy(arm), NEWEST) for arm in arms}
+        self.policy_gripper = {
+            arm: self.create_lifecycle_publisher(JointState, topics.policy_gripper(arm), NEWEST) for arm in arms
+        }
+        self.status = self.create_publisher(String, topics.STATUS, LATCHED)
+        self.claims = self.create_publisher(String, topics.CLAIM, EVERY)
+        self.prompts = self.create_publisher(String, topics.PROMPT, LATCHED)
+        self.reset_request = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
+        self.requests: dict[str, Client] = {
+            name: self.create_client(Trigger, topics.safety_service(name))
+            for name in ("start_policy", "start_demo", "end_episode", "hold")
+        }
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No callback runs meanwhile; keep it short."""
+        with self._changed:
+            yield
+
+    def wake(self) -> None:
+        """Let whoever waits look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Whether the condition, judged after each message, came true in time."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout_s)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """What arrives, and why it cannot be used if so."""
+        with self._changed:
+            problem = self.sync.problem(time.monotonic_ns())
+            values = {**self.sync.counters, **self._refused}
+        level, figures = Level.WARN if problem else Level.OK, self.figures()
+        observation = Diagnosis(task="observation", level=level, message=problem or "ok", values=values)
+        return [observation, *([Diagnosis(task="policy", values=figures)] if figures else [])]
+
+    @property
+    def heard(self) -> bool:
+        """Whether the safety process has decided about every arm."""
+        return len(self.decisions) == len(self.executed)
+
+    def _subscribe(self, cameras: list[str], arms: list[str]) -> None:
+        for camera in cameras:
+            self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
+        for arm in arms:
+            self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
+            self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
+            self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
+        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
+        self.create_subscription(Header, topics.RESET_DONE, self._on_reset_done, LATCHED)
+        self.create_subscription(Bool, topics.TRUTH, self._on_truth, LATCHED)
+
+    def _on_image(self, camera: str) -> Callable[[Image], None]:
+        def receive(msg: Image) -> None:
+            stamp_ns = stamp_ns_of(msg.header)
+            try:
+                image = image_from_msg(msg)
+            except SpecError as error:
+                self._refused[camera] = str(error)
+                return
+            with self._changed:
+                self.sync.offer_frame(camera, image, stamp_ns, time.monotonic_ns())
+                self.stamps_ns[camera] = stamp_ns
+                self._changed.notify_all()
+
+        return receive
+
+    def _on_state(self, arm: str, msg: JointState) -> None:
+        if self.sealer.sender(topics.state(arm), msg) is None:
+            self._refused[topics.state(arm)] = "a sender is no process of this run; the safety process holds for it"
+            return
+        try:
+            state = state_from_msg(msg, arm, self._faults[arm])
+        except SpecError as error:
+            self._refused[topics.state(arm)] = str(error)
+            return
+        with self._changed:
+            self.sync.offer_state(state, time.monotonic_ns())
+            self.stamps_ns[topics.state(arm)] = state.stamp_ns
+            self.states[arm] = state
+            self._changed.notify_all()
+
+    def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:
+        if self.sealer.sender(topics.fault(arm), msg) is None:
+            return
+        try:
+            self._faults[arm] = fault_from_msg(msg)
+        except SpecError as error:
+            self._refused[topics.fault(arm)] = str(error)
+
+    def _on_label(self, arm: str, msg: Joy) -> None:
+        try:
+            decision = decision_from_msg(msg, arm)
+        except (SpecError, ValueError, IndexError) as error:
+            self._refused[topics.label(arm)] = str(error)
+            return
+        with self._changed:
+            self.executed[arm].add(decision)
+            self.decisions[arm] = decision
+            self._changed.notify_all()
+
+    def _on_mode(self, msg: String) -> None:
+        with self._changed:
+            self.mode = mode_from_text(msg.data)
+            self._changed.notify_all()
+
+    def _on_events(self, msg: Joy) -> None:
+        session, now_ns = self.sealer.sender(topics.EVENTS, msg), time.monotonic_ns()
+        events, refusal = self._keys.counted(events_from_msg(msg), session, stamp_ns_of(msg.header), now_ns)
+        if refusal is not None:
+            self._refused[topics.EVENTS] = str(refusal)
+        with self._changed:
+            self.events += events
+            self._changed.notify_all()
+
+    def _on_reset_done(self, msg: Header) -> None:
+        with self._changed:
+            self.reset_done = (stamp_ns_of(msg), msg.frame_id)
+            self._changed.notify_all()
+
+    def _on_truth(self, msg: Bool) -> None:
+        with self._changed:
+            self.truth = msg.data

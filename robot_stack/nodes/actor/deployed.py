@@ -1,0 +1,49 @@
+"""The process behind `robot-stack deploy`: a saved policy on the cell, without a learner."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from robot_stack.nodes.actor.session import Session, run_session
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.rollout.clock import SteadyClock
+from robot_stack.rollout.deploy import DEPLOYED, deploy
+from robot_stack.rollout.evaluate import load_params
+
+
+def run_policy(session: Session) -> int:
+    """As many episodes as asked for, then the sum; the exit code."""
+    resolved, options = session.resolved, session.options
+    params = load_params(options.policy)
+    folder = session.folder / DEPLOYED
+    folder.mkdir(exist_ok=True)
+    with EpisodeStore(folder / "store", resolved.spec(), resolved.task.name) as store:
+        told = deploy(
+            resolved, params, session.cell, SteadyClock(), store, episodes=options.episodes, stop=session.stop,
+            say=session.say,
+        )  # fmt: skip
+    summary = told.summary()
+    (folder / "summary.json").write_text(json.dumps(summary))
+    low, high = summary["wilson95"]
+    session.say(
+        f"{summary['success']} of {summary['episodes']} succeeded "
+        f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); recorded in {folder}"
+    )
+    return 0
+
+
+def main() -> int:
+    """Entry point of the process."""
+    return run_session("deployed", run_policy, _arguments)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--policy", type=Path, required=True, help="file that the learner saved")
+    parser.add_argument("--episodes", type=int, required=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

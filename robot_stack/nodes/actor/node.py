@@ -1,0 +1,77 @@
+"""The actor process: the cell over DDS on one side, the learner over gRPC on the other, the control loop between.
+
+python -m robot_stack.nodes.actor.node --run runs/NAME/resolved.yaml --namespace sim
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.control.safety.seal import WireKey
+from robot_stack.nodes.actor.cell import RosCell
+from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.clock import SteadyClock
+from robot_stack.transport.access.security import actor_credentials
+from robot_stack.transport.client import LearnerClient
+from robot_stack.types.errors import StackError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run episodes until the learner is done or a signal comes; 0 only if the learner is done."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(prog="robot_stack.nodes.actor.node", description="The actor process.")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--namespace", required=True, help="of the cell")
+    parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
+    parser.add_argument("--id", default="actor", help="unique among the actors of a run")
+    parser.add_argument("--managed", action="store_true", help="wait until a bring-up makes it active")
+    options = parser.parse_args(argv)
+    sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        return _run(options, stop)
+    except StackError as error:
+        print(f"actor: {error}", file=sys.stderr, flush=True)
+    except Exception:
+        traceback.print_exc()
+    finally:
+        end_in_peace()
+    return 1
+
+
+def _run(options: argparse.Namespace, stop: threading.Event) -> int:
+    resolved = load_resolved(options.run)
+    folder = options.run.parent / "actor"
+    folder.mkdir(exist_ok=True)
+    address = options.learner or resolved.cell.learner_address
+    client = LearnerClient(
+        address, resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool",
+        security=actor_credentials(resolved.cell.learner_certs, options.run.parent),
+    )  # fmt: skip
+    client.connect()
+    try:
+        key = WireKey.of_folder(options.run.parent)
+        with RosCell(
+            resolved, namespace=options.namespace, key=key, managed=options.managed, stopping=stop.is_set
+        ) as cell:
+            actor = Actor(resolved, folder, cell, SteadyClock(), client, options.id)
+            cell.report(actor.figures)
+            why = actor.run(stop, say=lambda text: print(text, flush=True))
+    finally:
+        client.close()
+    if why:
+        print(f"actor: {why}", file=sys.stderr, flush=True)
+    return int(bool(why) and not stop.is_set())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

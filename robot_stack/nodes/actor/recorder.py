@@ -1,0 +1,33 @@
+"""The process behind `robot-stack record`: demonstrations by hand into the run's store."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from robot_stack.nodes.actor.session import Session, run_session
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.rollout.clock import SteadyClock
+from robot_stack.rollout.record import Recorder
+
+
+def record(session: Session) -> int:
+    """Until there are as many as asked for; the exit code."""
+    resolved, wanted = session.resolved, session.options.episodes
+    with EpisodeStore(session.folder / "store", resolved.spec(), resolved.task.name) as store:
+        have = Recorder(resolved, session.cell, SteadyClock(), store, session.say).run(wanted, session.stop)
+    session.say(f"{have} of {wanted} demonstrations are in {session.folder / 'store'}")
+    return 0
+
+
+def main() -> int:
+    """Entry point of the process."""
+    return run_session("recorder", record, _arguments)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--episodes", type=int, required=True, help="demonstrations that ended well, in all")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

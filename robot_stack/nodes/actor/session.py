@@ -1,0 +1,77 @@
+"""A process with a control loop of its own on a cell, without a learner: what `recorder` and `deployed` share."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.safety.seal import WireKey
+from robot_stack.nodes.actor.cell import RosCell
+from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.types.errors import StackError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What such a process has.
+
+    Attributes:
+        resolved: The run.
+        folder: Of the run.
+        options: The process's own arguments.
+        cell: Connected.
+        stop: Set by a signal.
+    """
+
+    resolved: ResolvedRun
+    folder: Path
+    options: argparse.Namespace
+    cell: RosCell
+    stop: threading.Event
+
+    def say(self, text: str) -> None:
+        """For the person at the terminal: the table passes stderr on."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def run_session(
+    name: str,
+    work: Callable[[Session], int],
+    add_arguments: Callable[[argparse.ArgumentParser], None],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Connect to the cell and work on it until done or a signal comes; the exit code of the process."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--namespace", required=True, help="of the cell")
+    parser.add_argument("--managed", action="store_true", help="wait until a bring-up makes it active")
+    add_arguments(parser)
+    options = parser.parse_args(argv)
+    sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        resolved = load_resolved(options.run)
+        key = WireKey.of_folder(options.run.parent)
+        with RosCell(
+            resolved, namespace=options.namespace, key=key, managed=options.managed, stopping=stop.is_set
+        ) as cell:
+            folder = options.run.parent
+            return work(Session(resolved=resolved, folder=folder, options=options, cell=cell, stop=stop))
+    except StackError as error:
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
+    except Exception:
+        traceback.print_exc()
+    finally:
+        end_in_peace()
+    return int(not stop.is_set())

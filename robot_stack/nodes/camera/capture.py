@@ -1,0 +1,58 @@
+"""A camera that this process reads itself: a Video4Linux device, or a file in its place."""
+
+from __future__ import annotations
+
+from robot_stack.config.camera import FileCameraConfig, V4l2CameraConfig
+from robot_stack.nodes.base import NodeSettings
+from robot_stack.nodes.camera.face import CameraNode, config_of
+from robot_stack.sensing.capture import Capture, Source
+from robot_stack.sensing.file_source import FileSource
+from robot_stack.sensing.v4l2_source import V4l2Source
+from robot_stack.types.errors import ConfigError
+
+
+class CaptureCameraNode(CameraNode):
+    """Shows the newest frame of a capture thread. The executor never waits for the device."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        source, words = _source(settings)
+        super().__init__(settings, words)
+        self._capture = Capture(source, self._on_frame)
+        self._opened = 0
+
+    def figures(self) -> dict[str, object]:
+        """What the thread counts."""
+        return {"read": self._capture.read, "skipped": self._capture.skipped, "opened": self._capture.opened}
+
+    def look(self, now_ns: int) -> None:
+        """The thread begins with the first look, when the executor runs."""
+        self._capture.start()
+        self.watch.excuse = self._capture.status
+        if self._capture.opened != self._opened:
+            self._opened = self._capture.opened
+            self.view_is_new()
+
+    def safe_stop(self, reason: str) -> None:
+        """Lets go of the device."""
+        self._capture.stop()
+
+    def _on_frame(self) -> None:
+        """In the capture thread."""
+        executor = self.executor
+        if executor is not None:
+            executor.create_task(self._show_newest)
+
+    def _show_newest(self) -> None:
+        frame = self._capture.take()
+        if frame is not None and self.wanted(frame.stamp_ns):
+            self.show_captured(frame.image, frame.encoding, frame.stamp_ns)
+
+
+def _source(settings: NodeSettings) -> tuple[Source, str]:
+    """What to read, and its name in messages."""
+    config = config_of(settings)
+    if isinstance(config, V4l2CameraConfig):
+        return V4l2Source(config), f"device {config.device}" if config.device else f"serial {config.serial}"
+    if isinstance(config, FileCameraConfig):
+        return FileSource(config.path, config.rate_hz), f"file {config.path}"
+    raise ConfigError(f"backend of camera {settings.options.camera} is {config.backend!r}, must be v4l2 or file")

@@ -1,0 +1,207 @@
+"""What all camera processes have in common: the images that may be shown go out, the rest is said in words."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+from sensor_msgs.msg import Image
+
+from robot_stack.config.camera import CameraConfig, LiveCameraConfig
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import NodeSettings, StackNode
+from robot_stack.nodes.camera.topic_peers import deaf_subscribers
+from robot_stack.nodes.conversion import image_to_msg
+from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
+from robot_stack.nodes.qos import NEWEST
+from robot_stack.sensing.camera_watch import CameraWatch, Cause, Finding, WatchLimits
+from robot_stack.sensing.framing import Framing
+from robot_stack.sensing.likeness import likeness, read_reference, swapped_with, thumbnail
+from robot_stack.sensing.pixels import to_rgb
+from robot_stack.types.errors import ConfigError, SpecError
+
+LOOK_HZ = 20.0
+LOG_AGAIN_NS = 1_000_000_000
+SURPLUS = 0.6
+"""A frame that follows the one before within this share of the period is one more than is wanted."""
+SLOW = 0.8
+"""Share of the rate below which a camera is called slow."""
+HASHED_ROWS = 4
+"""Every so many rows count for the digest; noise is in all of them."""
+SETTLED_FRAMES = 10
+"""Shown before a picture is kept, so that exposure has settled."""
+
+
+class CameraNode(StackNode):
+    """Publishes one camera's images as the policy sees them.
+
+    Args:
+        settings: Of the process; `options.camera` is the camera's name in the cell.
+        source: Where its images come from, in words.
+    """
+
+    slow_advice = "more light or a shorter exposure, another USB port, or a lower rate_hz"
+
+    def __init__(self, settings: NodeSettings, source: str) -> None:
+        config = config_of(settings)
+        name = settings.options.camera
+        super().__init__(f"camera_{name}", settings.namespace)
+        self.name, self.framing = name, Framing.of(config)
+        limits = WatchLimits(max_age_s=config.max_age_s, frozen_after_s=config.frozen_after_s)
+        self.watch = CameraWatch(name, source, limits, time.monotonic_ns())
+        self._source = source
+        self._rate_hz = config.rate_hz
+        self._meter = RateMeter(config.rate_hz)
+        self._least_gap_ns = SURPLUS * 1e9 / config.rate_hz
+        self._taken_ns = 0
+        self._finding: Finding | None = None
+        self._logged: tuple[int, tuple[Cause, str] | None] = (0, None)
+        self._references = _references(settings)
+        self._scores: dict[str, float] = {}
+        self._pictures: Path | None = settings.options.pictures
+        self._images = self.create_publisher(Image, topics.observation(name), NEWEST)
+        self.steady_timer(LOOK_HZ, self._look)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """Frames, the view, and subscribers that cannot hear."""
+        now_ns = time.monotonic_ns()
+        values = {
+            **self._meter.values(now_ns),
+            **self.watch.counters,
+            "identical_frames": self.watch.identical,
+            **self.figures(),
+        }
+        level, text = self._judgement(now_ns)
+        found = [Diagnosis(task="frames", level=level, message=text, values=values)]
+        if self._scores:
+            found.append(self._view())
+        deaf = deaf_subscribers(self, self._images)
+        if deaf:
+            found.append(Diagnosis(task="subscribers", level=Level.ERROR, message=deaf))
+        return found
+
+    def figures(self) -> dict[str, object]:
+        """What else a source counts."""
+        return {}
+
+    def look(self, now_ns: int) -> None:
+        """Called at `LOOK_HZ`."""
+
+    def wanted(self, stamp_ns: int) -> bool:
+        """Whether a frame of then is to be worked on: its stamp is good, and the source is not too fast."""
+        if not self.watch.take_stamp(stamp_ns, time.monotonic_ns()) or stamp_ns - self._taken_ns < self._least_gap_ns:
+            return False
+        self._taken_ns = stamp_ns
+        return True
+
+    def show_captured(self, captured: np.ndarray, encoding: str, stamp_ns: int, digest: int | None = None) -> None:
+        """Turn, crop, resize and publish a frame with a good stamp, unless something is wrong with it.
+
+        Args:
+            captured: uint8, shape (H, W, channels); may be a view of a message.
+            encoding: Layout of its channels.
+            stamp_ns: Of the capture, monotonic.
+            digest: Of its content, if there is one already.
+        """
+        try:
+            image = self.framing.apply(captured, encoding)
+        except SpecError as error:
+            self.watch.refuse(Cause.FORMAT, str(error), time.monotonic_ns())
+            return
+        if self._references and not self._scores:
+            self._compare(captured, encoding)
+        self.show(image, stamp_ns, zlib.crc32(captured[::HASHED_ROWS].tobytes()) if digest is None else digest)
+        if self._pictures is not None and self._meter.count >= SETTLED_FRAMES:
+            folder, self._pictures = self._pictures, None
+            self._keep_pictures(folder, captured, encoding, image)
+
+    def show(self, image: np.ndarray, stamp_ns: int, digest: int) -> None:
+        """Publish the policy's image, unless something is wrong with it."""
+        now_ns = time.monotonic_ns()
+        if self.watch.take_image(image, digest, stamp_ns, now_ns):
+            self._images.publish(image_to_msg(image, stamp_ns, f"{self.name}_optical_frame"))
+            self._meter.tick(now_ns)
+
+    def view_is_new(self) -> None:
+        """The device was opened: it may be another one."""
+        self._scores = {}
+
+    def _look(self) -> None:
+        """A change is said at once, and in the log."""
+        now_ns = time.monotonic_ns()
+        self.look(now_ns)
+        was_blind = self._finding is not None and self._finding.blind
+        self._finding = finding = self.watch.finding(now_ns)
+        changed = was_blind is not (finding is not None and finding.blind)
+        if finding is not None and finding.blind:
+            reason = (finding.cause, self.watch.excuse)
+            if changed or (reason != self._logged[1] and now_ns - self._logged[0] > LOG_AGAIN_NS):
+                self._logged = (now_ns, reason)
+                self.get_logger().error(finding.text)
+        elif changed:
+            self._meter = RateMeter(self._rate_hz)  # the gap is no slowness
+            self.get_logger().info(f"camera {self.name} ({self._source}) is seen again")
+        if changed:
+            self.publish_diagnostics()
+
+    def _judgement(self, now_ns: int) -> tuple[Level, str]:
+        if self._finding is not None:
+            return Level.ERROR if self._finding.blind else Level.WARN, self._finding.text
+        frequency_hz = self._meter.values(now_ns).get("frequency_hz")
+        if isinstance(frequency_hz, float) and frequency_hz < SLOW * self._rate_hz:
+            text = (
+                f"camera {self.name} ({self._source}): {frequency_hz:.1f} frames a second, must be {self._rate_hz:g}; "
+                f"{self.slow_advice}"
+            )
+            return Level.WARN, text
+        return Level.OK, "ok"
+
+    def _compare(self, captured: np.ndarray, encoding: str) -> None:
+        seen = thumbnail(to_rgb(self.framing.upright(captured), encoding))
+        self._scores = {name: likeness(seen, kept) for name, kept in self._references.items()}
+
+    def _view(self) -> Diagnosis:
+        values = {f"like_{name}": round(score, 3) for name, score in self._scores.items()}
+        other = swapped_with(self._scores, self.name)
+        if not other:
+            return Diagnosis(task="view", values=values)
+        text = (
+            f"camera {self.name} ({self._source}) looks like camera {other} (score {self._scores[other]:.2f}, like "
+            f"itself {self._scores[self.name]:.2f}); were cables, serials or topics swapped?"
+        )
+        return Diagnosis(task="view", level=Level.WARN, message=text, values=values)
+
+    def _keep_pictures(self, folder: Path, captured: np.ndarray, encoding: str, image: np.ndarray) -> None:
+        """For `robot-stack camera`; the policy's comes last, when all are there."""
+        upright = to_rgb(self.framing.upright(captured), encoding)
+        pictures = {"captured.png": upright, "view.png": thumbnail(upright), "policy.png": image}
+        for name, picture in pictures.items():
+            part = folder / f"part-{name}"
+            cv2.imwrite(str(part), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+            part.rename(folder / name)
+
+
+def config_of(settings: NodeSettings) -> CameraConfig:
+    """The configuration of the camera that a process is for.
+
+    Raises:
+        ConfigError: If the cell has no camera of that name.
+    """
+    name, cameras = settings.options.camera, settings.run.cameras
+    if name not in cameras:
+        raise ConfigError(f"camera is {name!r}, must be one of {sorted(cameras)}; check --camera")
+    return cameras[name]
+
+
+def _references(settings: NodeSettings) -> dict[str, np.ndarray]:
+    """Views of all cameras of the cell that are kept; none while new ones are made."""
+    if settings.options.pictures is not None:
+        return {}
+    return {
+        name: read_reference(name, config.reference)
+        for name, config in settings.run.cameras.items()
+        if isinstance(config, LiveCameraConfig) and config.reference is not None
+    }

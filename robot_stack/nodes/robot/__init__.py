@@ -1,0 +1,1 @@
+"""The process of the arms: simulated, or behind the drivers of their makers."""

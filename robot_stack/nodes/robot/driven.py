@@ -1,0 +1,208 @@
+"""ROS 2 face of real arms: between safety's commands and the drivers' topics. What to send is decided in
+`control.drivers`, whether to send it in `control.drivers.driver_health`.
+
+Obeys safety's commands and nothing else. Nothing here clears a fault but a person's call of an arm's recovery.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+import numpy as np
+from std_srvs.srv import Trigger
+
+from robot_stack.config.drivers import DriverRobot
+from robot_stack.config.feetech import So101Robot
+from robot_stack.config.robot import RobotConfig
+from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.driver_health import DriverHealth
+from robot_stack.control.drivers.handshake import Handshake
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import NodeSettings, StackNode
+from robot_stack.nodes.diagnostics import Diagnosis, Due, Level, RateMeter
+from robot_stack.nodes.drivers.asking import Asking
+from robot_stack.nodes.drivers.build import build_driver
+from robot_stack.nodes.drivers.driver import Driver
+from robot_stack.nodes.drivers.feetech import ServoArm, ServoGripperFace
+from robot_stack.nodes.drivers.grippers import GripperFace
+from robot_stack.nodes.drivers.sense import Sense
+from robot_stack.nodes.drivers.wires import Wires
+from robot_stack.nodes.robot.arm_face import ArmFace
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.reason import Fault
+from robot_stack.types.robot import RobotState
+from robot_stack.workcell.driver_questions import questions_about
+
+LOOK_HZ = 5.0
+"""How often the graph is read."""
+LARGEST_LAG_S = 0.05
+GONE_S = 1.0
+"""A driver that was silent for so long may be another one when it is back: it is asked anew."""
+LONGEST_STEP_S = 0.04
+"""A late tick moves a target by no more than this long."""
+
+
+class DriverRobotNode(StackNode):
+    """The arms of a cell, each behind its driver."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        super().__init__("robot", settings.namespace, key=settings.key)
+        timeout_s = settings.run.safety.output_timeout_s
+        self._arms = [DrivenArm(self, name, robot, timeout_s) for name, robot in settings.run.robots.items()]
+
+    def diagnose(self) -> list[Diagnosis]:
+        """Each arm, its driver, clocks, and QoS that does not fit."""
+        return [found for arm in self._arms for found in arm.diagnose()]
+
+    def deactivate(self) -> None:
+        """Each driver's last command brings its arm to rest, whatever goes wrong with another's."""
+        with ExitStack() as words:
+            for arm in self._arms:
+                words.callback(arm.rest)
+
+    def safe_stop(self, reason: str) -> None:
+        """As when it is deactivated."""
+        self.deactivate()
+
+
+class DrivenArm:
+    """One arm behind its driver, which hears commands only while the node is active."""
+
+    def __init__(self, node: StackNode, name: str, robot: RobotConfig, output_timeout_s: float) -> None:
+        """Listens at once.
+
+        Raises:
+            ConfigError: If the robot is no driver's, or what its file asks for cannot be had.
+        """
+        if not isinstance(robot, DriverRobot):
+            raise ConfigError(f"backend of arm {name} is {robot.backend!r}, must be a driver's; name another robot")
+        self._node, self._name, self._robot = node, name, robot
+        self._health = DriverHealth(node.resolve_service_name(topics.recover(name)))
+        self._wires = Wires(node, self._health)
+        servos = ServoArm(self._health, name, robot) if isinstance(robot, So101Robot) else None
+        self._sense = Sense(self._wires, name, robot) if servos is None else servos.sense
+        self._driver: Driver | None = None if servos is None else servos.driver
+        self._gripper: GripperFace | ServoGripperFace | None = None if servos is None else servos.gripper
+        if servos is None:
+            self._connect_driver()
+            self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
+        handshake = Handshake(questions_about(robot, node.resolve_topic_name), time.monotonic_ns())
+        self._asking = Asking(node, name, handshake, self._sense.pace)
+        self._face = ArmFace(node, name, robot, output_timeout_s)
+        self._meter = RateMeter(robot.rate_hz)
+        self._look_due = Due(LOOK_HZ)
+        self._ticked_ns = time.monotonic_ns()
+        self._published_ns = 0
+        node.create_service(Trigger, topics.recover(name), self._on_recover)
+        node.steady_timer(robot.rate_hz, self._on_tick)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """For the node's."""
+        now_ns = time.monotonic_ns()
+        said = {} if self._driver is None else self._driver.values()
+        values = {**self._meter.values(now_ns), **self._health.values(now_ns), **said}
+        driver = Diagnosis(task=f"driver of {self._name}", values=values)
+        found = [self._face.diagnose(), driver, self._clocks(), self._asking.diagnose()]
+        for topic, sentence in sorted(self._wires.mismatches.items()):
+            found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
+        return found
+
+    def rest(self) -> None:
+        """The last command brings the arm to rest: where it is, for drivers that would go on to the last pose."""
+        self._face.watchdog.reset()
+        if self._driver is not None:
+            self._driver.send(self._wish(self._sense.arm.state(), time.monotonic_ns(), live=False))
+
+    def _clocks(self) -> Diagnosis:
+        """What is fresh by arrival may still be old, if a network or a driver holds it back."""
+        lag_s = self._sense.lag_s
+        values = {"joint_states_lag_ms": round(lag_s * 1e3, 1)}
+        if abs(lag_s) <= LARGEST_LAG_S:
+            return Diagnosis(task=f"clocks of {self._name}", values=values)
+        text = (
+            f"stamps of joint states are {lag_s * 1e3:.0f} ms behind this machine's clock, must be within "
+            f"{LARGEST_LAG_S * 1e3:.0f}; synchronise the clocks, or look for what delays them"
+        )
+        return Diagnosis(task=f"clocks of {self._name}", level=Level.WARN, message=text, values=values)
+
+    def _connect_driver(self) -> None:
+        self._driver = build_driver(self._wires, self._robot, self._sense.arm.chain)
+
+    def _on_tick(self) -> None:
+        now_ns = time.monotonic_ns()
+        self._meter.tick(now_ns)
+        self._face.look_for_rivals(now_ns)
+        self._sense.poll(now_ns)
+        if self._driver is None:
+            self._connect_driver()
+        if self._look_due.now(now_ns):
+            self._wires.look(now_ns)
+            if any(self._health.age_s(each.name, now_ns) > GONE_S for each in self._health.silent(now_ns)):
+                self._asking.restart(now_ns)
+        self._asking.poll(now_ns)
+        state = self._sense.arm.state()
+        if self._driver is not None:
+            self._health.report(self._driver.fault(), now_ns)
+        reason = self._reason(now_ns)
+        live = reason is None and state is not None and self._face.watchdog.fresh(now_ns)
+        wish = self._wish(state, now_ns, live=live)
+        if self._driver is not None and self._node.active:
+            self._driver.send(wish)
+        self._face.publish_applied(wish.twist * wish.speed_share, now_ns)
+        self._pass_on_gripper(live=live)
+        self._face.say_fault(reason)
+        if state is not None and state.stamp_ns > self._published_ns:
+            self._published_ns = state.stamp_ns
+            self._face.publish_state(state, now_ns)
+
+    def _wish(self, state: RobotState | None, now_ns: int, *, live: bool) -> Wish:
+        elapsed_s, self._ticked_ns = (now_ns - self._ticked_ns) / 1e9, now_ns
+        heard = state is not None and not self._health.silent(now_ns)
+        return Wish(
+            twist=self._face.watchdog.twist(now_ns) if live else np.zeros(6),
+            live=live,
+            pose=state.T_base_tcp if state is not None and heard else None,
+            angles=state.joints_rad if state is not None and heard else None,
+            dt_s=min(max(elapsed_s, 1e-4), LONGEST_STEP_S),
+            speed_share=1.0 if self._driver is None else self._driver.speed_share,
+        )
+
+    def _reason(self, now_ns: int) -> Fault | None:
+        """Why the arm must not be moved: fault, silence, contradiction, what the driver waits for, deaf controllers."""
+        driver = self._driver
+        return (
+            self._health.reason(now_ns)
+            or self._asking.contradiction()
+            or self._sense.arm.disagreement()
+            or (None if driver is None else driver.waiting())
+            or self._wires.reason()
+            or self._asking.fault(now_ns)
+        )
+
+    def _pass_on_gripper(self, *, live: bool) -> None:
+        """Wishes reach the gripper while the arm may move. None outlives a fault: a hand may be between the fingers."""
+        if self._gripper is None:
+            return
+        if not live:
+            self._face.forget_gripper()
+            self._gripper.forget()
+        self._gripper.follow(self._face.gripper)
+
+    def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """A person asks; the answer says why not, or what happens now."""
+        now_ns = time.monotonic_ns()
+        if self._driver is None:
+            response.success, response.message = (
+                False,
+                str(self._health.reason(now_ns) or "driver has not been heard yet"),
+            )
+            return response
+        asked = self._driver.recover()
+        self._health.report(self._driver.fault(), now_ns)
+        refusal = self._health.recover(now_ns, asked_driver=asked)
+        response.success = refusal is None
+        going_on = "no fault" if self._health.fault is None else "driver is recovering"
+        response.message = going_on if refusal is None else str(refusal)
+        self._node.get_logger().info(f"{self._name}: recovery asked for: {response.message}")
+        return response

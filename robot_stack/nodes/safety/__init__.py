@@ -1,0 +1,1 @@
+"""The process of the safety filter: everything that is commanded passes through it."""

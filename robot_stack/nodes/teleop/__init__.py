@@ -1,0 +1,1 @@
+"""The process of one teleop device, and the scripted operator in its place."""

@@ -1,0 +1,186 @@
+"""What a teleop device is fed with: topics of foreign nodes, the robot's state, or what the scripted person sees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from sensor_msgs.msg import JointState, Joy
+from std_msgs.msg import Float32
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.teleop import LeaderTeleop, RealTeleop, ScriptedTeleop, TeleopConfig
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.conversion import pose_from_msg, state_from_msg
+from robot_stack.nodes.drivers.feetech import LeaderPort
+from robot_stack.nodes.drivers.wires import type_called
+from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
+from robot_stack.nodes.teleop.page_first import PageFirst
+from robot_stack.teleop.bindings import table
+from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
+from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
+from robot_stack.teleop.page import TOPIC as PAGE
+from robot_stack.teleop.readers import MessageReader
+from robot_stack.teleop.robot_view import RobotView
+from robot_stack.teleop.selection import ArmSelector
+from robot_stack.teleop.sources import Machine
+from robot_stack.types.errors import SpecError
+from robot_stack.types.pose import Pose
+from robot_stack.types.robot import TeleopSample
+from robot_stack.workcell.build_safety import teleop_scale
+
+JOY = "sensor_msgs/Joy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeleopSource:
+    """A device that is fed.
+
+    Attributes:
+        sample: At a time in ns, what the person does with each arm.
+        problem: Why there is nothing to believe, else "".
+        real: Whether it may change at any time, so that it is worth reading often.
+    """
+
+    sample: Callable[[int], Mapping[str, TeleopSample]]
+    problem: Callable[[], str]
+    real: bool
+
+
+def connect(
+    node: StackNode, run: ResolvedRun, config: TeleopConfig, arms: Sequence[str], wake: Callable[[], None]
+) -> TeleopSource:
+    """A device of the run, subscribed to what it needs.
+
+    Args:
+        node: Subscribes.
+        run: The resolved run.
+        config: Of the device.
+        arms: That it is for.
+        wake: Called after something has arrived that may change what the device says.
+
+    Raises:
+        RobotError: If a library is missing that the device needs.
+        ConfigError: If its file names a key or an axis that there is not.
+    """
+    if not isinstance(config, RealTeleop):
+        from robot_stack.nodes.teleop.scripted_teleop import connect_person  # a real cell loads no simulator
+
+        person = connect_person(node, run)
+        if not isinstance(config, ScriptedTeleop) or config.page is None:
+            return TeleopSource(sample=person.sample, problem=lambda: "", real=False)
+        selector, page = ArmSelector(arms), build_page(config.page)
+        _subscribe(node, config, selector, arms, page, wake)
+        return TeleopSource(sample=PageFirst(page.device, selector, person).sample, problem=lambda: "", real=False)
+    selector = ArmSelector(arms)
+    scale = teleop_scale(run.arms[arms[0]], ActionSpace(run.spec()))
+    built = build_teleop(config, scale, Machine(servos=LeaderPort))
+    if built.keys:
+        node.get_logger().info(f"keys of {config.device}:\n{table(built.keys)}")
+    _subscribe(node, config, selector, arms, built, wake)
+    return TeleopSource(
+        sample=lambda now_ns: selector.route(built.device.sample(now_ns)),
+        problem=lambda: built.device.problem,
+        real=True,
+    )
+
+
+def _subscribe(
+    node: StackNode,
+    config: TeleopConfig,
+    selector: ArmSelector,
+    arms: Sequence[str],
+    built: BuiltTeleop,
+    wake: Callable[[], None],
+) -> None:
+    inputs = config.joy if isinstance(config, LeaderTeleop) else None
+    for topic, reader in built.joy.items():
+        if inputs is not None and inputs.topic == topic and inputs.type != JOY:
+            node.create_subscription(type_called(inputs.type), topic, _feed_inputs(reader, wake), SAMPLED_EACH)
+        else:
+            feed = _feed_joy(reader, wake)
+            feed = _of_this_run(node, topic, feed) if topic == PAGE else feed
+            node.create_subscription(Joy, topic, feed, SAMPLED_EACH)
+    if built.leader is not None and isinstance(config, LeaderTeleop):
+        _subscribe_leader(node, config, built.leader, wake)
+        if built.grip is not None and config.gripper_topic is not None:
+            take = _feed_grip(built.grip, wake)
+            node.create_subscription(Float32, config.gripper_topic.topic, take, SAMPLED_EACH)
+    if built.robot is not None:
+        for arm in arms:
+            show = _show_robot(node, arm, selector, built.robot)
+            node.create_subscription(JointState, topics.state(arm), show, SAMPLED)
+
+
+def _of_this_run(node: StackNode, topic: str, feed: Callable[[Joy], None]) -> Callable[[Joy], None]:
+    """Pass on only what a process of the run has sealed: the hand at the console's page drives an arm."""
+
+    def on_joy(msg: Joy) -> None:
+        if node.sealer.sender(topic, msg) is not None:
+            feed(msg)
+
+    return on_joy
+
+
+def _feed_joy(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Callable[[Joy], None]:
+    def on_joy(msg: Joy) -> None:
+        reader.feed(JoyPacket(axes=msg.axes, buttons=msg.buttons), time.monotonic_ns())
+        wake()
+
+    return on_joy
+
+
+def _feed_inputs(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Callable[[Any], None]:
+    def on_inputs(msg: Any) -> None:
+        reader.feed(quest_inputs(msg), time.monotonic_ns())
+        wake()
+
+    return on_inputs
+
+
+def _feed_grip(reader: MessageReader[float], wake: Callable[[], None]) -> Callable[[Float32], None]:
+    def on_grip(msg: Float32) -> None:
+        reader.feed(float(msg.data), time.monotonic_ns())
+        wake()
+
+    return on_grip
+
+
+def _subscribe_leader(
+    node: StackNode, config: LeaderTeleop, reader: MessageReader[Pose | JointPacket], wake: Callable[[], None]
+) -> None:
+    def on_pose(msg: PoseStamped) -> None:
+        try:
+            reader.feed(pose_from_msg(msg), time.monotonic_ns())
+        except SpecError as error:
+            reader.refuse(str(error))
+        wake()
+
+    def on_joints(msg: JointState) -> None:
+        reader.feed(JointPacket(names=msg.name, positions=msg.position), time.monotonic_ns())
+        wake()
+
+    if config.follow == "pose":
+        node.create_subscription(PoseStamped, config.topic, on_pose, SAMPLED_EACH)
+    else:
+        node.create_subscription(JointState, config.topic, on_joints, SAMPLED_EACH)
+
+
+def _show_robot(node: StackNode, arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:
+    """Only the arm that is driven."""
+
+    def on_state(msg: JointState) -> None:
+        if selector.chosen != arm or node.sealer.sender(topics.state(arm), msg) is None:
+            return
+        try:
+            state = state_from_msg(msg, arm)
+        except SpecError:
+            return  # too old soon, which the device says
+        robot.see(state.T_base_tcp, time.monotonic_ns())
+
+    return on_state

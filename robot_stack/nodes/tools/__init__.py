@@ -1,0 +1,1 @@
+"""Processes that look on: console, recorders, doctor, bring-up."""

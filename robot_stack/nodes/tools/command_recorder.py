@@ -1,0 +1,192 @@
+"""Stores every command at each arm, and what it was based on, in runs/NAME/commands; see workcell.command_log.
+
+`robot-stack check-log FILE` proves such a file, of one arm, against the limits. Nobody waits for this process.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import TwistStamped
+from sensor_msgs.msg import JointState, Joy
+from std_msgs.msg import String
+
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import NodeSettings, StackNode, run_node
+from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
+from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.qos import EVERY, LATCHED
+from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import Fault
+from robot_stack.workcell.command_log import CommandLog, limits_from
+
+FOLDER = "commands"
+FLUSH_HZ = 1.0
+LARGEST_MB = 64
+KEPT = 8
+"""Files of an arm; the oldest go first. Together about four hours."""
+
+
+class ArmRecorder:
+    """Subscribes to what is of one arm and writes; a full disk is said, and no reason to end.
+
+    Args:
+        node: Subscribes.
+        arm: Its name.
+        run: Name of the run, for the reader of a file.
+        folder: Of the files.
+    """
+
+    def __init__(self, node: StackNode, arm: str, run: str, folder: Path) -> None:
+        self._node = node
+        self._arm = arm
+        self._run = run
+        self._folder = folder
+        self._path = folder / "none"
+        self._log: CommandLog | None = None
+        self._newest: dict[str, str] = {}
+        self._error = ""
+        self._refused = 0
+        self._latched = (topics.LIMITS, topics.MODE)
+        self._fault: Fault | None = None
+        node.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
+        node.create_subscription(TwistStamped, topics.applied(arm), self._on_applied, EVERY)
+        node.create_subscription(JointState, topics.state(arm), self._on_state, EVERY)
+        node.create_subscription(DiagnosticArray, topics.fault(arm), self._on_fault, LATCHED)
+        for topic in self._latched:
+            node.create_subscription(String, topic, self._keep_newest(topic), LATCHED)
+
+    def diagnose(self) -> Diagnosis:
+        """Where it writes, and why not if so."""
+        values = {"file": str(self._path), "refused": self._refused}
+        level = Level.ERROR if self._error else Level.OK
+        return Diagnosis(task=f"command log of {self._arm}", level=level, message=self._error or "ok", values=values)
+
+    def close(self) -> None:
+        """End the file."""
+        self._try(lambda log: log.close())
+        self._log = None
+
+    def flush(self) -> None:
+        """Hand what there is to the operating system; a large file is ended, the next one begins."""
+        if self._log is None and topics.LIMITS in self._newest:
+            self._begin()
+        self._try(lambda log: log.flush())
+        if self._log is not None and self._path.stat().st_size > LARGEST_MB << 20:
+            self.close()
+
+    def _on_label(self, msg: Joy) -> None:
+        try:
+            decision = decision_from_msg(msg, self._arm)
+        except (SpecError, ValueError, IndexError):
+            self._refused += 1
+            return
+        self._try(lambda log: log.decision(decision))
+
+    def _on_applied(self, msg: TwistStamped) -> None:
+        self._try(lambda log: log.applied(twist_from_msg(msg), stamp_ns_of(msg.header)))
+
+    def _on_fault(self, msg: DiagnosticArray) -> None:
+        try:
+            self._fault = fault_from_msg(msg)
+        except SpecError:
+            self._refused += 1
+            return
+        self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
+
+    def _on_state(self, msg: JointState) -> None:
+        if self._node.sealer.sender(topics.state(self._arm), msg) is None:
+            self._refused += 1
+            return
+        try:
+            state = state_from_msg(msg, self._arm, self._fault)
+        except SpecError:
+            self._refused += 1
+            return
+        self._try(lambda log: log.state(state))
+
+    def _keep_newest(self, topic: str) -> Callable[[String], None]:
+        def receive(msg: String) -> None:
+            self._newest[topic] = msg.data
+            if self._log is None and topic == topics.LIMITS:
+                self._begin()
+            else:
+                self._try(lambda log: self._say(log, topic))
+
+        return receive
+
+    def _say(self, log: CommandLog, topic: str) -> None:
+        text, now_ns = self._newest[topic], time.monotonic_ns()
+        if topic == topics.LIMITS:
+            log.limits(limits_from(json.loads(text)[self._arm]), now_ns)
+        else:
+            log.mode(text, now_ns)
+
+    def _begin(self) -> None:
+        """A new file. It begins with what is latched, so that it can be checked by itself."""
+        stamp = f"{time.strftime('%Y-%m-%d_%H%M%S')}-{time.monotonic_ns() % 1000:03d}"
+        self._path = self._folder / self._arm / f"{stamp}.jsonl.gz"
+        try:
+            self._log = CommandLog(self._path, arm=self._arm, run=self._run)
+            for old in sorted(self._path.parent.glob("*.jsonl.gz"))[:-KEPT]:
+                old.unlink()
+        except OSError as error:
+            self._fail(error)
+        for topic in self._latched:
+            if topic in self._newest:
+                self._try(lambda log, topic=topic: self._say(log, topic))  # type: ignore[misc]
+        self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
+
+    def _try(self, write: Callable[[CommandLog], None]) -> None:
+        """Nothing is written before the limits are known, nor between two files."""
+        if self._log is None:
+            return
+        try:
+            write(self._log)
+            self._error = ""
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self._log = None
+        said = f"{self._path} is not written ({error.strerror}); free some space"
+        if said != self._error:
+            self._error = said
+            self._node.get_logger().error(said)
+
+
+class CommandRecorderNode(StackNode):
+    """A file for each arm."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        super().__init__("command_recorder", settings.namespace, key=settings.key)
+        folder: Path = settings.options.run.parent / FOLDER
+        self._arms = [ArmRecorder(self, arm, settings.run.name, folder) for arm in settings.run.robots]
+        self.steady_timer(FLUSH_HZ, self._flush)
+
+    def diagnose(self) -> list[Diagnosis]:
+        """Each arm's file."""
+        return [arm.diagnose() for arm in self._arms]
+
+    def safe_stop(self, reason: str) -> None:
+        """End the files."""
+        for arm in self._arms:
+            arm.close()
+
+    def _flush(self) -> None:
+        for arm in self._arms:
+            arm.flush()
+
+
+def main() -> int:
+    """Entry point of the process."""
+    return run_node("command_recorder", CommandRecorderNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,330 @@
+"""ROS 2 face of the operator's page; what it shows and what it may do is decided in robot_stack.console.
+
+A window only: nothing waits for it, and nobody notices when it dies but the people who look through it. The one thing
+that a page does to an arm goes through the teleop process, and only in simulation: of a real cell this process has no
+publisher for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.client import Client
+from rclpy.publisher import Publisher
+from rclpy.serialization import deserialize_message
+from rclpy.task import Future
+from sensor_msgs.msg import Image, Joy
+from std_msgs.msg import Bool, Header, String
+from std_srvs.srv import Trigger
+
+from robot_stack.console.access import (
+    ADDRESS_FILE,
+    TOKEN_FILE,
+    Gate,
+    is_local,
+    keep_token,
+    read_port,
+    split_address,
+    write_address,
+)
+from robot_stack.console.courier import Courier
+from robot_stack.console.desk import Desk
+from robot_stack.console.figures import Diagnosed
+from robot_stack.console.journal import Journal
+from robot_stack.console.record_of import RunRecord
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import NodeSettings, StackNode, run_node
+from robot_stack.nodes.conversion import (
+    events_from_msg,
+    events_to_msg,
+    frame_and_session,
+    header_of,
+    image_from_msg,
+    mode_from_text,
+    page_to_msg,
+    raw_stamp_ns,
+)
+from robot_stack.nodes.diagnostics import Diagnosis, Due
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED, STATE
+from robot_stack.nodes.tools.episode_pictures import EpisodePictures, jpeg_of
+from robot_stack.teleop.bindings import Device
+from robot_stack.teleop.messages import JoyPacket
+from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
+from robot_stack.transport.access.security import actor_credentials
+from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.event import Verdict
+from robot_stack.workcell.build_safety import stop_topics
+
+if TYPE_CHECKING:
+    from robot_stack.console.serving import PageServer  # a bare installation has no server
+
+IMAGES_HZ, UNWATCHED_HZ = 10.0, 2.0
+"""Of each camera, while a page is open and while none is: then only the pictures of the episodes need any."""
+REQUESTS = ("arm", "resume", "clear_stop")
+"""What a page may ask the safety filter for, in simulation."""
+RECORD_HZ, PRESENCE_HZ = 1.0, 5.0
+GB = 1e9
+
+
+class ConsoleNode(StackNode):
+    """Hears the cell, serves the pages, and does what they may have done: `console.desk.Deeds`."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        super().__init__("console", settings.namespace, key=settings.key)
+        self._run = run = settings.run
+        self._folder: Path = settings.options.run.parent
+        self._state: Path = settings.options.state or self._folder
+        self._learner: str = settings.options.learner
+        self._journal = Journal(self._folder)
+        self._pictures = EpisodePictures(self._folder)
+        self._record = RunRecord(self._folder)
+        self._desk = Desk(run, self, self._journal, self._pictures.has)
+        self._heard = self._desk.heard
+        self._server: PageServer | None = None
+        self._courier: Courier | None = None
+        self._refused: dict[str, str] = {}
+        self._pressed_ns = 0
+        self._stop_inputs: dict[str, bool] = {}
+        self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
+        self._operator = self.create_publisher(Header, topics.OPERATOR, NEWEST)
+        self._hand: Publisher | None = (
+            self.create_publisher(Joy, PAGE_TOPIC, NEWEST) if self._desk.rights.drive else None
+        )
+        self._requests: dict[str, Client] = {}
+        if self._desk.rights.enable:
+            self._requests = {name: self.create_client(Trigger, topics.safety_service(name)) for name in REQUESTS}
+        self._subscribe()
+        self.steady_timer(RECORD_HZ, self._read_record)
+        self.steady_timer(PRESENCE_HZ, self._attend)
+
+    def configure(self) -> None:
+        """Read what is on disk, then open the page.
+
+        Raises:
+            StackError: If the folder cannot be written, or the address cannot be had.
+        """
+        self._journal.open()
+        self._pictures.open()
+        self._read_record()
+        with self._desk.locked():
+            self._heard.notes(self._journal.notes())
+            self._heard.labels(self._journal.waiting)
+        self._server = server = self._serve()
+        self._heard.facts.learner_asked = bool(self._learner)
+        if self._learner:
+            security = actor_credentials(self._run.cell.learner_certs, self._folder)
+            self._courier = Courier(self._desk, self._learner, server.change, security)
+            self._courier.start()
+
+    def diagnose(self) -> list[Diagnosis]:
+        """Pages, and messages that could not be read."""
+        seats = self._desk.seats
+        return [Diagnosis(task="pages", values={"pages": seats.pages, "writer": seats.writer, **self._refused})]
+
+    def safe_stop(self, reason: str) -> None:
+        """Pages see that the server has gone; a hand that drove is a lost device."""
+        if self._courier is not None:
+            self._courier.stop()
+        if self._server is not None:
+            self._server.stop()
+
+    # Deeds: called by the thread of the pages ------------------------------------------------------------------
+    def press(self, events: tuple[str, ...]) -> None:
+        """See `Deeds`."""
+        self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
+        msg = events_to_msg(events, self._pressed_ns, Device.BROWSER)
+        self._events.publish(self.sealer.seal(topics.EVENTS, msg))
+
+    def request(self, name: str) -> None:
+        """See `Deeds`."""
+        client = self._requests[name]
+        if not client.service_is_ready():
+            self._tell(f"{name} is not asked: the safety process is not there")
+            return
+
+        def answered(future: Future) -> None:
+            answer = future.result()
+            if answer is not None and not answer.success:
+                self._tell(f"{name} refused: {answer.message}")
+
+        client.call_async(Trigger.Request()).add_done_callback(answered)
+
+    def move(self, packet: JoyPacket) -> None:
+        """See `Deeds`."""
+        if self._hand is not None:
+            self._hand.publish(self.sealer.seal(PAGE_TOPIC, page_to_msg(packet, time.monotonic_ns())))
+
+    def _tell(self, text: str) -> None:
+        with self._desk.locked():
+            self._heard.tell(text, time.time())
+        if self._server is not None:
+            self._server.notice(text)
+        self._changed()
+
+    # what is heard ---------------------------------------------------------------------------------------------
+    def _subscribe(self) -> None:
+        for index, camera in enumerate(self._run.cameras):
+            receive = self._on_image(index, camera)
+            self.create_subscription(Image, topics.observation(camera), receive, SAMPLED, raw=True)
+        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        self.create_subscription(Bool, topics.ESTOP, self._on_estop, LATCHED)
+        for topic in (topics.STOP_INPUT, *stop_topics(self._run)):
+            self.create_subscription(Bool, topic, partial(self._on_stop_input, topic), EVERY)
+        self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
+        self.create_subscription(String, topics.STATUS, self._on_status, LATCHED)
+        self.create_subscription(String, topics.CLAIM, self._on_claim, EVERY)
+        self.create_subscription(String, topics.PROMPT, self._on_prompt, LATCHED)
+        self.create_subscription(String, topics.CELL_STATUS, self._on_cell, LATCHED)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
+
+    def _on_image(self, index: int, camera: str) -> Callable[[bytes], None]:
+        watched, unwatched = Due(IMAGES_HZ), Due(UNWATCHED_HZ)
+
+        def receive(raw: bytes) -> None:
+            """Most images are dropped as they come: to unpack all of them is what would cost."""
+            now_ns, server = time.monotonic_ns(), self._server
+            with self._desk.locked():
+                self._heard.cameras[camera].frame(raw_stamp_ns(raw))
+            open_pages = server is not None and server.watched
+            if not (watched if open_pages else unwatched).now(now_ns):
+                return
+            try:
+                image = image_from_msg(deserialize_message(raw, Image))
+            except SpecError as error:
+                self._refused[camera] = str(error)
+                return
+            self._pictures.look(camera, image)
+            if open_pages and server is not None:
+                server.show(index, jpeg_of(image))
+
+        return receive
+
+    def _on_mode(self, msg: String) -> None:
+        try:
+            mode, reason = mode_from_text(msg.data)
+        except SpecError as error:
+            self._refused[topics.MODE] = str(error)
+            return
+        with self._desk.locked():
+            self._heard.banner(mode, str(reason or ""), time.monotonic_ns(), time.time())
+        self._changed()
+
+    def _on_estop(self, msg: Bool) -> None:
+        self._heard.facts.estop = msg.data
+        self._changed()
+
+    def _on_stop_input(self, topic: str, msg: Bool) -> None:
+        self._stop_inputs[topic] = msg.data
+        self._heard.facts.stop_input = any(self._stop_inputs.values())
+        self._changed()
+
+    def _on_events(self, msg: Joy) -> None:
+        with self._desk.locked():
+            device, _ = frame_and_session(msg.header.frame_id)
+            self._heard.events(events_from_msg(msg), device, time.monotonic_ns(), time.time())
+        self._changed()
+
+    def _on_status(self, msg: String) -> None:
+        try:
+            status = EpisodeStatus.from_text(msg.data)
+        except SpecError as error:
+            self._refused[topics.STATUS] = str(error)
+            return
+        now_ns = time.monotonic_ns()
+        with self._desk.locked():
+            if status.phase is Phase.RUNNING and status.kind is not None:
+                kind, back = status.kind.value, status.backward
+                self._heard.episode(status.episode_id, kind, now_ns, time.time(), backward=back)
+                self._pictures.begin(status.episode_id)
+            else:
+                self._heard.no_episode(resetting=status.phase is Phase.RESETTING, now_ns=now_ns)
+                self._pictures.end()
+        self._changed()
+
+    def _on_claim(self, msg: String) -> None:
+        with self._desk.locked():
+            if msg.data in tuple(Verdict):
+                self._heard.claimed(Verdict(msg.data), time.monotonic_ns(), time.time())
+        self._changed()
+
+    def _on_prompt(self, msg: String) -> None:
+        with self._desk.locked():
+            self._heard.prompt = msg.data
+        self._changed()
+
+    def _on_cell(self, msg: String) -> None:
+        self._heard.facts.cell = msg.data
+
+    def _on_diagnostics(self, msg: DiagnosticArray) -> None:
+        now_ns = time.monotonic_ns()
+        with self._desk.locked():
+            for status in msg.status:
+                if status.hardware_id != self.get_namespace():
+                    continue  # of another cell, or a foreign node
+                said = Diagnosed(
+                    level=int.from_bytes(status.level, "little"),
+                    message=status.message,
+                    values={pair.key: pair.value for pair in status.values},
+                    heard_ns=now_ns,
+                )
+                self._heard.diagnosis(status.name, said, time.time())
+
+    def _changed(self) -> None:
+        if self._server is not None:
+            self._server.change()
+
+    # by the clock ----------------------------------------------------------------------------------------------
+    def _read_record(self) -> None:
+        """Files of the run, and the room that is left for more."""
+        with self._desk.locked():
+            self._record.read_into(self._heard)
+            self._heard.facts.free_gb = shutil.disk_usage(self._folder).free / GB
+
+    def _attend(self) -> None:
+        now_ns = time.monotonic_ns()
+        with self._desk.locked():
+            attended = self._desk.seats.attended(now_ns)
+        if attended:
+            self._operator.publish(self.sealer.seal(topics.OPERATOR, header_of(now_ns)))
+
+    def _serve(self) -> PageServer:
+        try:
+            from robot_stack.console import serving
+        except ModuleNotFoundError as error:
+            raise RobotError(
+                f"{error.name} is missing, must be installed for the page; pip install 'robot-stack[console]'"
+            ) from error
+        address, url = self._run.cell.console.address, self._folder / ADDRESS_FILE
+        host, _ = split_address(address)
+        token = "" if is_local(host) else keep_token(self._state / TOKEN_FILE)
+        listening = serving.listen(address, read_port(url))
+        pages = serving.Pages(self._desk, Gate(token, listening.getsockname()[1]), self._pictures.get)
+        server = serving.PageServer(pages, listening)
+        server.start()
+        shown = serving.page_address(listening, host, token)
+        write_address(url, shown)
+        self.get_logger().info(f"page: {shown.partition('#')[0]}")
+        return server
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", type=Path, help="folder that keeps the token of a page beyond this machine")
+    parser.add_argument("--learner", default="", help="host:port of the learner; none is asked without")
+
+
+def main() -> int:
+    """Entry point of the process."""
+    return run_node("console", ConsoleNode, _arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,294 @@
+"""Listens to a cell for `robot-stack doctor`: what arrives, who publishes, how long a request takes.
+
+Judging is the business of robot_stack.workcell.checkup. This node sends nothing but questions, and, if an operator
+asks for it, the request to clear a stop.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from lifecycle_msgs.srv import GetState
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rclpy.topic_endpoint_info import TopicEndpointInfo
+from sensor_msgs.msg import Image, JointState, Joy
+from std_msgs.msg import Bool, Header, String
+from std_srvs.srv import Trigger
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.drivers.first_motion import Verdict
+from robot_stack.nodes import topics
+from robot_stack.nodes.conversion import (
+    events_from_msg,
+    fault_from_msg,
+    mode_from_text,
+    stamp_ns_of,
+    state_from_msg,
+    teleop_from_msg,
+)
+from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
+from robot_stack.nodes.tools.first_motion import result_topic, verdicts_of
+from robot_stack.nodes.tools.listening import Listening
+from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
+from robot_stack.types.reason import Fault, Refusal
+from robot_stack.types.robot import RobotState
+from robot_stack.types.spec import AXES
+from robot_stack.workcell.bring_up import Heard
+from robot_stack.workcell.checkup.graph import Endpoint
+from robot_stack.workcell.checkup.operator import Reach
+from robot_stack.workcell.checkup.streams import CameraStream, Stream
+
+HANDSHAKE = ": handshake of "
+"""In the name of a status, between the robot process and an arm."""
+SAMPLES = 1000
+FOREVER_S = 1e6
+"""A deadline beyond this is none."""
+
+
+def commands(arms: Sequence[str]) -> list[str]:
+    """Topics with one publisher each, relative to the cell."""
+    kinds = (topics.command, topics.command_gripper, topics.policy, topics.policy_gripper, topics.teleop)
+    return [kind(arm) for arm in arms for kind in kinds]
+
+
+def may_be_empty(run: ResolvedRun) -> list[str]:
+    """Topics, relative to the cell, that nobody publishes before actor and console run, or for a stop not wired in."""
+    own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
+    of_the_actor = [topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST]
+    return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, topics.STOP_INPUT]
+
+
+@dataclass(slots=True, kw_only=True)
+class ArmHeard:
+    """What is heard of one arm.
+
+    Attributes:
+        states: Messages of its state.
+        decisions: Of the safety filter's decisions about it.
+        samples: Of what a person does with it.
+        state: The newest.
+        fault: What its robot reports.
+        twists: Of the samples.
+        reaches: Axis -> how far it was moved.
+        deadman: Whether it was pressed.
+    """
+
+    states: Stream = field(default_factory=Stream)
+    decisions: Stream = field(default_factory=Stream)
+    samples: Stream = field(default_factory=Stream)
+    state: RobotState | None = None
+    fault: Fault | None = None
+    twists: deque[np.ndarray] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    reaches: dict[str, Reach] = field(default_factory=dict)
+    deadman: bool = False
+
+
+class Ear(Node):
+    """Keeps what it hears of one cell. All of it runs in the thread that calls `listen`."""
+
+    def __init__(self, run: ResolvedRun, namespace: str, nodes: Sequence[str]) -> None:
+        super().__init__("doctor", namespace=namespace, start_parameter_services=False)
+        self._nodes = tuple(nodes)
+        self._last_image: dict[str, tuple[int, int]] = {}
+        self.cameras = {name: CameraStream() for name in run.cameras}
+        self.arms = {name: ArmHeard() for name in run.robots}
+        self.refused: dict[str, str] = {}
+        self.mode: tuple[Mode, Refusal | None] | None = None
+        self.stops: list[tuple[int, bool]] = []
+        self.stop_pressed_ns: int | None = None
+        self.beats: dict[str, int] = {}
+        self.stages: dict[str, Heard] = {}
+        self.offsets_s: dict[str, float] = {}
+        for name in run.cameras:
+            self.create_subscription(Image, topics.observation(name), self._on_image(name), SAMPLED)
+        for arm in run.robots:
+            self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
+            self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
+            self.create_subscription(Joy, topics.label(arm), partial(self._on_label, arm), EVERY)
+            self.create_subscription(Joy, topics.teleop(arm), partial(self._on_teleop, arm), SAMPLED)
+        self.create_subscription(Joy, topics.EVENTS, self._on_events, EVERY)
+        self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
+        self.create_subscription(Bool, topics.ESTOP, self._on_estop, LATCHED)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, EVERY)
+        for name in nodes:
+            self.create_subscription(Header, f"{name}/heartbeat", self._on_beat(name), SAMPLED)
+            self.create_subscription(String, topics.lifecycle(name), self._on_stage(name), LATCHED)
+        self.frames: set[str] = set()
+        if importlib.util.find_spec("tf2_msgs") is not None:  # only with an installed ROS
+            self._listen_to_frames()
+        self.handshakes: dict[str, dict[str, str]] = {}
+        """Arm -> what its robot process says of the questions it has put to the driver."""
+        self.motions: dict[str, list[Verdict]] = {}
+        """Arm -> what came of its first motion."""
+        for arm in run.robots:
+            self.create_subscription(String, result_topic(arm), partial(self._on_motion, arm), LATCHED)
+        self.probe = self.create_client(GetState, "safety/get_state")
+        self.requests = {
+            name: self.create_client(Trigger, topics.safety_service(name))
+            for name in ("arm", "start_demo", "end_episode", "disarm")
+        }
+        self.clearing = self.create_client(Trigger, topics.safety_service("clear_stop"))
+
+    def missing(self) -> list[str]:
+        """Nodes and streams that nothing has been heard of."""
+        silent = [name for name in self._nodes if name not in self.beats]
+        return silent + [name for name, stream in self.cameras.items() if not stream.arrived_ns]
+
+    def forget(self) -> None:
+        """Begin to measure anew: what came while the cell was starting says little."""
+        self.cameras = {name: CameraStream() for name in self.cameras}
+        self.arms = {name: ArmHeard(state=arm.state, fault=arm.fault) for name, arm in self.arms.items()}
+        self._last_image.clear()
+        self.beats.clear()
+
+    def endpoints(self) -> list[Endpoint]:
+        """All publishers and subscriptions under the cell's namespace, but this node's own."""
+        found = []
+        for topic, _ in self.get_topic_names_and_types():
+            if topic.startswith(self.get_namespace() + "/"):
+                found += [_endpoint(topic, info, True) for info in self.get_publishers_info_by_topic(topic)]
+                found += [_endpoint(topic, info, False) for info in self.get_subscriptions_info_by_topic(topic)]
+        mine = self.get_fully_qualified_name()
+        return [endpoint for endpoint in found if endpoint.node != mine]
+
+    def _listen_to_frames(self) -> None:
+        from tf2_msgs.msg import TFMessage
+
+        def receive(msg: TFMessage) -> None:
+            for each in msg.transforms:
+                self.frames |= {each.header.frame_id.lstrip("/"), each.child_frame_id.lstrip("/")}
+
+        self.create_subscription(TFMessage, "/tf", receive, SAMPLED)
+        self.create_subscription(TFMessage, "/tf_static", receive, LATCHED)
+
+    def _on_image(self, name: str) -> Callable[[Image], None]:
+        def receive(msg: Image) -> None:
+            stream = self.cameras[name]
+            stream.add(time.monotonic_ns(), stamp_ns_of(msg.header))
+            stream.size = f"{msg.width}x{msg.height}"
+            digest = zlib.crc32(msg.data)
+            last, count = self._last_image.get(name, (-1, 0))
+            count = count + 1 if digest == last else 1
+            self._last_image[name] = (digest, count)
+            stream.identical = max(stream.identical, count)
+            stream.brightness = float(np.frombuffer(msg.data, np.uint8).mean())
+
+        return receive
+
+    def _on_state(self, arm: str, msg: JointState) -> None:
+        heard = self.arms[arm]
+        heard.states.add(time.monotonic_ns(), stamp_ns_of(msg.header))
+        try:
+            heard.state = state_from_msg(msg, arm, heard.fault)
+        except SpecError as error:
+            self.refused[topics.state(arm)] = str(error)
+
+    def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:
+        try:
+            self.arms[arm].fault = fault_from_msg(msg)
+        except SpecError as error:
+            self.refused[topics.fault(arm)] = str(error)
+
+    def _on_label(self, arm: str, msg: Joy) -> None:
+        self.arms[arm].decisions.add(time.monotonic_ns(), stamp_ns_of(msg.header))
+
+    def _on_teleop(self, arm: str, msg: Joy) -> None:
+        heard = self.arms[arm]
+        heard.samples.add(time.monotonic_ns(), stamp_ns_of(msg.header))
+        try:
+            sample = teleop_from_msg(msg)
+        except SpecError as error:
+            self.refused[topics.teleop(arm)] = str(error)
+            return
+        heard.deadman = heard.deadman or sample.deadman
+        heard.twists.append(sample.twist)
+        for axis, value in zip(AXES, sample.twist, strict=True):
+            heard.reaches[axis] = heard.reaches.get(axis, Reach()).widened(float(value))
+
+    def _on_motion(self, arm: str, msg: String) -> None:
+        self.motions[arm] = verdicts_of(msg.data)
+
+    def _on_events(self, msg: Joy) -> None:
+        if "stop" in events_from_msg(msg):
+            self.stop_pressed_ns = stamp_ns_of(msg.header)
+
+    def _on_mode(self, msg: String) -> None:
+        self.mode = mode_from_text(msg.data)
+
+    def _on_estop(self, msg: Bool) -> None:
+        self.stops.append((time.monotonic_ns(), msg.data))
+
+    def _on_beat(self, name: str) -> Callable[[Header], None]:
+        def receive(_: Header) -> None:
+            self.beats[name] = time.monotonic_ns()
+
+        return receive
+
+    def _on_stage(self, name: str) -> Callable[[String], None]:
+        def receive(msg: String) -> None:
+            self.stages[name] = Heard.from_text(msg.data)
+
+        return receive
+
+    def _on_diagnostics(self, msg: DiagnosticArray) -> None:
+        stamp_s = msg.header.stamp.sec + msg.header.stamp.nanosec / 1e9
+        for status in msg.status:
+            if status.hardware_id == self.get_namespace():
+                node, offset_s = status.name.partition(":")[0], stamp_s - time.time()
+                self.offsets_s[node] = max(offset_s, self.offsets_s.get(node, offset_s))  # the least delayed message
+                _, handshake, arm = status.name.partition(HANDSHAKE)
+                if handshake:
+                    self.handshakes[arm] = {pair.key: pair.value for pair in status.values}
+
+
+def round_trips(here: Listening[Ear], count: int) -> tuple[list[float], int]:
+    """Seconds of each answered request to the safety process, and how many were not answered."""
+    times_s: list[float] = []
+    for _ in range(count):
+        began_s = time.perf_counter()
+        if here.ask(here.node.probe, GetState.Request()) is not None:
+            times_s.append(time.perf_counter() - began_s)
+        elif not times_s:
+            break  # nobody there: no need to wait for each
+    return times_s, count - len(times_s)
+
+
+def clear_stop(here: Listening[Ear]) -> str:
+    """Ask for it, as a person said so; why it was refused, or ""."""
+    answer = here.ask(here.node.clearing, Trigger.Request())
+    if answer is None:
+        return "the safety process does not answer"
+    return "" if answer.success else str(answer.message)
+
+
+def request(here: Listening[Ear], name: str) -> str:
+    """Ask the safety process for something; why it was refused, or ""."""
+    answer = here.ask(here.node.requests[name], Trigger.Request())
+    if answer is None:
+        return "the safety process does not answer"
+    return "" if answer.success else str(answer.message)
+
+
+def _endpoint(topic: str, info: TopicEndpointInfo, publishes: bool) -> Endpoint:
+    qos = info.qos_profile
+    deadline_ns = qos.deadline.nanoseconds
+    return Endpoint(
+        topic=topic,
+        node=f"{info.node_namespace.rstrip('/')}/{info.node_name}",
+        kind=info.topic_type,
+        publishes=publishes,
+        reliable=qos.reliability == ReliabilityPolicy.RELIABLE,
+        latched=qos.durability == DurabilityPolicy.TRANSIENT_LOCAL,
+        deadline_s=deadline_ns / 1e9 if 0 < deadline_ns < FOREVER_S * 1e9 else float("inf"),
+    )

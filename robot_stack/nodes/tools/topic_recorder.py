@@ -1,0 +1,146 @@
+"""Records the live topics of a cell as they are on the wire, for `robot-stack bag`. It publishes nothing.
+
+Topics come and go: the graph is looked at every second. Each is asked for as reliably as all its publishers offer it,
+so that every message counts where they say so, and nobody is missed.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+import rclpy
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+
+from robot_stack.datasets.bag.topic_log import Channel, TopicLog
+from robot_stack.nodes.base import FOREVER_S, make_executor
+from robot_stack.nodes.tools.message_definition import definition_of, message_class
+from robot_stack.types.errors import StoreError
+
+COMMON = ("/diagnostics", "/rosout", "/tf", "/tf_static")
+"""Outside the namespaces of cells, and about all of them."""
+LOOK_HZ = 1.0
+SAY_S = 10.0
+DEPTH = 100
+
+
+class TopicRecorder(Node):
+    """Subscribes to what there is and writes it.
+
+    Args:
+        namespace: Of the cell.
+        log: Where to write.
+        everything: Also what is outside the namespace, such as a driver's own images.
+
+    Attributes:
+        ended: Done when a signal came, or with the error when the disk has refused.
+        skipped: Topic -> why it is not recorded.
+    """
+
+    def __init__(self, namespace: str, log: TopicLog, *, everything: bool = False) -> None:
+        super().__init__("topic_recorder", namespace=namespace, start_parameter_services=False, enable_rosout=False)
+        self._log = log
+        self._everything = everything
+        self._known: set[str] = set()
+        self.ended: Future = Future()
+        self.skipped: dict[str, str] = {}
+        self.create_timer(1.0 / LOOK_HZ, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._look()
+
+    def end(self, *_: object) -> None:
+        """Leave, as a handler of a signal."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _look(self) -> None:
+        """Subscribe to what is new, and make safe what has come."""
+        for topic, kinds in self.get_topic_names_and_types():
+            if topic not in self._known and self._wanted(topic) and self.count_publishers(topic):
+                self._known.add(topic)
+                self._subscribe(topic, kinds)
+        self._try(self._log.flush)
+
+    def _wanted(self, topic: str) -> bool:
+        return self._everything or topic in COMMON or topic.startswith(self.get_namespace().rstrip("/") + "/")
+
+    def _subscribe(self, topic: str, kinds: list[str]) -> None:
+        if len(kinds) > 1:
+            self.skipped[topic] = f"has several types ({', '.join(kinds)}), must have one; find out who sends the other"
+            return
+        try:
+            definition, kind = definition_of(kinds[0]), message_class(kinds[0])
+        except (ImportError, AttributeError):
+            self.skipped[topic] = f"type {kinds[0]} is not installed, must be; source the workspace that has it"
+            return
+        qos = self._fitting(topic)
+        latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
+        channel = Channel(topic=topic, kind=kinds[0], definition=definition, latched=latched)
+        self.create_subscription(kind, topic, self._writer(channel), qos, raw=True)
+
+    def _fitting(self, topic: str) -> QoSProfile:
+        """The most that every publisher offers."""
+        offered = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
+        reliable = all(qos.reliability == ReliabilityPolicy.RELIABLE for qos in offered)
+        kept = all(qos.durability == DurabilityPolicy.TRANSIENT_LOCAL for qos in offered)
+        return QoSProfile(
+            history=HistoryPolicy.KEEP_LAST,
+            depth=DEPTH,
+            reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
+        )
+
+    def _writer(self, channel: Channel) -> Callable[[bytes], None]:
+        """Without the message's own times and number: the events executor cannot hand them over (rclpy 7.1)."""
+
+        def receive(data: bytes) -> None:
+            self._try(lambda: self._log.add(channel, data, time.time_ns()))
+
+        return receive
+
+    def _try(self, write: Callable[[], None]) -> None:
+        if self.ended.done():
+            return
+        try:
+            write()
+        except StoreError as error:
+            self.ended.set_result(error)
+
+
+def record_topics(
+    namespace: str, log: TopicLog, *, everything: bool = False, seconds: float = FOREVER_S, say: Callable[[str], None]
+) -> dict[str, str]:
+    """Record in the environment of this process until SIGINT, SIGTERM or the time is up.
+
+    Args:
+        namespace: Of the cell.
+        log: Where to write; closed at the end.
+        everything: Also what is outside the namespace.
+        seconds: At most so long.
+        say: Progress.
+
+    Returns:
+        Topic -> why it is not recorded.
+
+    Raises:
+        StoreError: If the disk refuses; what was flushed stays.
+    """
+    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    node = TopicRecorder(namespace, log, everything=everything)
+    before = [(number, signal.signal(number, node.end)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        node.create_timer(SAY_S, lambda: say(f"{log.counts.total()} messages of {len(log.counts)} topics"))
+        make_executor(node).spin_until_future_complete(node.ended, seconds)
+        if isinstance(error := node.ended.result(), StoreError):
+            raise error
+        log.close()
+        return node.skipped
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        node.destroy_node()
+        rclpy.try_shutdown()

@@ -1,0 +1,141 @@
+"""The folder of a run, and the environment its processes share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.processes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.processes.shared_memory import remove_stale
+from robot_stack.processes.table import (
+    RESOLVED,
+    ProcessSpec,
+    cell_processes,
+    console_process,
+    managed,
+    process_table,
+)
+from robot_stack.transport.access.link_token import LinkToken
+from robot_stack.types.errors import ConfigError
+
+DOMAIN = "domain"
+"""File in the folder with the number of the DDS domain."""
+MIN_FREE_MB = 500
+"""Less than this, and a run would end in the middle of an episode."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """A run that is ready to start.
+
+    Attributes:
+        folder: Holds `RESOLVED`, logs, episodes, checkpoints.
+        domain: DDS domain, claimed.
+        environment: Of every process, whole.
+    """
+
+    folder: Path
+    domain: int
+    environment: dict[str, str]
+
+    @property
+    def log_folder(self) -> Path:
+        """One log per process."""
+        return self.folder / "log"
+
+
+def new_folder(run: ResolvedRun, root: Path) -> Path:
+    """runs/NAME/DATE_TIME, not yet made."""
+    return root / run.name / time.strftime("%Y-%m-%d_%H%M%S")
+
+
+@contextmanager
+def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> Iterator[PreparedRun]:
+    """Save the resolved run in `folder`, with the token of its link, and claim a DDS domain while the context is open.
+
+    What killed runs left in shared memory is removed first.
+
+    Args:
+        run: The resolved run.
+        folder: Of the run; made if it is not there.
+        prefix: Where the processes' Python is installed; default: this one's.
+
+    Raises:
+        ConfigError: If the domain of a real cell is taken by another run, or the disk is full.
+        TransportError: If the token that is there cannot be used.
+    """
+    log_folder = folder / "log"
+    log_folder.mkdir(parents=True, exist_ok=True)
+    free_mb = shutil.disk_usage(folder).free >> 20
+    if free_mb < MIN_FREE_MB:
+        raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
+    (folder / RESOLVED).write_text(run.to_yaml())
+    if run.cell.learner_certs is None:
+        LinkToken.keep(folder)
+    remove_stale()
+    with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
+        (folder / DOMAIN).write_text(f"{domain}\n")
+        ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve(), prefix)
+        yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
+
+
+def _has_drivers(run: ResolvedRun) -> bool:
+    """Whether somebody else's processes wait for the run on the domain of its cell."""
+    robots, cameras = run.robots.values(), run.cameras.values()
+    return any(robot.backend != "sim" for robot in robots) or any(camera.backend == "topic" for camera in cameras)
+
+
+def free_address(wanted: str) -> str:
+    """`wanted`, host:port on this machine, or another port of that host if it is taken."""
+    host, _, port = wanted.rpartition(":")
+    for candidate in (int(port), 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, candidate))
+            except OSError:
+                continue
+            return f"{host}:{probe.getsockname()[1]}"
+    return wanted
+
+
+def choose_table(
+    resolved: ResolvedRun,
+    folder: Path,
+    *,
+    cell_only: bool,
+    remote_learner: bool,
+    self_active: bool = False,
+    python: str = sys.executable,
+) -> tuple[ProcessSpec, ...]:
+    """The rows that are asked for; a local learner moves to a free port if the cell's is taken.
+
+    Args:
+        resolved: The run.
+        folder: Where it is saved.
+        cell_only: No actor, no learner.
+        remote_learner: The learner runs on the machine that the cell names.
+        self_active: Every node brings itself up at once, in no order; else a bring-up does, in the table's.
+        python: Interpreter.
+    """
+    if cell_only:
+        table = (
+            *cell_processes(resolved, folder, python=python),
+            console_process(resolved, folder, python=python),
+        )
+    else:
+        address = resolved.cell.learner_address
+        if not remote_learner:
+            address = free_address(address)
+        table = process_table(
+            resolved, folder, local_learner=not remote_learner, learner_address=address, python=python
+        )
+    return table if self_active else managed(table, resolved, folder, python=python)

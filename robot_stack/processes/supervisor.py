@@ -1,0 +1,230 @@
+"""Starts the processes of a table, watches them, restarts or ends them. No ROS in here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from robot_stack.processes.child import LIBC, PR_SET_PDEATHSIG, take_priority
+from robot_stack.processes.shared_memory import remove_stale
+from robot_stack.processes.table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts
+
+POLL_S = 0.05
+LOG_BYTES = 1 << 20
+"""Of a process's log that are searched for its last words."""
+
+
+class _Child:
+    """One row of the table, alive or not."""
+
+    def __init__(self, spec: ProcessSpec) -> None:
+        self.spec = spec
+        self.process: subprocess.Popen[bytes] | None = None
+        self.restart_s: float | None = None
+        self.started_s = 0.0
+        self.restarts = 0
+        self.rule = Restarts(spec)
+        self._log: Path | None = None
+        self._logged = 0
+
+    def start(self, environment: Mapping[str, str], log_folder: Path) -> None:
+        self._log = log_folder / f"{self.spec.name}.log"
+        with self._log.open("ab") as log:
+            self._logged = log.tell()
+            self.process = subprocess.Popen(
+                self.spec.argv,
+                env={**environment, **self.spec.env},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=None if self.spec.speaks else subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches the supervisor only, which then stops them in order
+                preexec_fn=_prepare(self.spec),
+            )
+        self.started_s, self.restart_s = time.monotonic(), None
+
+    def last_words(self) -> str:
+        """How its program explained its end: the last line "program: why" since it was started, or ""."""
+        if self._log is None or len(self.spec.argv) < 3:
+            return ""
+        program = f"{self.spec.argv[2].rpartition('.')[2]}: "
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(self._logged, log.seek(0, os.SEEK_END) - LOG_BYTES))
+                lines = log.read().decode(errors="replace").splitlines()
+        except OSError:  # whoever supervises arms goes on without its words
+            return ""
+        return next((line.removeprefix(program) for line in reversed(lines) if line.startswith(program)), "")
+
+    def signal(self, number: int) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+
+class Supervisor:
+    """Runs a table of processes.
+
+    Usage:
+        with Supervisor(table, environment=env, log_folder=folder / "log") as supervisor:
+            exit_code = supervisor.run()
+
+    Start it from the main thread: its children get a SIGTERM when the thread that started them ends.
+    """
+
+    def __init__(
+        self,
+        table: Sequence[ProcessSpec],
+        *,
+        environment: Mapping[str, str],
+        log_folder: Path,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            table: In the order of start.
+            environment: Of all processes, whole.
+            log_folder: Gets `<name>.log` each.
+            say: Receives one sentence per start, end and restart.
+        """
+        self._children = {spec.name: _Child(spec) for spec in table}
+        self._environment = dict(environment)
+        self._log_folder = log_folder
+        self._say = say
+        self._ending: str | None = None
+        self._exit_code = 0
+        self.failures: dict[str, str] = {}
+        """Process -> how it last ended, and in its own words why."""
+
+    def __enter__(self) -> Supervisor:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def ending(self) -> str | None:
+        """Why the run is over, or None while it goes on."""
+        return self._ending
+
+    def pid(self, name: str) -> int:
+        """Process id of a started process."""
+        process = self._children[name].process
+        if process is None:
+            raise KeyError(f"{name} has not been started")
+        return process.pid
+
+    def restarts(self, name: str) -> int:
+        """How often it was started again."""
+        return self._children[name].restarts
+
+    def alive(self) -> tuple[str, ...]:
+        """Names of the processes that run."""
+        return tuple(n for n, c in self._children.items() if c.process is not None and c.process.poll() is None)
+
+    def start(self) -> None:
+        """All of them, in order."""
+        self._log_folder.mkdir(parents=True, exist_ok=True)
+        for child in self._children.values():
+            child.start(self._environment, self._log_folder)
+
+    def end(self, reason: str, exit_code: int = 0) -> None:
+        """Let `run` return; callable from a signal handler."""
+        if self._ending is None:
+            self._ending, self._exit_code = reason, exit_code
+
+    def step(self) -> None:
+        """Look once at every process."""
+        now_s = time.monotonic()
+        for child in self._children.values():
+            if child.restart_s is not None:
+                if now_s >= child.restart_s:
+                    child.restarts += 1
+                    child.start(self._environment, self._log_folder)
+            elif child.process is not None and child.process.poll() is not None:
+                self._after_end(child, now_s)
+
+    def run(self, timeout_s: float | None = None, each: Callable[[], None] = lambda: None) -> int:
+        """Until the run ends: by a required process, by `end`, or by the timeout. Returns the exit code.
+
+        Args:
+            timeout_s: Of the run.
+            each: Called at each look at the processes.
+        """
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while self._ending is None:
+            self.step()
+            each()
+            if deadline_s is not None and time.monotonic() >= deadline_s:
+                self.end(f"time limit of {timeout_s:g} s reached")
+            time.sleep(POLL_S)
+        self._say(f"the run ends: {self._ending}")
+        return self._exit_code
+
+    def stop(self) -> None:
+        """SIGTERM, after the grace of each process SIGKILL. Those that hold the arm come last.
+
+        Of these the one that started first is the very last, by itself: the robot hears the zero of the safety process.
+        """
+        self.end("stopped")
+        self._stop([child for child in self._children.values() if not child.spec.stop_last])
+        for child in reversed(self._children.values()):
+            if child.spec.stop_last:
+                self._stop([child])
+
+    def _after_end(self, child: _Child, now_s: float) -> None:
+        assert child.process is not None
+        code, spec = child.process.returncode, child.spec
+        child.process = None
+        why = child.last_words() if code else ""
+        how = f"{spec.name} ended {_in_words(code)}" + (f": {why}" if why else "")
+        if code:
+            self.failures[spec.name] = how
+        then = child.rule.after(code, now_s - child.started_s)
+        if then is After.RESPAWN:
+            remove_stale()
+            child.restart_s = now_s + RESPAWN_DELAY_S
+            self._say(f"{how}; starting it again (log: {spec.name}.log)")
+        elif then is After.NOTHING:
+            self._say(how)
+        else:
+            log = self._log_folder / f"{spec.name}.log"
+            self.end(how if code == 0 or why else f"{how}; read {log}", int(code != 0))
+
+    def _stop(self, children: Iterable[_Child]) -> None:
+        begun_s = time.monotonic()
+        living = [child for child in children if child.process is not None]
+        for child in living:
+            child.restart_s = None
+            child.signal(signal.SIGCONT)
+            child.signal(signal.SIGTERM)
+        for child in living:
+            assert child.process is not None
+            left_s = max(0.0, begun_s + child.spec.grace_s - time.monotonic())
+            try:
+                child.process.wait(left_s)
+            except subprocess.TimeoutExpired:
+                self._say(f"{child.spec.name} did not end within {child.spec.grace_s:g} s; killing it")
+                child.signal(signal.SIGKILL)
+                child.process.wait()
+            child.process = None
+
+
+def _prepare(spec: ProcessSpec) -> Callable[[], None]:
+    """Runs in the child before its program: die with the supervisor, take the wanted priority if allowed."""
+
+    def prepare() -> None:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        take_priority(spec.nice, spec.realtime)
+
+    return prepare
+
+
+def _in_words(code: int) -> str:
+    if code < 0:
+        return f"by {signal.Signals(-code).name}"
+    return "cleanly" if code == 0 else f"with exit code {code}"

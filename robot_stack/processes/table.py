@@ -1,0 +1,256 @@
+"""Which processes a run consists of. One table for `robot-stack up`, `make sim` and the launch files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from robot_stack.config.resolved import ResolvedRun
+
+RESOLVED = "run.yaml"
+"""The resolved run inside its folder."""
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Two numeric threads on two busy cores are nine times slower than one."""
+TOOLS = ("bring_up", "command_recorder", "console")
+"""Nodes that only look on."""
+RESPAWN_DELAY_S = 0.5
+RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
+"""A process that fails this often, each time sooner than this, will not get better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessSpec:
+    """One process.
+
+    Attributes:
+        name: Unique in the table; its log is `<name>.log`.
+        argv: Command line.
+        required: Its end ends the run. With `respawn`, only a clean end does.
+        respawn: After a failure it is started again.
+        env: Added to the environment.
+        nice: Added to the niceness.
+        realtime: Priority before all ordinary processes, where the user may take it; 0 is ordinary. A busy machine
+            then cannot delay the arm.
+        grace_s: From SIGTERM to SIGKILL.
+        stop_last: Stopped after the others, so that the arm is held while they save their work.
+        speaks: What it writes to stderr is for the person at the terminal.
+        window: It only looks on: nobody waits until it is up, and the run goes on without it however often it fails.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    required: bool = False
+    respawn: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    nice: int = 0
+    realtime: int = 0
+    grace_s: float = 2.0
+    stop_last: bool = False
+    speaks: bool = False
+    window: bool = False
+
+
+class After(StrEnum):
+    """What follows the end of a process."""
+
+    RESPAWN = "respawn"
+    END_RUN = "end the run"
+    NOTHING = "nothing"
+
+
+class Restarts:
+    """What the table says each time that one of its processes ends."""
+
+    def __init__(self, spec: ProcessSpec) -> None:
+        self._spec = spec
+        self._rapid_failures = 0
+
+    def after(self, exit_code: int, ran_s: float) -> After:
+        """What follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
+        if self._spec.respawn and exit_code != 0:
+            self._rapid_failures = self._rapid_failures + 1 if ran_s < RAPID_S else 0
+            if self._rapid_failures < MAX_RAPID_FAILURES:
+                return After.RESPAWN
+            return After.NOTHING if self._spec.window else After.END_RUN
+        return After.END_RUN if self._spec.required else After.NOTHING
+
+
+def module_of(node: str) -> str:
+    """Name of the module that is the process of a node, for `python -m`."""
+    return f"robot_stack.nodes.{'tools.' + node if node in TOOLS else node + '.node'}"
+
+
+def namespace_of(run: ResolvedRun) -> str:
+    """Namespace of a run's cell."""
+    return run.run.cell
+
+
+def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
+    """The cell without actor and learner, in the order in which its processes start.
+
+    Args:
+        run: The resolved run, saved in `folder` as `RESOLVED`.
+        folder: Of the run.
+        python: Interpreter.
+    """
+
+    def node(name: str, *more: str) -> tuple[str, ...]:
+        where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+        return (python, "-m", module_of(name), *where, *more)
+
+    return (
+        ProcessSpec(name="robot", argv=node("robot"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
+        ProcessSpec(
+            name="safety",
+            argv=node("safety", *_stop_folder(run)),
+            required=True,
+            realtime=2,
+            stop_last=True,
+            env=ONE_THREAD,
+        ),
+        *(
+            ProcessSpec(
+                name=f"camera_{name}",
+                argv=node("camera", "--camera", name),
+                respawn=True,
+                realtime=1,
+                env=ONE_THREAD,
+            )
+            for name in run.cameras
+        ),
+        *(
+            ProcessSpec(
+                name=f"teleop_{arm}" if arm else "teleop",
+                argv=node("teleop", *(("--arm", arm) if arm else ())),
+                respawn=True,
+                realtime=1,
+                env=ONE_THREAD,
+            )
+            for arm in run.teleops
+        ),
+        ProcessSpec(name="command_recorder", argv=node("command_recorder"), respawn=True, realtime=1, env=ONE_THREAD),
+    )
+
+
+def learner_process(folder: Path, address: str, *, python: str = sys.executable) -> ProcessSpec:
+    """The learner of the run saved in `folder`, serving at `address`, host:port."""
+    return ProcessSpec(
+        name="learner",
+        argv=(python, "-m", "robot_stack.learner.process", "--run", str(folder / RESOLVED), "--address", address),
+        respawn=True,
+        env=ONE_THREAD,
+        nice=10,
+        grace_s=20.0,
+    )
+
+
+def console_process(
+    run: ResolvedRun, folder: Path, *, learner_address: str = "", python: str = sys.executable
+) -> ProcessSpec:
+    """The operator's page of the run saved in `folder`; with the address of the learner, if there is one."""
+    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run), *_stop_folder(run))
+    learner = ("--learner", learner_address) if learner_address else ()
+    return ProcessSpec(
+        name="console",
+        argv=(python, "-m", module_of("console"), *where, *learner),
+        respawn=True,
+        window=True,
+        env=ONE_THREAD,
+        nice=5,
+        grace_s=5.0,
+    )
+
+
+def _stop_folder(run: ResolvedRun) -> tuple[str, ...]:
+    """What outlives a run: a real cell's STOP, with which its next one comes up, and the token of its page."""
+    if all(robot.backend == "sim" for robot in run.robots.values()):
+        return ()
+    home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    return ("--state", str(home / "robot-stack" / namespace_of(run)))
+
+
+def process_table(
+    run: ResolvedRun,
+    folder: Path,
+    *,
+    local_learner: bool = True,
+    learner_address: str = "",
+    python: str = sys.executable,
+) -> tuple[ProcessSpec, ...]:
+    """All processes of a run on this machine, in the order in which they start.
+
+    Args:
+        run: The resolved run, saved in `folder` as `RESOLVED`.
+        folder: Of the run.
+        local_learner: False where the learner runs on another machine.
+        learner_address: host:port; default: the cell's.
+        python: Interpreter.
+    """
+    where = ("--run", str(folder / RESOLVED))
+    address = learner_address or run.cell.learner_address
+    learner = learner_process(folder, address, python=python)
+    actor = ProcessSpec(
+        name="actor",
+        argv=(
+            python,
+            "-m",
+            module_of("actor"),
+            *where,
+            "--namespace",
+            namespace_of(run),
+            "--learner",
+            address,
+        ),
+        required=True,
+        respawn=True,
+        realtime=1,
+        env=ONE_THREAD,
+        grace_s=5.0,
+    )
+    console = console_process(run, folder, learner_address=address, python=python)
+    return (*cell_processes(run, folder, python=python), console, *((learner,) if local_learner else ()), actor)
+
+
+def session_process(
+    module: str, run: ResolvedRun, folder: Path, *words: str, python: str = sys.executable
+) -> ProcessSpec:
+    """A process with a control loop of its own, in the actor's place: `robot_stack.nodes.actor.<module>`."""
+    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+    return ProcessSpec(
+        name="actor",
+        argv=(python, "-m", f"robot_stack.nodes.actor.{module}", *where, *words),
+        required=True,
+        realtime=1,
+        env=ONE_THREAD,
+        grace_s=5.0,
+        speaks=True,
+    )
+
+
+def managed(
+    table: Sequence[ProcessSpec], run: ResolvedRun, folder: Path, *, python: str = sys.executable
+) -> tuple[ProcessSpec, ...]:
+    """The same rows, whose nodes wait until one more row brings them up, in the order of the table.
+
+    Args:
+        table: From `cell_processes` or `process_table`.
+        run: The resolved run, saved in `folder` as `RESOLVED`.
+        folder: Of the run.
+        python: Interpreter.
+    """
+    nodes = [row for row in table if row.argv[2].startswith("robot_stack.nodes.") and not row.window]
+    words = [f"--node={row.name}" for row in nodes]
+    words += [f"--required={row.name}" for row in nodes if row.required and not row.respawn]
+    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+    bring_up = ProcessSpec(
+        name="bring_up",
+        argv=(python, "-m", module_of("bring_up"), *where, *words),
+        respawn=True,
+        env=ONE_THREAD,
+        speaks=True,
+    )
+    return (*(replace(row, argv=(*row.argv, "--managed")) if row in nodes else row for row in table), bring_up)

@@ -1,0 +1,1 @@
+"""Acts on a cell: the control loop, and what runs it to train, record, deploy or evaluate."""

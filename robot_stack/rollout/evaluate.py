@@ -1,0 +1,144 @@
+"""Evaluates a saved policy on held-out resets: the same control loop, no person, no noise, truth from the simulator.
+
+python -m robot_stack.rollout.evaluate --run runs/NAME/run.yaml --policy runs/NAME/policy.safetensors --out eval.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+
+from policies.acting import ActingPolicy
+from reward_models.metrics import wilson_interval
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits, episode_id
+from robot_stack.rollout.seeds import reset_seed
+from robot_stack.types.errors import StackError, StoreError
+from robot_stack.types.event import Label
+from robot_stack.types.params import Params
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from robot_stack.workcell.build import build_local_cell
+
+
+class NullSink:
+    """Records nothing."""
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """Ignored."""
+
+    def push(self, step: Step) -> None:
+        """Ignored."""
+
+    def label(self, label: Label) -> None:
+        """Ignored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Result of one policy.
+
+    Attributes:
+        successes: True per episode, in the order of the seeds.
+        durations_s: Robot time per episode; of a success, until it.
+    """
+
+    successes: list[bool]
+    durations_s: list[float]
+
+    def summary(self) -> dict[str, Any]:
+        """The keys that summary.json wants: cycle time is over the successes."""
+        won = [t for t, success in zip(self.durations_s, self.successes, strict=True) if success]
+        low, high = wilson_interval(sum(self.successes), len(self.successes))
+        return {
+            "episodes": len(self.successes),
+            "success": sum(self.successes),
+            "wilson95": [round(low, 4), round(high, 4)],
+            "cycle_s": round(float(np.mean(won)), 3) if won else None,
+        }
+
+
+def load_params(path: Path) -> Params:
+    """Parameters from a file that the learner wrote.
+
+    Raises:
+        StoreError: If it is missing or unreadable.
+    """
+    try:
+        with safe_open(path, "np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            metadata = dict(file.metadata())
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreError(f"policy {path} is unreadable ({error}), must be written by the learner") from error
+    return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
+
+
+def eval_header(resolved: ResolvedRun, number: int) -> EpisodeHeader:
+    """Of the held-out reset `number` of a run."""
+    return EpisodeHeader(
+        episode_id=episode_id(number, EpisodeKind.EVAL, "eval"),
+        kind=EpisodeKind.EVAL,
+        task=resolved.task.name,
+        actor="eval",
+        started_unix_s=time.time(),
+        seed=reset_seed(resolved.run.seed, EpisodeKind.EVAL, number),
+    )
+
+
+def evaluate(
+    resolved: ResolvedRun,
+    params: Params,
+    episodes: int,
+    on_episode: Callable[[int, bool], None] = lambda number, success: None,
+) -> Evaluation:
+    """Run `episodes` held-out resets in this process."""
+    cell = build_local_cell(resolved, seed=0)
+    spec = resolved.spec()
+    policy = ActingPolicy(spec, params, seed=0)
+    loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=resolved.task.episode_steps))
+    successes, durations = [], []
+    for number in range(episodes):
+        outcome = loop.run_episode(eval_header(resolved, number), policy, NullSink(), deterministic=True)
+        successes.append(bool(outcome.truth))
+        durations.append(outcome.duration_s)
+        on_episode(number + 1, successes[-1])
+    return Evaluation(successes=successes, durations_s=durations)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Evaluate and write JSON; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="robot_stack.rollout.evaluate", description="Evaluate a saved policy.")
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--policy", type=Path, required=True)
+    parser.add_argument("--episodes", type=int, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    try:
+        resolved = load_resolved(options.run)
+
+        def report(number: int, success: bool) -> None:
+            print(f"{number} {int(success)}", flush=True)
+
+        result = evaluate(resolved, load_params(options.policy), options.episodes, report)
+    except StackError as error:
+        print(f"evaluate: {error}", file=sys.stderr)
+        return 1
+    draft = options.out.with_suffix(".tmp")
+    draft.write_text(json.dumps(result.summary() | {"successes": result.successes, "durations_s": result.durations_s}))
+    draft.replace(options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

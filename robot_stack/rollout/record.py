@@ -1,0 +1,113 @@
+"""Demonstrations by hand, one episode after the other, into the store that a learner will read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.outcome import Outcome, outcome
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.rollout.seeds import reset_seed
+from robot_stack.rollout.store_sink import StoreSink, next_number
+from robot_stack.rollout.task_turns import Turns, run_in_turn
+from robot_stack.runs.statistics import EpisodeAccount, balanced
+from robot_stack.types.command import Mode
+from robot_stack.types.errors import RobotError
+from robot_stack.types.event import Verdict
+from robot_stack.types.interfaces import Cell, Clock
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+
+HAND = "hand"
+"""Actor id of what is recorded by hand."""
+RETRY_S = 1.0
+SETTLE_S = 10.0
+
+
+def shown(store: EpisodeStore, *, goes_back: bool = False) -> int:
+    """Demonstrations in a store that ended well and were not discarded; with a way back, those that go in turn."""
+    found = []
+    for name in sorted(store.episodes):
+        if store.header(name).kind is EpisodeKind.DEMO:
+            labels = [label for label in store.labels if label.episode_id == name]
+            if outcome(labels, store.read(name, images=False).end) is Outcome.SUCCESS:
+                found.append(EpisodeAccount(header=store.header(name)))
+    return len(balanced(found, goes_back=goes_back))
+
+
+class Recorder:
+    """Records demonstrations on one cell.
+
+    Args:
+        resolved: The run.
+        cell: What is sensed and moved.
+        clock: Of the control loop.
+        store: Open; gets the episodes. One that a killed recorder left unfinished is closed where it ended.
+        say: Told how each episode went.
+    """
+
+    def __init__(
+        self, resolved: ResolvedRun, cell: Cell, clock: Clock, store: EpisodeStore, say: Callable[[str], None] = print
+    ) -> None:
+        self._resolved = resolved
+        self._cell = cell
+        self._store = store
+        self._say = say
+        self._loop = ControlLoop(cell, resolved.spec(), clock, LoopLimits(episode_steps=resolved.task.episode_steps))
+        self._turns = Turns(resolved.task.backward)
+
+    def run(self, wanted: int, stop: threading.Event) -> int:
+        """Until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
+
+        Raises:
+            StoreError: If the disk refuses an episode.
+        """
+        for name in self._store.unfinished:
+            self._store.close_unfinished(name)
+        with StoreSink(self._store) as sink:
+            have = self._have()
+            while have < wanted and not stop.is_set():
+                if self._cell.mode() is Mode.STOP:
+                    stop.wait(RETRY_S)
+                    continue
+                header = self._header()
+                try:
+                    episode = partial(self._loop.run_episode, header, None, sink, stopping=stop.is_set)
+                    told = run_in_turn(self._turns, header.reset, episode)
+                except RobotError as error:
+                    self._say(f"episode not run: {error}")
+                    sink.settle(SETTLE_S)
+                    stop.wait(RETRY_S)
+                    continue
+                sink.settle(SETTLE_S)
+                have = self._have()
+                self._say(f"{_in_words(told)}; {have} of {wanted} demonstrations")
+        return have
+
+    def _have(self) -> int:
+        return shown(self._store, goes_back=self._resolved.spec().goes_back)
+
+    def _header(self) -> EpisodeHeader:
+        number = next_number(self._store)
+        return EpisodeHeader(
+            episode_id=episode_id(number, EpisodeKind.DEMO, HAND),
+            kind=EpisodeKind.DEMO,
+            task=self._resolved.task.name,
+            actor=HAND,
+            started_unix_s=time.time(),
+            seed=reset_seed(self._resolved.run.seed, EpisodeKind.DEMO, number),
+            reset=self._turns.next(),
+        )
+
+
+def _in_words(told: EpisodeOutcome) -> str:
+    if told.operator is Verdict.DISCARD:
+        how = "discarded"
+    elif told.end is EndReason.FAULT:
+        how = f"cut short: {told.ticks.hold_reasons[-1] if told.ticks.hold_reasons else 'the cell stopped'}"
+    else:
+        how = told.end.value
+    return f"{told.header.episode_id}: {how}, {told.duration_s:.1f} s"

@@ -1,1 +1,0 @@
-"""Where the parts meet: control loop, actor, learner, scorer, evaluation, checkpoints, metrics."""

@@ -1,0 +1,1 @@
+"""What a run writes down about itself: metrics, and what its episodes came to."""

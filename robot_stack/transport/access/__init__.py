@@ -1,0 +1,1 @@
+"""Who may speak on the link, and how much: tokens, certificates, sessions, bounds."""

@@ -1,0 +1,101 @@
+"""Builds the parts of a simulated cell from a resolved run; nodes and the in-process cell use the same builders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from robot_stack.config import teleop
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.robot import RobotConfig, SimRobot
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.pose import Pose
+from robot_stack.workcell.build_safety import build_safety
+from robot_stack.workcell.local_cell import LocalCell
+from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
+from sim.cell import find_task, make_world
+from sim.controller import Impedance
+from sim.hands import OperatorConfig
+from sim.operator import ScriptedOperator
+from sim.simulated_arm import PlacedArm
+from sim.world import World
+
+
+def placed_arms(resolved: ResolvedRun) -> dict[str, PlacedArm]:
+    """The arms of the cell, for a simulated world.
+
+    Raises:
+        ConfigError: If one is real.
+    """
+    return {
+        name: PlacedArm(
+            gains=Impedance(**_simulated(arm.robot).impedance.model_dump()),
+            model=_model(_simulated(arm.robot)),
+            T_cell_base=arm.T_cell_base,
+        )
+        for name, arm in resolved.arms.items()
+    }
+
+
+def _simulated(robot: RobotConfig) -> SimRobot:
+    if not isinstance(robot, SimRobot):
+        raise ConfigError(
+            f"backend of robot {robot.name} is {robot.backend!r}, must be 'sim' to be simulated; name a simulated "
+            "robot in the cell"
+        )
+    return robot
+
+
+def _model(robot: SimRobot) -> ArmModel:
+    twin = robot.twin
+    if twin is None:
+        return find_arm(robot.name)
+    flange = Pose(position_m=np.array(twin.flange_position_m), quaternion_xyzw=np.array(twin.flange_quaternion_xyzw))
+    return ArmModel(
+        arm_file=Path(twin.mjcf).expanduser(),
+        hand_file=HAND,
+        joints=tuple(joint.name for joint in robot.joints),
+        home_rad=robot.home_rad,
+        gripper_open_m=HAND_OPEN_M,
+        twin=Twin(
+            body=twin.flange_body,
+            T_body_flange=flange,
+            torques_nm=tuple(joint.max_torque_nm for joint in robot.joints),
+        ),
+    )
+
+
+def build_world(resolved: ResolvedRun) -> World:
+    """The simulated arms and task.
+
+    Raises:
+        ConfigError: If the task has a way back and the simulated one has none.
+    """
+    task = resolved.task.name
+    if resolved.task.backward is not None and find_task(task).back is None:
+        raise ConfigError(f"task.backward is given, and the simulated task {task!r} has no way back; leave it out")
+    return make_world(placed_arms(resolved), task=task, config=resolved.section("task.sim", find_task(task).config))
+
+
+def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
+    """The scripted person of a cell whose teleop device is `scripted`: with a hand for each arm."""
+    space, names = ActionSpace(resolved.spec()), list(resolved.arms)
+    device = resolved.teleop
+    person = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
+    config, rng = OperatorConfig(**person.model_dump()), np.random.default_rng(seed)
+    entry, scales = find_task(resolved.task.name), np.array([space.full_scale(name) for name in names])
+    back = None if entry.back_hands is None else entry.back_hands(config, rng, scales)
+    return ScriptedOperator(config, rng, entry.hands(config, rng, scales), names, back)
+
+
+def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
+    """The whole cell in this process."""
+    return LocalCell(
+        resolved.spec(),
+        resolved.cameras,
+        build_world(resolved),
+        build_safety(resolved),
+        build_operator(resolved, seed),
+    )

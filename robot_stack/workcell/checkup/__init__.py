@@ -1,0 +1,1 @@
+"""What `robot-stack doctor` judges: findings about host, graph, streams, links and operator."""

@@ -1,0 +1,174 @@
+"""A cell in one process: MuJoCo, the safety filter and the scripted operator on simulated time.
+
+The same pure parts that the ROS nodes call, at the same rates (safety 100 Hz, teleop 50 Hz), so that what is tested
+or swept here is what runs over DDS. Time moves when the loop sleeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from robot_stack.config.camera import CameraConfig
+from robot_stack.control.action_space import ActionSpace
+from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
+from robot_stack.control.safety.cell_filter import SafetyFilter
+from robot_stack.sensing.observer import Observer
+from robot_stack.sensing.sync import Snapshot
+from robot_stack.types.command import Mode
+from robot_stack.types.event import Verdict
+from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
+from robot_stack.workcell.sim_camera import SimCamera
+from sim.hands import Seen
+from sim.operator import Role, ScriptedOperator
+from sim.simulated_arm import as_seen
+from sim.world import World
+
+TICK_S = 0.01
+TICK_NS = 10_000_000
+
+AGAIN_TICKS = 100
+"""A scripted person who may not resume yet tries again for so long."""
+ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKind.EVAL: Role.WATCH}
+
+
+def see(world: World) -> Seen:
+    """What a person at the cell sees now."""
+    states = [world.state(name) for name in world.arms]
+    goals = zip(world.arms.values(), world.task.goal_poses(world.data), strict=True)
+    return Seen(
+        stamp_ns=world.time_ns,
+        tcp=np.array([as_seen(state.T_base_tcp) for state in states]),
+        goal=np.array([arm.in_base(goal) for arm, goal in goals]),
+        force_n=max(float(np.linalg.norm(state.wrench[:3])) for state in states),
+        done=world.task.succeeded(world.data),
+        lost=world.task.failed(world.data),
+    )
+
+
+class LocalCell:
+    """Implements `Cell` and, on the side, `Clock`."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        cameras: Mapping[str, CameraConfig],
+        world: World,
+        safety: SafetyFilter,
+        operator: ScriptedOperator,
+    ) -> None:
+        self._spec = spec
+        self._world = world
+        self._safety = safety
+        self._operator = operator
+        self._observer = Observer(spec)
+        self._space = ActionSpace(spec)
+        self._executed = {arm.name: ExecutedAccumulator() for arm in spec.arms}
+        self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
+        self._events: list[str] = []
+        self._ticks = 0
+        self._backward = False
+
+    @property
+    def world(self) -> World:
+        """What really is so, for audits."""
+        return self._world
+
+    # Clock -----------------------------------------------------------------------------------------------------
+    def now_ns(self) -> int:
+        """Simulated time."""
+        return self._world.time_ns
+
+    def sleep_until_ns(self, when_ns: int) -> None:
+        """Let the simulation run until then."""
+        while self._world.time_ns < when_ns:
+            self._tick()
+
+    # Cell ------------------------------------------------------------------------------------------------------
+    def observe(self) -> Observation | None:
+        """Rendered now: age and skew are zero."""
+        world = self._world
+        images = {name: camera.see() for name, camera in self._cameras.items()}
+        states = {name: world.state(name) for name in world.arms}
+        snapshot = Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
+        return self._observer.observe(snapshot, world.time_ns)
+
+    def send(self, action: np.ndarray) -> None:
+        """To the safety filter."""
+        now_ns = self._world.time_ns
+        self._safety.offer(list(self._space.to_commands(action, now_ns).values()), now_ns)
+
+    def executed(self) -> dict[str, ExecutedMotion]:
+        """Since the previous call."""
+        return {arm: accumulator.take() for arm, accumulator in self._executed.items()}
+
+    def mode(self) -> Mode:
+        """Of the safety filter."""
+        return self._safety.mode
+
+    def reason(self) -> Refusal | None:
+        """Why it holds or is stopped."""
+        return self._safety.reason
+
+    def events(self) -> tuple[str, ...]:
+        """Since the previous call."""
+        events, self._events = tuple(self._events), []
+        return events
+
+    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+        """New start state; the scripted person arms the cell and resumes after a hold."""
+        self._safety.end_episode()
+        if scene:
+            self._world.reset(seed)
+        self._world.turn(backward=backward)
+        self._operator.begin(Role.WATCH, backward=backward)
+        self._backward = backward
+        self._observer.begin_episode(backward=backward, again=not scene)
+        for _ in range(3):
+            self._tick()
+        for _ in range(AGAIN_TICKS):  # a reset turns the clock back: the filter settles first
+            if self._safety.mode is Mode.HOLD and self._safety.resume(self._world.time_ns) is None:
+                self._safety.end_episode()
+            if self._safety.mode is Mode.DISARMED:
+                self._safety.arm(self._world.time_ns)
+            if self._safety.mode is Mode.READY:
+                break
+            self._tick()
+
+    def start(self, episode_id: str, kind: EpisodeKind) -> None:
+        """Hand the arms to the policy, or to the person in a demo."""
+        self._operator.begin(ROLES[kind], backward=self._backward)
+        self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
+        self.executed()
+        self._events.clear()
+
+    def claim(self, verdict: Verdict) -> None:
+        """The person looks whether it is so."""
+        self._operator.audit(self._world.time_ns)
+
+    def finish(self) -> None:
+        """Hold."""
+        self._safety.end_episode()
+
+    def truth(self) -> bool | None:
+        """From the simulator."""
+        return self._world.task.succeeded(self._world.data)
+
+    def _tick(self) -> None:
+        world, now_ns = self._world, self._world.time_ns
+        for name in world.arms:
+            self._safety.offer_state(world.state(name), now_ns)
+        if self._ticks % 2 == 0:
+            self._operator.see(see(world))
+            for arm, sample in self._operator.sample(now_ns, self._safety.mode).items():
+                self._safety.offer_teleop(arm, sample, now_ns)
+                self._events += sample.events
+        for arm, decision in self._safety.decide(now_ns).items():
+            self._executed[arm].add(decision)
+            world.command(decision.command.twist, decision.command.gripper, arm=arm)
+        world.advance(TICK_S)
+        self._ticks += 1
