@@ -20,7 +20,7 @@ from std_msgs.msg import Header
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.nodes import topics
-from robot_stack.nodes.camera.node import capture as camera_capture
+from robot_stack.nodes.camera import capture as camera_capture
 from robot_stack.nodes.conversion import time_of, vector_to_msg
 from robot_stack.nodes.qos import NEWEST
 from robot_stack.sensing.v4l2_source import V4l2Source

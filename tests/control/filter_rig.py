@@ -50,6 +50,8 @@ class Rig:
         self.deadman = False
         self.gripper = 0
         self.log: list[LoggedTick] = []
+        self.heard: RobotState | None = None
+        """The newest state that went in: a log holds what was said, and a robot that is mute says nothing."""
 
     def state(self) -> RobotState:
         return RobotState(
@@ -84,7 +86,8 @@ class Rig:
 
     def armed(self, *, policy_expected: bool = True) -> Rig:
         """Armed, and an episode started."""
-        self.filter.offer_state(self.state(), self.now_ns)
+        self.heard = self.state()
+        self.filter.offer_state(self.heard, self.now_ns)
         assert self.filter.arm(self.now_ns) is None
         assert self.filter.start(self.now_ns, policy_expected=policy_expected) is None
         return self
@@ -92,13 +95,14 @@ class Rig:
     def tick(self) -> Decision:
         self.now_ns += TICK_NS
         if self.robot_alive:
-            self.filter.offer_state(self.state(), self.now_ns)
+            self.heard = self.state()
+            self.filter.offer_state(self.heard, self.now_ns)
         if self.policy is not None:
             self.offer(self.command(self.policy))
         if self.hand is not None:
             self.offer_teleop(self.sample())
         decision = self.decide()
-        self.log.append(LoggedTick(decision=decision, state=self.state()))
+        self.log.append(LoggedTick(decision=decision, state=self.heard))
         self.move(decision.command.twist)
         return decision
 

@@ -81,6 +81,6 @@ def test_no_wall_clock_and_no_endless_queue_between_safety_and_the_motors() -> N
     forbidden = ("time.time", "KEEP_ALL")
     assert uses_of(forbidden, "age = time.time() - stamp") == ["time.time"]
     assert uses_of(forbidden, "HistoryPolicy.KEEP_ALL") == ["HistoryPolicy.KEEP_ALL"]
-    files = [path for folder in ("control", "nodes") for path in (ROOT / folder).rglob("*.py")]
+    files = [path for folder in ("control", "nodes", "processes") for path in (ROOT / folder).rglob("*.py")]
     assert len(files) > 40
     assert {path.name: found for path in files if (found := uses_of(forbidden, path.read_text()))} == WALL_CLOCK

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.control.safety.cell_filter import seal
+from robot_stack.control.safety import seal
 from robot_stack.control.safety.seal import KEY_FILE, WireKey, frame_of
 from robot_stack.types.errors import ConfigError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cell_rig import wait_until
 
-from robot_stack.nodes.safety.node import stop_latch
+from robot_stack.nodes.safety import stop_latch
 from robot_stack.nodes.safety.stop_latch import CLEAR, SIZE, StopLatch
 from robot_stack.types.reason import RefusalKind
 
