@@ -55,9 +55,9 @@ def table(results: Sequence[Result]) -> str:
     lines = [
         "# Algorithms",
         "",
-        "Made by `make bench-algorithms`: peg insertion in simulation; the same demonstrations, trunk and person for",
-        f"all algorithms of a seed. Success on {EVAL_EPISODES} held-out resets without a person; share of human steps",
-        f"in the first and last {LAST} episodes of practice.",
+        "Made by `make bench-algorithms`: peg insertion in simulation; the same demonstrations, trunk and operator for",
+        f"all algorithms of a seed. Success on {EVAL_EPISODES} held-out resets without an operator; share of human",
+        f"steps in the first and last {LAST} episodes of online training.",
         "",
         "| algorithm | seed | robot time | episodes | success | cycle | human, first | human, last |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -125,7 +125,7 @@ FIGURES = (
     _figure("resume_s", "from the start of a killed learner to its first update, 50,000 transitions, s"),
     _figure("kills", "kills at random instants"),
     _figure("lost_acked_steps", "acknowledged steps lost in them", 0),
-    _figure("take_overs", "take-overs by a person, from a Joy through teleop and safety to the robot"),
+    _figure("take_overs", "take-overs by an operator, from a Joy through teleop and safety to the robot"),
     _figure("take_over_ms.p50", "from the device to the first human command at the robot, p50, ms"),
     _figure("take_over_ms.p99", "p99; at most two periods of the safety node", 20),
     _figure("hand_back_step_share", "largest velocity step at hand-back / what the acceleration limits allow", 1.001),

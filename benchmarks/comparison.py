@@ -1,4 +1,4 @@
-"""Runs of practice side by side that take hours: each is kept as soon as it is done, the next call does the rest."""
+"""Online training side by side, for hours: each run is kept as soon as it is done, the next call does the rest."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Comparison:
         self.draw(results, (IMAGES if folder == FOLDER else folder) / f"{self.file}.png")
 
     def draw(self, results: Sequence[Result], path: Path) -> None:
-        """Share of episodes that ended well without a person, over robot time; a line per name, a band over seeds."""
+        """Draw the share of successes without an operator over robot time; a line per name, a band over seeds."""
         figure, axes = plt.subplots(figsize=(8, 5.2), dpi=110, layout="constrained")
         for name, label in self.names.items():
             runs = [r for r in results if r[self.what] == name]

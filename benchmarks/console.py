@@ -4,7 +4,7 @@ Real processes over DDS: safety, teleop and console. The benchmark publishes the
 two cameras of 640x480 at 30 Hz, in a process of its own; one page is open in Chromium, four more are clients that show
 nothing. Needs Playwright and Chromium.
 
-update     from publishing what a person is to do, on a topic, to the frame in which the page has drawn it
+update     from publishing what an operator is to do, on a topic, to the frame in which the page has drawn it
 cpu        of the console's process meanwhile, share of one core
 take-over  from the keys in the page, deadman and direction at once, to the arrival at the robot of the first command
            that the safety filter decided for the human and that moves

@@ -76,10 +76,10 @@ DEVICE = ("cell.teleop=joy", f"teleop.topic={JOY_TOPIC}")
 
 
 def fed_run(folder: Path, domain: int, *overrides: str, device: Sequence[str] = DEVICE) -> ResolvedRun:
-    """The dry run with a Joy in the scripted person's place.
+    """The dry run with a Joy in the scripted operator's place.
 
     The feeder is one process for robot and policy: on a busy machine it may be late, which is not what is looked at.
-    So the filter waits longer for these two; how long it waits for the person stays as it is.
+    So the filter waits longer for these two; how long it waits for the operator stays as it is.
 
     Args:
         folder: For a safety file of its own.

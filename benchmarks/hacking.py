@@ -4,7 +4,7 @@ Run: python benchmarks/hacking.py [--quick]
 
 The first version sees success, and Φ = 1, wherever the hand has come 2 cm nearer to the front camera than it started,
 on top of what it learnt from the demonstrations. Nothing else is planted: the proprio gate that would stop most of
-this is off, the alarms must notice from what the person refuses, and the refits that follow are the ordinary ones.
+this is off, the alarms must notice from what the operator refuses, and the refits that follow are the ordinary ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 import torch
-from lockstep import LAST, practise
+from lockstep import LAST, train_online
 
 from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.config.resolve import load_run
@@ -73,7 +73,7 @@ def measure(quick: bool) -> dict[str, float]:
     )
     with tempfile.TemporaryDirectory() as work, plant(resolved.spec()):
         folder = Path(work) / "hacking"
-        practise(resolved, folder)
+        train_online(resolved, folder)
         rows = read_metrics(folder / "metrics.jsonl")
     return figures(rows)
 

@@ -2,7 +2,7 @@
 
 Run: python benchmarks/kills.py [--quick]
 
-A real learner process, fed over the real link with made-up episodes at five times real time. Half of the kills come
+A real learner process, fed over the real link with synthetic episodes at five times real time. Half of the kills come
 at any instant after it was started, so also while it reads the store, fits or resumes; the other half while it
 trains. After each, the episodes on disk are compared with what was acknowledged, value by value. Whenever it trains
 again, all that was ever sent must be in the replay, once.
@@ -108,7 +108,7 @@ class Feeder:
         self.frames = 0
         self._resolved = resolved
         self._client = LearnerClient(
-            address, resolved.spec(), resolved.task.name, "made-up", folder / "spool", LinkToken.read(folder)
+            address, resolved.spec(), resolved.task.name, "synthetic", folder / "spool", LinkToken.read(folder)
         )
         self._client.connect()
         self._go, self._idle, self._over = threading.Event(), threading.Event(), threading.Event()
@@ -147,7 +147,7 @@ class Feeder:
                 self._idle.set()
                 self._go.wait(0.1)
                 continue
-            self._episode(f"{number:06d}-{'demo' if number < 2 else 'online'}-made-up", demo=number < 2)
+            self._episode(f"{number:06d}-{'demo' if number < 2 else 'online'}-synthetic", demo=number < 2)
             number += 1
 
     def _episode(self, name: str, *, demo: bool) -> None:

@@ -1,4 +1,4 @@
-"""Whole runs of practice in one process, for comparisons: the real actor and learner over gRPC, the cell beside them.
+"""Whole runs in one process, for comparisons: the real actor and learner over gRPC, the cell beside them.
 
 Time stands still while the learner makes the updates that it owes, so that a run takes as long as its updates and not
 as long as its robot, and comes out the same on a busy machine.
@@ -53,7 +53,7 @@ class Lockstep:
         training: Must have made the updates that it owes before time goes on.
         utd: Updates owed for each online step.
         pretrain: Updates owed before the first.
-        keep: Called with the number of finished episodes of practice, each time that it rises.
+        keep: Called with the number of finished episodes of online training, each time that it rises.
     """
 
     def __init__(
@@ -87,11 +87,11 @@ class Lockstep:
 
 
 def kept_file(folder: Path, episodes: int) -> Path:
-    """Of the parameters after so many episodes of practice."""
+    """Of the parameters after so many episodes of online training."""
     return folder / f"kept_{episodes:04d}.safetensors"
 
 
-def practise(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) -> None:
+def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) -> None:
     """One whole run in `folder`, up to its final parameters; those after each `keep_every` episodes are kept too."""
     (folder / "actor").mkdir(parents=True, exist_ok=True)
     (folder / "run.yaml").write_text(resolved.to_yaml())
@@ -147,7 +147,7 @@ def practise_from_shared(
     shutil.rmtree(folder, ignore_errors=True)
     if shared.exists():
         shutil.copytree(shared, folder)
-    practise(resolved, folder, keep_every=keep_every)
+    train_online(resolved, folder, keep_every=keep_every)
     if not shared.exists():
         keep_demonstrations(folder, shared)
     rows = read_metrics(folder / "metrics.jsonl")
@@ -167,7 +167,7 @@ def keep_demonstrations(folder: Path, shared: Path) -> None:
 
 
 def human_share(rows: Sequence[dict[str, Any]]) -> float:
-    """Share of steps that a person executed."""
+    """Share of steps that an operator executed."""
     return sum(r["human_steps"] for r in rows) / max(1, sum(r["steps"] for r in rows))
 
 

@@ -45,7 +45,7 @@ def fill(folder: Path, resolved: ResolvedRun, episodes: int) -> None:
     with patch("os.fsync"), store:  # nobody pulls the plug meanwhile, and it takes a tenth of the time
         for number in range(episodes):
             demo = number < DEMOS
-            name = f"{number:06d}-{'demo' if demo else 'online'}-made-up"
+            name = f"{number:06d}-{'demo' if demo else 'online'}-synthetic"
             store.begin(header_of(resolved, name))
             end = EndReason.SUCCESS if demo or number % 3 == 0 else EndReason.TIMEOUT
             sources = [Source.HUMAN if demo or t < 10 else Source.POLICY for t in range(STEPS)]

@@ -198,7 +198,7 @@ class Drivers(StackNode):
             self.sent[name] += 1
 
     def _press(self) -> None:
-        """A person who says that the scene is ready and arms the cell, until it goes."""
+        """An operator who says that the scene is ready and arms the cell, until it goes."""
         self._buttons = [0] * BUTTONS
         self._pressed += 1
         if self.mode in (Mode.DISARMED, Mode.READY) and self._pressed % 2:

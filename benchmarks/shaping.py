@@ -81,16 +81,16 @@ def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
 
 
 def first_reached(shares: Mapping[int, float]) -> int | None:
-    """Episodes of practice after which the policy by itself succeeded at 90 % of held-out resets; None if it never did.
+    """Count the episodes until the policy by itself succeeded at 90 % of held-out resets; None if it never did.
 
     Args:
-        shares: Episodes of practice -> success of the parameters of then, without a person and without noise.
+        shares: Episodes of online training -> success of the parameters of then, without an operator and without noise.
     """
     return next((episodes for episodes, share in sorted(shares.items()) if share >= WANTED), None)
 
 
 def evaluate_ends(resolved: ResolvedRun, policy_file: Path, episodes: int) -> tuple[int, int]:
-    """Held-out resets without a person: successes, and failures that ended hanging over the goal."""
+    """Held-out resets without an operator: successes, and failures that ended hanging over the goal."""
     cell, spec = build_local_cell(resolved, seed=0), resolved.spec()
     policy = ActingPolicy(spec, load_params(policy_file), seed=0)
     loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=resolved.task.episode_steps))
@@ -109,10 +109,10 @@ def table(results: Sequence[Result]) -> str:
     lines = [
         "# Forms of reward",
         "",
-        "Made by `make bench-shaping`: peg insertion in simulation; the same demonstrations, trunk and person for all",
-        f"forms of a seed. Success on {EVAL_EPISODES} held-out resets without a person. Hovering: of these, failures",
+        "Made by `make bench-shaping`: peg insertion in simulation; the same demonstrations, trunk and operator for",
+        f"all forms of a seed. Success on {EVAL_EPISODES} held-out resets without an operator. Hovering: failures",
         f"that ended within {100 * HOVER_SIDE_M:g} cm beside the goal and below {100 * HOVER_HEIGHT_M:g} cm above it.",
-        f"Until {WANTED:.0%}: episodes of practice after which the policy by itself did as well on {KEPT_EPISODES} of",
+        f"Until {WANTED:.0%}: online episodes after which the policy by itself did as well on {KEPT_EPISODES} of",
         f"these resets, looked at every {KEEP_EVERY}; a dash: never within the robot time.",
         "",
         "| form | reward of Φ | seed | robot time | episodes | until 90 % | success | hovering | human steps |",

@@ -1,4 +1,4 @@
-"""How fast a person has the robot, and how smoothly it goes back. Run: python benchmarks/takeover.py [--quick]
+"""How fast an operator has the robot, and how smoothly it goes back. Run: python benchmarks/takeover.py [--quick]
 
 Two real processes, teleop and safety, over DDS on shared memory. The benchmark publishes the device's Joy, the robot's
 state at 100 Hz and a policy's commands at 20 Hz, and takes the commands that would reach the robot.
@@ -34,7 +34,7 @@ WHOLE = 1.001
 
 
 def by_human(decision: Decision) -> bool:
-    """Whether the person had the arm at that tick."""
+    """Whether the operator had the arm at that tick."""
     return decision.mode is Mode.HUMAN and decision.source in (Source.HUMAN, Source.IDLE)
 
 

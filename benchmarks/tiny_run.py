@@ -1,4 +1,4 @@
-"""A run small enough to be killed a hundred times: the shipped task with tiny cameras and networks, and made-up steps.
+"""A run small enough to be killed a hundred times: the shipped task with tiny cameras, networks and synthetic steps.
 
 Every image, proprio and action is noise seeded by its episode, so that whoever knows the name of an episode knows
 what must be on disk. Images are noise of half their size, blown up: they compress about as well as rendered ones.
@@ -46,7 +46,7 @@ def write_run(folder: Path, *more: str, side_px: int = 16) -> ResolvedRun:
     return resolved
 
 
-def header_of(resolved: ResolvedRun, episode_id: str, actor: str = "made-up") -> EpisodeHeader:
+def header_of(resolved: ResolvedRun, episode_id: str, actor: str = "synthetic") -> EpisodeHeader:
     """Header of an episode `<number>-<kind>-...`."""
     number, kind = episode_id.split("-")[:2]
     return EpisodeHeader(

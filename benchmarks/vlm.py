@@ -93,7 +93,7 @@ def asked(how: str, model: RewardModel, count: int, work: Path) -> dict[str, flo
 
 
 def questions(count: int, *, seed: int) -> list[PairQuery]:
-    """Pairs of neighbouring frames of made-up episodes; every `AGAIN`th is one that came before."""
+    """Pairs of neighbouring frames of synthetic episodes; every `AGAIN`th is one that came before."""
     rng = np.random.default_rng(seed)
     shown = [Frame(images={"front": rng.integers(0, 256, (128, 128, 3), dtype=np.uint8)}) for _ in range(count + 2)]
     task = Instruction(text="insert the orange peg into the blue socket", goal=shown[-1])

@@ -9,12 +9,12 @@ from policies.learner import LearnerSpec, TensorBatch
 
 
 def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tensor) -> Tensor:
-    """Huber distance of the deterministic action to a person's, over what they demonstrated.
+    """Huber distance of the deterministic action to an operator's, over what they demonstrated.
 
     Args:
         mean: Squashed mean, shape (B, A).
         executed: Executed action, shape (B, A).
-        labelled: Which entries are a person's word, bool, shape (B, A), or (B, 1) for whole rows.
+        labelled: Which entries are an operator's word, bool, shape (B, A), or (B, 1) for whole rows.
         count: Rows with any label, to divide by, as `Ranks.mean_count` has them.
 
     Returns:
@@ -25,12 +25,12 @@ def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tens
 
 
 def labelled_ticks(batch: TensorBatch) -> Tensor:
-    """Ticks of a chunk that an expert showed, bool (B, C): the first of an expert row, and a person's behind it."""
+    """Ticks of a chunk that an expert showed, bool (B, C): the first of an expert row, and an operator's behind it."""
     labelled = batch.human & batch.expert[:, None]
     labelled[:, 0] = batch.expert  # of a demonstration too, whoever drove
     return labelled
 
 
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:
-    """Entries of the first tick that a person demonstrated, bool (B, A): no touch of the gripper is not "stay"."""
+    """Entries of the first tick that an operator demonstrated, bool (B, A): no touch of the gripper is not "stay"."""
     return batch.expert[:, None] & batch.label[:, : spec.actions]

@@ -1,8 +1,8 @@
 """Says when a reward model is no longer to be trusted, from what it said and what people said. Pure numpy.
 
 A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what
-can be is the success that it declares. So its word is compared with a person's, and its inputs and scores with those of
-the demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new
+can be is the success that it declares. So its word is compared with an operator's, and its inputs and scores with those
+of the demonstrations. An alarm stops trust in that version; the caller goes on with people's verdicts alone, fits a new
 version with the offenders as negatives, and trusts that one.
 """
 
@@ -19,7 +19,7 @@ from reward_models.metrics import wilson_interval
 
 
 class AlarmConfig(BaseModel):
-    """When trust ends. Windows count episodes of practice, newest first, since the version became active."""
+    """When trust ends. Windows count episodes of online training, newest first, since the version became active."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -34,7 +34,7 @@ class AlarmConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEvidence:
-    """What an episode of practice says about the model that scored it.
+    """What an episode of online training says about the model that scored it.
 
     Attributes:
         name: Of the episode.
@@ -42,7 +42,7 @@ class EpisodeEvidence:
         spread: Disagreement of the ensemble per frame, same.
         distance: How far each frame's inputs are from all that was trained on, same.
         claimed_at: Frame at which the model declared success, None if it did not.
-        refused: A person refused that claim.
+        refused: An operator refused that claim.
         again: It began where an earlier try had ended, perhaps nearly done: how fast it was says nothing.
     """
 

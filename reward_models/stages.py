@@ -1,7 +1,7 @@
 """Progress through named stages, and weights for imitation by it. Pure numpy.
 
 Source: SARM (Chen et al., 2025, arXiv:2509.25358): progress of a stage is its mean share of the demonstrations, so
-that a stage that one person dawdled through counts no more than in another demonstration.
+that a stage that one operator dawdled through counts no more than in another demonstration.
 """
 
 from __future__ import annotations

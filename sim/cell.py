@@ -29,10 +29,10 @@ class TaskEntry:
     Attributes:
         config: Model of its `sim` section.
         build: Its class.
-        hands: How a person does it, from skill, generator and full deflections (N, 6).
+        hands: How an operator does it, from skill, generator and full deflections (N, 6).
         arms: Names of the arms it needs, in this order; empty for any one.
         back: The class of its way back, built from the same section; None if it has none.
-        back_hands: How a person does that.
+        back_hands: How an operator does that.
     """
 
     config: type[BaseModel]

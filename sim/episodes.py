@@ -1,4 +1,4 @@
-"""Made-up episodes with exact labels: the real scene, controller, contacts and cameras, and a scripted hand.
+"""Synthetic episodes with exact labels: the real scene, controller, contacts and cameras, and a scripted hand.
 
 Same kind and seed, same bytes. What the images show is what the cell's cameras would show; what is true of them, the
 simulator says.
@@ -33,7 +33,7 @@ OTHER_TASKS = (
 """What a robot may have been told while it did something else."""
 
 SERVO_S = 0.02
-"""The hand corrects at 50 Hz, like a person at a teleop device."""
+"""The hand corrects at 50 Hz, like an operator at a teleop device."""
 TREMOR_M_S = 0.003
 TREMOR_RAD_S = 0.02
 DECOY_SHARE = 0.25
@@ -56,7 +56,7 @@ class Senses(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedEpisode:
-    """A made-up episode of T steps with the truth about it.
+    """A synthetic episode of T steps with the truth about it.
 
     Attributes:
         kind: One of `sim.scripts.KINDS`.

@@ -1,7 +1,7 @@
-"""A made-up hand on the simulated arm: where it aims, control step by control step, in a manner of its own.
+"""A synthetic hand on the simulated arm: where it aims, control step by control step, in a manner of its own.
 
-It knows the scene to the millimetre, unlike the scripted person: it is there to make episodes with known truth, not to
-be helped or learned from.
+It knows the scene to the millimetre, unlike the scripted operator: it is there to make episodes with known truth, not
+to be helped or learned from.
 """
 
 from __future__ import annotations

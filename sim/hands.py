@@ -1,4 +1,4 @@
-"""How a task is done by hand: the part of the scripted person that another task needs anew."""
+"""How a task is done by hand: the part of the scripted operator that another task needs anew."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy.spatial.transform import Rotation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorConfig:
-    """Skill and attention of the scripted person.
+    """Skill and attention of the scripted operator.
 
     Attributes:
-        reaction_s: Delay between what happens and what the person sees.
+        reaction_s: Delay between what happens and what the operator sees.
         position_noise_m: Standard deviation of how the goal is misjudged, drawn once per engagement.
         yaw_noise_rad: The same for its yaw.
         far_position_noise_m: What is added to it from far away, until the tool is near the aim.
@@ -22,11 +22,11 @@ class OperatorConfig:
         attention: Probability per second of looking at the cell, in (0, 1]; 1 looks always.
         speed: Share of full teleop deflection used, in (0, 1].
         tremor: Standard deviation of the hand's noise, in deflection.
-        stuck_s: Time without progress after which the person takes over.
-        patience_s: Time into an episode after which the person takes over, unless the tip is going in.
-        off_course_m: How far the arm may move away from its best distance before the person takes over.
-        force_limit_n: Contact force at which the person takes over.
-        verdict_s: Time the task must look finished before the person says so.
+        stuck_s: Time without progress after which the operator takes over.
+        patience_s: Time into an episode after which the operator takes over, unless the tip is going in.
+        off_course_m: How far the arm may move away from its best distance before the operator takes over.
+        force_limit_n: Contact force at which the operator takes over.
+        verdict_s: Time the task must look finished before the operator says so.
     """
 
     reaction_s: float
@@ -66,7 +66,7 @@ class Seen:
 
 
 class Hands(Protocol):
-    """A person's hands at one task, one for each arm."""
+    """An operator's hands at one task, one for each arm."""
 
     def begin(self) -> None:
         """A new episode starts, far from its goal."""

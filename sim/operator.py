@@ -1,8 +1,8 @@
-"""A scripted person: sees late and with noise, attends only partly, takes over, corrects, lets go, judges.
+"""A scripted operator: sees late and with noise, attends only partly, takes over, corrects, lets go, judges.
 
-It is a teleop device like any other (twist, gripper, deadman, events), one for each arm, and knows only what a person
-at the cell sees: where the tools are, where they shall be, and how hard the arms push. How the task is done by hand is
-`sim.hands`.
+It is a teleop device like any other (twist, gripper, deadman, events), one for each arm, and knows only what an
+operator at the cell sees: where the tools are, where they shall be, and how hard the arms push. How the task is done by
+hand is `sim.hands`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sim.hands import Hands, OperatorConfig, Seen
 
 
 class Role(StrEnum):
-    """What the person is there for in this episode."""
+    """What the operator is there for in this episode."""
 
     DEMO = "demo"
     ASSIST = "assist"
@@ -27,11 +27,11 @@ class Role(StrEnum):
 
 
 class ScriptedOperator:
-    """A person with a teleop device for each arm. Deterministic given the generator, which the hands share.
+    """An operator with a teleop device for each arm. Deterministic given the generator, which the hands share.
 
     Args:
         config: Attention.
-        rng: The person's.
+        rng: The operator's.
         hands: How the task is done.
         arms: Names, in the order of the cell.
         back: How the way back is done, where there is one.
@@ -89,11 +89,11 @@ class ScriptedOperator:
         self._best, self._best_ns, self._begun_ns = np.inf, None, None
 
     def see(self, seen: Seen) -> None:
-        """The scene changes; the person notices `reaction_s` later."""
+        """The scene changes; the operator notices `reaction_s` later."""
         self._seen.append(seen)
 
     def sample(self, now_ns: int, mode: Mode = Mode.POLICY) -> dict[str, TeleopSample]:
-        """What the person does at `now_ns` with each arm; what they say is with the first."""
+        """What the operator does at `now_ns` with each arm; what they say is with the first."""
         self._perceive(now_ns)
         seen = self._now
         if seen is None:

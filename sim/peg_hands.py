@@ -21,7 +21,7 @@ class PegHands:
 
     Args:
         config: Skill.
-        rng: The person's.
+        rng: The operator's.
         scales: Full deflection, m/s and rad/s, shape (1, 6).
     """
 

@@ -43,7 +43,7 @@ class Task(Protocol):
         ...
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
-        """What a person sees of the goal: of each TCP x, y, z [m] and yaw [rad] at the finished task, shape (N, 4)."""
+        """What the operator sees of the goal: TCP's x, y, z [m] and yaw [rad] at the finished task, shape (N, 4)."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What happens in a made-up episode: ways to insert the peg, and ways not to."""
+"""What happens in a synthetic episode: ways to insert the peg, and ways not to."""
 
 from __future__ import annotations
 
@@ -165,6 +165,6 @@ KINDS: Mapping[str, Kind] = {
     "partial": Kind(script=_partial, success=False),
     "mismatch": Kind(script=_success, success=True, told_otherwise=True),
 }
-"""Of which there are made-up episodes: the peg goes in, falls, is pressed onto the block beside the hole, stops half
+"""Of which there are synthetic episodes: the peg goes in, falls, is pressed onto the block beside the hole, stops half
 way and stays, goes there and back to the start, falls back and then goes in, goes into the other socket, goes in or not
 before covered cameras, stops early, or goes in although something else was asked for."""

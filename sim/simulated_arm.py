@@ -157,6 +157,6 @@ class SimulatedArm:
 
 
 def as_seen(T_base_tcp: Pose) -> np.ndarray:
-    """A TCP as a person sees it: x, y, z [m] and yaw [rad] of a tool that points down, shape (4,)."""
+    """A TCP as an operator sees it: x, y, z [m] and yaw [rad] of a tool that points down, shape (4,)."""
     down = T_base_tcp.rotation * Rotation.from_euler("x", np.pi).inv()
     return np.array([*T_base_tcp.position_m, down.as_rotvec()[2]])

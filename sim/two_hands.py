@@ -28,7 +28,7 @@ class TwoHands:
 
     Args:
         config: Skill.
-        rng: The person's.
+        rng: The operator's.
         scales: Full deflections, m/s and rad/s, shape (2, 6).
     """
 

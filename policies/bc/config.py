@@ -13,14 +13,14 @@ class BCConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     batch_size: int = Field(256, ge=2, le=4096)
-    pretrain_updates: int = Field(3000, ge=1, description="all updates there are: they come before practice")
+    pretrain_updates: int = Field(3000, ge=1, description="all updates there are: they come before online training")
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     hidden: tuple[int, ...] = (256, 256)
     head: int = Field(64, ge=8, le=512)
 
     @property
     def utd(self) -> float:
-        """Nothing is learned from practice."""
+        """Nothing is learned from online training."""
         return 0.0
 
     @property
@@ -30,5 +30,5 @@ class BCConfig(BaseModel):
 
     @property
     def sampling(self) -> Sampling:
-        """Demonstrations only: there is nothing else before practice."""
+        """Demonstrations only: there is nothing else before online training."""
         return Sampling(expert_fraction=1.0)

@@ -8,12 +8,12 @@ from policies.learner import Sampling
 
 
 class HGDAggerConfig(BaseModel):
-    """Behaviour cloning's, and how much of it goes on during practice."""
+    """Behaviour cloning's, and how much of it goes on during online training."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     batch_size: int = Field(256, ge=2, le=4096)
-    pretrain_updates: int = Field(3000, ge=1, description="updates on the demonstrations before practice")
+    pretrain_updates: int = Field(3000, ge=1, description="updates on the demonstrations before online training")
     utd: float = Field(1.0, gt=0.0, le=100.0, description="updates per online environment step")
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     hidden: tuple[int, ...] = (256, 256)

@@ -2,7 +2,7 @@
 
 Source: Kelly et al., 2019, arXiv:1810.02890. Deviations: the data set grows with each step instead of each epoch, the
 network goes on from where it is instead of being trained anew, and there is no doubt threshold: when to take over is
-the person's decision alone.
+the operator's decision alone.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from policies.rlpd.config import RLPDConfig
 class JumpStartConfig(RLPDConfig):
     """RLPD's, and those of the guide and of its retreat."""
 
-    pretrain_updates: int = Field(4000, ge=1, description="updates before practice: the guide's, then RLPD's")
+    pretrain_updates: int = Field(4000, ge=1, description="updates before online training: the guide's, then RLPD's")
     guide_updates: int = Field(3000, ge=1, description="updates that clone the demonstrations into the guide")
     guide_steps: int = Field(30, ge=1, le=2000, description="ticks that the guide acts for at first")
     stages: int = Field(10, ge=1, le=100, description="steps in which the guide retreats to nothing")
@@ -24,6 +24,6 @@ class JumpStartConfig(RLPDConfig):
         if self.guide_updates > self.pretrain_updates:
             raise ValueError(
                 f"guide_updates is {self.guide_updates}, must be at most pretrain_updates ({self.pretrain_updates}): "
-                "the guide is cloned before practice"
+                "the guide is cloned before online training"
             )
         return self

@@ -9,7 +9,7 @@ class Retreat:
     """The guide's ticks, lowered a stage at a time while success holds.
 
     Source: Uchendu et al., 2022, arXiv:2204.02372, algorithm 1: a stage is passed when the mean return of its episodes
-    is within a tolerance of the best so far. Deviation: an episode counts as a success only without a person's help.
+    is within a tolerance of the best so far. Deviation: an episode counts as a success only without an operator's help.
     """
 
     def __init__(self, *, steps: int, stages: int, window: int, tolerance: float) -> None:

@@ -12,7 +12,9 @@ from policies.rlpd.config import RLPDConfig
 class ResidualConfig(RLPDConfig):
     """RLPD's, for the correction, and those of the base policy."""
 
-    pretrain_updates: int = Field(4000, ge=1, description="updates before practice: the base's, then the critics'")
+    pretrain_updates: int = Field(
+        4000, ge=1, description="updates before online training: the base's, then the critics'"
+    )
     base_updates: int = Field(3000, ge=1, description="updates that clone the demonstrations; then the base is frozen")
     residual_scale: float = Field(0.4, gt=0.0, le=1.0, description="largest correction, of an action's range")
     std_max: float = Field(0.3, gt=0.0, le=5.0)
@@ -23,7 +25,7 @@ class ResidualConfig(RLPDConfig):
         if self.base_updates > self.pretrain_updates:
             raise ValueError(
                 f"base_updates is {self.base_updates}, must be at most pretrain_updates ({self.pretrain_updates}): "
-                "the base is cloned before practice"
+                "the base is cloned before online training"
             )
         if self.chunk > 1:
             raise ValueError(f"chunk is {self.chunk}, must be 1: the base decides at every tick")

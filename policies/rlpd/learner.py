@@ -31,7 +31,7 @@ Regulariser = Callable[["RLPDLearner", TensorBatch, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chance:
+class UpdateNoise:
     """What an update depends on beside its batch and the networks. Drawn on the host: the same for every device.
 
     Attributes:
@@ -125,16 +125,16 @@ class RLPDLearner:
         self.updates += 1
         return metrics
 
-    def draw_chance(self, rows: int, *, with_actor: bool) -> Chance:
+    def draw_chance(self, rows: int, *, with_actor: bool) -> UpdateNoise:
         """For the next update, on `rows` rows."""
         subset = torch.randperm(self.critic.members, generator=self._subset_rng)[: self.config.critic_subset]
-        return Chance(
+        return UpdateNoise(
             next_noise=self.noise(rows),
             subset=upload(subset, self._device),
             noise=self.noise(rows) if with_actor else None,
         )
 
-    def _compute(self, batch: TensorBatch, chance: Chance) -> dict[str, Tensor]:
+    def _compute(self, batch: TensorBatch, chance: UpdateNoise) -> dict[str, Tensor]:
         """One update as a function of tensors."""
         with fast(self._device):
             seen = self.vision.see(batch)
@@ -146,7 +146,7 @@ class RLPDLearner:
             metrics |= self._update_actor(batch, known, chance.noise)
         return metrics
 
-    def _update_critic(self, batch: TensorBatch, seen: Seen, chance: Chance) -> dict[str, Tensor]:
+    def _update_critic(self, batch: TensorBatch, seen: Seen, chance: UpdateNoise) -> dict[str, Tensor]:
         """One step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
             next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, chance.next_noise)

@@ -75,7 +75,7 @@ def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor, coun
         q: (B, G, choices).
         choices: What was executed, int64 (B, G).
         target: (B, G).
-        label: False where a person drove without touching the gripper, bool (B, G).
+        label: False where an operator drove without touching the gripper, bool (B, G).
         count: Entries with a label, to divide by, as `Ranks.mean_count` has them.
     """
     error = (q.gather(2, choices[..., None]).squeeze(2) - target).square()

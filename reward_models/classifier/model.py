@@ -29,7 +29,7 @@ class LabelledFrames:
     Attributes:
         frames: Features and proprio, float32, shape (T, D).
         success: Whether a frame shows the finished task, bool, shape (T,).
-        hard: Frames that a classifier called success on the robot, and a person refused; bool, shape (T,).
+        hard: Frames that a classifier called success on the robot, and an operator refused; bool, shape (T,).
     """
 
     frames: np.ndarray

@@ -1,9 +1,9 @@
 """Training clips with their labels: forward, rewound, stalled, out of order, or of another task; and prefixes.
 
 ReWiND's rewind and mismatch (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
-VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: a person says "success" only once the
-task has looked finished for a moment, so the last frames before the word all show a finished task, however long the
-episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the person does.
+VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: an operator says "success" only once
+the task has looked finished for a moment, so the last frames before the word all show a finished task, however long the
+episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the operator does.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class ScoredEpisode:
 
     Attributes:
         frames: Features and proprio per frame, float32, shape (T+1, D).
-        success: True if it ended in success by a person's word; False for a failure.
+        success: True if it ended in success by an operator's word; False for a failure.
         done_frames: Frames at the end of a success that show the finished task.
-        refused: True if a model had declared success and a person refused it.
-        stage_starts: First frame of each stage of the task, if a person has marked them in this success.
+        refused: True if a model had declared success and an operator refused it.
+        stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
         progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
     """
 

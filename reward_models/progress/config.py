@@ -21,7 +21,10 @@ class ProgressConfig(BaseModel):
     layers: int = Field(2, ge=1, le=8)
     steps: int = Field(800, ge=1, le=20_000, description="of each member")
     refit_steps: int = Field(
-        400, ge=1, le=20_000, description="the same during practice, at most `steps`: the policy learns beside it"
+        400,
+        ge=1,
+        le=20_000,
+        description="the same during online training, at most `steps`: the policy learns beside it",
     )
     batch: int = Field(48, ge=1, le=1024)
     learning_rate: float = Field(7e-4, gt=0.0, le=1e-1)
@@ -38,7 +41,7 @@ class ProgressConfig(BaseModel):
         2, ge=0, le=20, description="successes kept back to calibrate and for VOC, and as many failures"
     )
     done_frames: int = Field(
-        6, ge=1, le=100, description="frames before a person's word that show the finished task; fewer than he waits"
+        6, ge=1, le=100, description="frames before an operator's word that show the finished task; fewer than he waits"
     )
     threshold: float = Field(0.85, gt=0.0, lt=1.0, description="probability of success that counts as done")
     gate: float = Field(

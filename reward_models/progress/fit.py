@@ -67,7 +67,7 @@ def fit(
         config: Size and budget.
         text: What the robot was told.
         seed: Seeds weights, draws and clips.
-        start: Go on from these weights instead of random ones: adapts a model to another task, cell or person by as
+        start: Go on from these weights instead of random ones: adapts a model to another task, cell or operator by as
             little as one demonstration.
         on_step: Told of each step.
 

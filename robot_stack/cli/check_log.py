@@ -55,7 +55,7 @@ def figures(log: RecordedLog) -> dict[str, object]:
     gaps = np.diff(stamps)
     period_ns = float(np.median(gaps)) if len(gaps) else 0.0
     modes = Counter(str(decision.mode) for decision in log.decisions)
-    cuts = Counter(name for decision in log.decisions for name in decision.cut)
+    cuts = Counter(name for decision in log.decisions for name in decision.clamped)
     return {
         "arm": log.arm,
         "decisions": len(log.decisions),
@@ -64,6 +64,6 @@ def figures(log: RecordedLog) -> dict[str, object]:
         "seconds": round(float(stamps[-1] - stamps[0]) / 1e9, 1) if len(stamps) else 0.0,
         "late_or_missing_decisions": int((gaps > LATE_PERIODS * period_ns).sum()),
         "modes": dict(modes),
-        "cut": dict(cuts),
+        "clamped": dict(cuts),
         "cut_short": not log.whole,
     }

@@ -1,4 +1,4 @@
-"""`robot-stack eval RUN`: the saved policy on held-out resets, no person, no noise."""
+"""`robot-stack eval RUN`: the saved policy on held-out resets, no operator, no noise."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _add_cell(parser: argparse.ArgumentParser, more: str = "") -> None:
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     _add_cell(parser, "; or the folder of a run that is going on")
-    parser.add_argument("--dry", action="store_true", help="ask nothing of a person")
+    parser.add_argument("--dry", action="store_true", help="ask nothing of an operator")
     move = "with the deadman held, move each arm 1 cm and 2 degrees along each axis at a tenth of the limits"
     parser.add_argument("--move", action="store_true", help=move)
     parser.add_argument("--seconds", type=_seconds, default=60.0, metavar="S", help="listen for so long (60)")
@@ -199,18 +199,18 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
 
 def _add_reward(parser: argparse.ArgumentParser) -> None:
     words = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    text = "score labelled episodes: a run's own with its reward model, or made-up ones with a model fitted on others"
+    text = "score labelled episodes: a run's own with its reward model, or synthetic ones with a model fitted on others"
     grade = words.add_parser("eval", help=text, description=text)
     source = grade.add_mutually_exclusive_group(required=True)
     source.add_argument("name", metavar="RUN", nargs="?", help="a folder of a run, or its name under runs/")
-    source.add_argument("--generated", action="store_true", help="made-up episodes with exact labels, no run needed")
+    source.add_argument("--generated", action="store_true", help="synthetic episodes with exact labels, no run needed")
     grade.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
         help="JSON; table and page go beside it (reward_eval.json, in the run if any)",
     )
-    grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (made-up: 128; of a run: all)")
+    grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (synthetic: 128; of a run: all)")
     grade.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     grade.add_argument("--every", type=_count(1), default=1, metavar="N", help="score each n-th frame only (1)")
     _add_json(grade)

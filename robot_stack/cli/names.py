@@ -1,4 +1,4 @@
-"""What a person may name on the command line where a cell is meant."""
+"""What an operator may name on the command line where a cell is meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells a person where the operator's page is, once the console says it."""
+"""Tells an operator where the operator's page is, once the console says it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from robot_stack.learner.reward.evaluation import Evaluated
 
 TASK = "peg_insert"
-"""The run whose cell and task made-up episodes are of."""
+"""The run whose cell and task synthetic episodes are of."""
 
 
 def run(
@@ -32,7 +32,7 @@ def run(
     Args:
         what: "eval" or "audit".
         name: Folder of a run, or its name under runs/.
-        generated: Evaluate the embedded model on made-up episodes instead of a run's on its own.
+        generated: Evaluate the embedded model on synthetic episodes instead of a run's on its own.
         out: JSON file of the evaluation; table and page go beside it.
         episodes: To evaluate on.
         seed: Of everything random.
@@ -48,7 +48,7 @@ def run(
     folder = None if generated else find_folder(name or "")
     found = _evaluated(folder, episodes, seed, every)
     path = out or (Path("reward_eval.json") if folder is None else folder / "reward_eval.json")
-    title = "Reward model on made-up episodes" if folder is None else f"Reward model of {folder.resolve().name}"
+    title = "Reward model on synthetic episodes" if folder is None else f"Reward model of {folder.resolve().name}"
     result, page = _write(path, found, title)
     if as_json:
         print(json.dumps(result))

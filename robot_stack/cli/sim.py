@@ -39,7 +39,7 @@ QUICK = (
 )
 """Every phase in four minutes; the success figure needs the real thing."""
 QUICK_CLONE = {"residual": "algorithm.settings.base_updates=100", "jump_start": "algorithm.settings.guide_updates=100"}
-"""What is cloned first must fit into the updates before practice."""
+"""What is cloned first must fit into the updates before online training."""
 POLL_S = 0.5
 MEMORY_S = 5.0
 
@@ -81,7 +81,7 @@ def run(
         plain: No live display.
 
     Raises:
-        KeyboardInterrupt: If a person ended it; the text says how to go on.
+        KeyboardInterrupt: If an operator ended it; the text says how to go on.
     """
     overrides = [f"seed={seed}"]
     if algorithm is not None:
@@ -93,7 +93,7 @@ def run(
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
     try:
         if not (dry_run.folder / "policy.safetensors").exists():
-            practise(dry_run, say)
+            train_online(dry_run, say)
         evaluate(dry_run, say)
         report(dry_run, say)
     except KeyboardInterrupt:
@@ -136,7 +136,7 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
     return DryRun(folder=folder, resolved=wanted, plain=plain, phases=dict(phases), peak_mb=memory.get("peak_mb", 0.0))
 
 
-def practise(dry_run: DryRun, say: _Say) -> None:
+def train_online(dry_run: DryRun, say: _Say) -> None:
     """All processes, until the learner has had enough.
 
     Raises:
@@ -152,7 +152,9 @@ def practise(dry_run: DryRun, say: _Say) -> None:
             _watch(dry_run, supervisor, say)
     if not (folder / "policy.safetensors").exists():
         logs = folder / "log"
-        raise StackError(f"practice ended early: {supervisor.ending}; read {logs}, then run the same command again")
+        raise StackError(
+            f"online training ended early: {supervisor.ending}; read {logs}, then run the same command again"
+        )
 
 
 def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
@@ -226,7 +228,7 @@ def report(dry_run: DryRun, say: _Say) -> None:
 
 
 class _Say:
-    """What a person sees while it runs: the live display on a terminal, lines elsewhere."""
+    """What an operator sees while it runs: the live display on a terminal, lines elsewhere."""
 
     def __init__(self, dry_run: DryRun) -> None:
         training = dry_run.resolved.run.training

@@ -94,7 +94,7 @@ def _apart(resolved: ResolvedRun) -> Iterator[Mistake]:
 def _one_person(resolved: ResolvedRun) -> Iterator[Mistake]:
     for name, teleop in resolved.teleops.items():
         if name and teleop.device == "scripted":
-            text = "a scripted person has a hand for each arm; give the cell one 'teleop' and the arms none"
+            text = "a scripted operator has a hand for each arm; give the cell one 'teleop' and the arms none"
             yield _mistake(resolved, f"cell.arms.{name}.teleop", text)
 
 
@@ -310,7 +310,7 @@ def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
         text = f"backend is {backends[real[0]]!r} beside simulated arms, must be 'sim' for all arms or for none"
         yield _mistake(resolved, f"robots.{real[0]}.backend", text)
     elif real and resolved.task.reset.by == "sim":
-        text = f"input should be 'person' (got 'sim'): arm {real[0]} is real, and nobody else puts its scene back"
+        text = f"input should be 'operator' (got 'sim'): arm {real[0]} is real, and nobody else puts its scene back"
         yield _mistake(resolved, "task.reset.by", text)
 
 

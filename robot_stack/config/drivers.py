@@ -113,7 +113,7 @@ class FrankaRobot(PoseCommandedRobot):
     robot_state_timeout_s: Timeout = 0.5
     """Age at which it is stale."""
     recovery: RosName = "/action_server/error_recovery"
-    """Asked only when a person calls the arm's recover service."""
+    """Asked only when an operator calls the arm's recover service."""
     recovery_type: Literal["franka_msgs/ErrorRecovery", "std_srvs/Trigger"] = "franka_msgs/ErrorRecovery"
     """The action, or a service in front of it."""
 

@@ -1,4 +1,4 @@
-"""training.protocol: how much help a person gives, by need."""
+"""training.protocol: how much help an operator gives, by need."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ class ProtocolConfig(Section):
     highest: Annotated[float, Field(ge=0, le=1)] = 0.6
     """Level 2: and too easy above this one."""
     tries: Annotated[int, Field(ge=2, le=100)] = 5
-    """Level 3: failures at a start without a success before a person demonstrates from it."""
+    """Level 3: failures at a start without a success before an operator demonstrates from it."""

@@ -53,31 +53,31 @@ class RewardChoice(Choice):
 
 
 class EnoughConfig(Section):
-    """When practice may end early."""
+    """When online training may end early."""
 
     episodes: Annotated[int, Field(ge=1, le=10_000)] = 40
     """Newest online episodes that are looked at."""
     success: Annotated[float, Field(gt=0, le=1)] = 0.975
-    """Share of them that must have succeeded without a person."""
+    """Share of them that must have succeeded without an operator."""
 
 
 class TrainingConfig(Section):
     """How much, and when it is enough."""
 
     demos: Annotated[int, Field(ge=0, le=10_000)]
-    """Demonstrations before practice starts."""
+    """Demonstrations before online training starts."""
     max_episodes: Annotated[int, Field(ge=1, le=1_000_000)]
-    """Practice ends after this many."""
+    """Online training ends after this many."""
     max_robot_minutes: Annotated[float, Field(gt=0, le=100_000)]
-    """Practice ends after this much robot time."""
+    """Online training ends after this much robot time."""
     eval_episodes: Annotated[int, Field(ge=1, le=10_000)]
     """Episodes of an evaluation."""
     enough: EnoughConfig = EnoughConfig()
-    """Practice ends early once the policy succeeds by itself."""
+    """Online training ends early once the policy succeeds by itself."""
     protocol: ProtocolConfig = ProtocolConfig()
-    """How much help a person gives, by need."""
+    """How much help an operator gives, by need."""
     max_params_age_s: Annotated[float, Field(gt=0, le=3600)] = 300.0
-    """The actor stops practising on parameters older than this."""
+    """The actor stops training online on parameters older than this."""
 
 
 class RunConfig(Section):

@@ -38,7 +38,7 @@ class SafetyConfig(Section):
     soft_force_n: Annotated[float, Field(gt=0, le=100)]
     """From here on, motion into the contact is scaled down."""
     hard_force_n: Annotated[float, Field(gt=0, le=150)]
-    """From here on, the robot holds until a person resumes."""
+    """From here on, the robot holds until an operator resumes."""
     policy_timeout_s: Annotated[float, Field(gt=0, le=0.5)]
     """Age of a policy command at which the robot holds."""
     teleop_timeout_s: Annotated[float, Field(gt=0, le=0.5)]

@@ -74,7 +74,7 @@ class NOfM(Section):
 
 
 class SuccessConfig(Section):
-    """The conjunction that declares success: model, n of m frames, gate. A person's word overrides it."""
+    """The conjunction that declares success: model, n of m frames, gate. An operator's word overrides it."""
 
     threshold: Annotated[float, Field(gt=0, lt=1)]
     """Success probability of the reward model that counts as a hit."""
@@ -110,7 +110,7 @@ class StartConfig(Section):
 class ResetConfig(Section):
     """How an episode starts."""
 
-    by: Literal["sim", "person"]
+    by: Literal["sim", "operator"]
     """Who places the objects."""
     timeout_s: Annotated[float, Field(gt=0, le=600)]
     """A reset that takes longer is a fault."""
@@ -119,11 +119,11 @@ class ResetConfig(Section):
     starts: dict[Name, StartConfig] = Field(default_factory=dict)
     """With several arms, where each goes, all at once; one that is left out stays where it is."""
     prompt: Annotated[str, Field(max_length=200)] = "make the scene ready"
-    """What the person is asked for, with by: person."""
+    """What the operator is asked for, with by: operator."""
 
 
 class BackwardConfig(Section):
-    """The way back, practised in turn with the task: where one ends, the other begins, and nobody resets the scene.
+    """The way back, trained in turn with the task: where one ends, the other begins, and nobody resets the scene.
 
     The arm goes to its start before the task, not before the way back.
     """

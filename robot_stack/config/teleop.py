@@ -1,4 +1,4 @@
-"""teleop/*.yaml: the device in the person's hand, or the person that the simulator scripts.
+"""teleop/*.yaml: the device in the operator's hand, or the operator that the simulator scripts.
 
 One model per device, told apart by `device`.
 """
@@ -57,16 +57,16 @@ class TeleopConfig(Section):
 
 
 class ScriptedTeleop(TeleopConfig):
-    """The person that the simulator scripts."""
+    """The operator that the simulator scripts."""
 
     device: Literal["scripted"]
     """Kind of device."""
     deadzone: Deadzone
     """Deflection below this is none."""
     operator: OperatorConfig
-    """What the person is like."""
+    """What the operator is like."""
     page: PageHand | None = None
-    """A person at the console's page, who may take the arm from the scripted one; None lets no page move it."""
+    """An operator at the console's page, who may take the arm from the scripted one; None lets no page move it."""
 
 
 class RealTeleop(TeleopConfig):

@@ -58,9 +58,9 @@ class Feel(Section):
     ramp_s: Annotated[float, Field(gt=0, le=2)] = 0.1
     """From rest to full deflection at the fastest."""
     frame: Literal["tcp", "base", "viewer"] = "tcp"
-    """Frame in which a deflection is meant: the tool's, the robot base's, or the person's."""
+    """Frame in which a deflection is meant: the tool's, the robot base's, or the operator's."""
     viewer_yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] | None = None
-    """With frame: viewer, the direction that the person looks in, about z of the base; 0 looks along its x."""
+    """With frame: viewer, the direction that the operator looks in, about z of the base; 0 looks along its x."""
 
     @field_validator("viewer_yaw_rad")
     @classmethod
@@ -75,17 +75,17 @@ class Feel(Section):
 
 
 class PageHand(Feel):
-    """A person at the console's page who moves a simulated arm with keys, a gamepad or the pad on the screen."""
+    """An operator at the console's page who moves a simulated arm with keys, a gamepad or the pad on the screen."""
 
     timeout_s: Silence = 0.2
     """Without a word of the page for this long, it is lost: it repeats itself 25 times a second."""
 
 
 class OperatorConfig(Section):
-    """The scripted person; field for field what the simulator's operator takes."""
+    """The scripted operator; field for field what the simulator's operator takes."""
 
     reaction_s: Annotated[float, Field(ge=0, le=5)] = 0.3
-    """Delay between what happens and what the person sees."""
+    """Delay between what happens and what the operator sees."""
     position_noise_m: Annotated[float, Field(ge=0, le=0.05)] = 0.0008
     """Standard deviation of how the goal is misjudged."""
     yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.02
@@ -101,15 +101,15 @@ class OperatorConfig(Section):
     tremor: Annotated[float, Field(ge=0, le=0.5)] = 0.05
     """Standard deviation of the hand's noise, in deflection."""
     stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.5
-    """Without progress for this long, the person steps in."""
+    """Without progress for this long, the operator steps in."""
     patience_s: Annotated[float, Field(gt=0, le=600)] = 4.4
-    """This late in an episode the person steps in, unless the tip is going in."""
+    """This late in an episode the operator steps in, unless the tip is going in."""
     off_course_m: Annotated[float, Field(gt=0, le=1)] = 0.025
-    """Further than this from its best distance to the goal, the person steps in."""
+    """Further than this from its best distance to the goal, the operator steps in."""
     force_limit_n: Annotated[float, Field(gt=0, le=100)] = 18.0
-    """Pushing harder than this, the person steps in."""
+    """Pushing harder than this, the operator steps in."""
     verdict_s: Annotated[float, Field(gt=0, le=10)] = 0.6
-    """The task must look finished for this long before the person says so."""
+    """The task must look finished for this long before the operator says so."""
 
 
 class MotionDeadman(Section):

@@ -11,7 +11,7 @@ from pathlib import Path
 from robot_stack.types.errors import ConfigError
 
 ADDRESS_FILE = "console.url"
-"""In the folder of a run: the page's address, as a person types it."""
+"""In the folder of a run: the page's address, as an operator types it."""
 TOKEN_FILE = "console.token"
 MIN_TOKEN_CHARS = 16
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -76,7 +76,7 @@ def read_port(path: Path) -> int:
 
 
 def write_address(path: Path, address: str) -> None:
-    """For the next start, and for whoever tells a person; a token in it is its owner's."""
+    """For the next start, and for whoever tells an operator; a token in it is its owner's."""
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

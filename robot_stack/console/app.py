@@ -18,9 +18,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from robot_stack.console.access import Gate
-from robot_stack.console.desk import Desk
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
 from robot_stack.console.messages import Hello, Move, PageError, Seen, parse
+from robot_stack.console.session import ConsoleSession
 from robot_stack.types.errors import StackError
 
 STATIC = Path(__file__).with_name("static")
@@ -57,9 +57,11 @@ class Pages:
         picture: Episode -> JPEG of its first and last frames, or None.
     """
 
-    def __init__(self, desk: Desk, gate: Gate, picture: Callable[[str], bytes | None] = lambda _: None) -> None:
+    def __init__(
+        self, desk: ConsoleSession, gate: Gate, picture: Callable[[str], bytes | None] = lambda _: None
+    ) -> None:
         self.hub = Hub(desk)
-        self._desk = desk
+        self._session = desk
         self._gate = gate
         self._picture = picture
         self._build = build_digest()
@@ -171,9 +173,9 @@ class Pages:
             self._leave(before)
             before.outbox.put_notice("bye", "This page has been opened again; the newer one counts.")
             before.wake.set()
-        with self._desk.locked():
-            self._desk.join(page.name, time.monotonic_ns())
-            welcome = {"k": "welcome", "page": page.name, **self._desk.welcome()}
+        with self._session.locked():
+            self._session.join(page.name, time.monotonic_ns())
+            welcome = {"k": "welcome", "page": page.name, **self._session.welcome()}
         page.outbox.put_text(json.dumps(welcome, allow_nan=False))
         page.wake.set()
         self.hub.add(page)
@@ -182,8 +184,8 @@ class Pages:
         if self.hub.pages.get(page.name) is not page:
             return
         self.hub.remove(page)
-        with self._desk.locked():
-            self._desk.leave(page.name, time.monotonic_ns())
+        with self._session.locked():
+            self._session.leave(page.name, time.monotonic_ns())
         self.hub.change()
 
     async def _send(self, socket: WebSocket, page: Page) -> None:
@@ -238,8 +240,8 @@ class Pages:
             self.hub.change()
 
     def _do(self, page: Page, message: Any) -> None:
-        with self._desk.locked():
-            self._desk.obey(page.name, message, time.monotonic_ns(), time.time())
+        with self._session.locked():
+            self._session.obey(page.name, message, time.monotonic_ns(), time.time())
 
 
 async def _receive(socket: WebSocket) -> str | bytes:

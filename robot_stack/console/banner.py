@@ -31,7 +31,7 @@ class Scene:
         kind: Of the running episode, or "".
         way: What is to be done in it, where the task and its way back are done in turn, else "".
         resetting: Whether the scene is being put back.
-        prompt: What the cell asks a person to do, or "".
+        prompt: What the cell asks an operator to do, or "".
         here: Whether a page's hand is on the arm.
         claim: Success probability of the episode that the model calls a success; None unless it can be refused now.
         learner: What the learner does between episodes, in words, or "".
@@ -63,7 +63,7 @@ class Banner:
         mode: Colour and shape go by it: a mode in lower case, or "silent".
         word: In large letters.
         why: One sentence.
-        now: What a person is to do, one sentence.
+        now: What an operator is to do, one sentence.
     """
 
     mode: str
@@ -96,7 +96,7 @@ def banner(scene: Scene) -> Banner:
 
 
 def _policy_why(scene: Scene) -> str:
-    return ("It is being evaluated" if scene.kind == "eval" else "It practises") + _way(scene)
+    return ("It is being evaluated" if scene.kind == "eval" else "It trains online") + _way(scene)
 
 
 def _human_why(scene: Scene) -> str:

@@ -1,4 +1,4 @@
-"""Progress and success of the running episode over time, with the spans in which a person drove. Pure."""
+"""Progress and success of the running episode over time, with the spans in which an operator drove. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest episodes of a run as a person reads them. Pure."""
+"""The newest episodes of a run as an operator reads them. Pure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class EpisodeRow:
         started_unix_s: Seconds since the epoch; 0 if that is not known.
         duration_s: Robot time, once it has ended.
         end: Why it ended, as the actor says; "" until then.
-        human_s: For how long a person drove.
-        interventions: How often a person took over.
+        human_s: For how long an operator drove.
+        interventions: How often an operator took over.
         holds: Steps in HOLD.
-        note: What a person wrote.
+        note: What an operator wrote.
         open: Whether it still runs.
     """
 
@@ -124,7 +124,7 @@ class EpisodeList:
         self.version += 1
 
     def note(self, episode_id: str, text: str) -> None:
-        """What a person wrote."""
+        """What an operator wrote."""
         self.check(episode_id).note = text
         self.version += 1
 

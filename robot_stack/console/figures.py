@@ -1,4 +1,4 @@
-"""Rates, ages, counts: what a person looks at when something seems slow, and which of it is over its limit. Pure."""
+"""Rates, ages, counts: what an operator looks at when something seems slow, and which of it is over its limit. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Facts:
         score_ns: When the newest score arrived; 0 for never.
         score_behind: Frames from it to the newest one.
         free_gb: On the disk of the run.
-        clips: What the filter had cut when the episode began.
+        clips: What the filter had clamped when the episode began.
         stop_input: What the wired emergency stop says; None if none was heard.
         estop: Whether STOP is latched.
         cell: What the bring-up says of the nodes, or "".
@@ -93,7 +93,7 @@ class Facts:
             return None
 
     def cuts(self) -> dict[str, int]:
-        """Limit -> ticks in which the safety filter cut a command, since it began."""
+        """Limit -> ticks in which the safety filter clamped a command, since it began."""
         said = self.diagnoses.get(("safety", "filter"))
         found = said.values if said is not None else {}
         return {key.replace("cut_", ""): int(value) for key, value in found.items() if "cut_" in key}
@@ -196,7 +196,7 @@ def _safety(facts: Facts) -> Figure:
     parts = [f"{name} {count / facts.safety_hz:.2f} s" for name, count in sorted(cuts.items()) if count > 0]
     said = facts.diagnoses.get(("safety", "inputs"))
     doubt = said.message if said is not None and said.level else ""
-    text = f"cut this episode: {', '.join(parts)}" if parts else "nothing cut this episode"
+    text = f"clamped this episode: {', '.join(parts)}" if parts else "nothing clamped this episode"
     return Figure(name="safety", text=f"{text}; {doubt}" if doubt else text, over=bool(doubt))
 
 

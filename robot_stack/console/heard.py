@@ -45,7 +45,7 @@ class Heard:
         curve: Of the running episode.
         log: Changes of state and what processes complain of, the newest last.
         mode, reason: Of the safety filter; None before it is heard.
-        prompt: What the cell asks a person to do, or "".
+        prompt: What the cell asks an operator to do, or "".
         kind: Of the running episode, or "".
         finished: Whether one has just ended and the scene is not yet put back.
         resetting: Whether the scene is being put back.
@@ -113,7 +113,7 @@ class Heard:
         self.kind, self.way, self.finished, self.resetting = "", "", not resetting, resetting
 
     def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> None:
-        """Keys of a person, on any device. A verdict is on the running episode, or on the one that the model claims."""
+        """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims."""
         if events:
             self.tell(f"{', '.join(events)} on {device}", now_unix_s)
         said = next((Verdict(event) for event in events if event in tuple(Verdict)), None)
@@ -144,7 +144,7 @@ class Heard:
         return claim if claim is not None and now_ns - claim.since_ns <= CLAIM_NS else None
 
     def answered(self) -> None:
-        """A person has said what they think of the claim."""
+        """An operator has said what they think of the claim."""
         self._claim = None
         self.version += 1
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from robot_stack.console.desk import Desk
 from robot_stack.console.outbox import Outbox
+from robot_stack.console.session import ConsoleSession
 from robot_stack.console.shown import versions
 
 TICK_S = 0.1
@@ -48,9 +48,9 @@ class Page:
 class Hub:
     """All open pages."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ConsoleSession) -> None:
         self.pages: dict[str, Page] = {}
-        self._desk = desk
+        self._session = desk
         self._sent: dict[str, object] = {}
         self._texts: dict[str, str] = {}
         self._changed = asyncio.Event()
@@ -94,11 +94,11 @@ class Hub:
 
     def _spread(self) -> None:
         """The parts that have changed, made into text once for all pages."""
-        with self._desk.locked():
-            there = versions(self._desk.heard)
+        with self._session.locked():
+            there = versions(self._session.heard)
             changed = [name for name, version in there.items() if self._sent.get(name) != version]
-            parts: dict[str, Any] = {name: self._desk.part(name) for name in changed}
-            parts["now"] = self._desk.now(time.monotonic_ns())
+            parts: dict[str, Any] = {name: self._session.part(name) for name in changed}
+            parts["now"] = self._session.now(time.monotonic_ns())
         self._sent = there
         texts = {name: json.dumps(part, allow_nan=False, separators=(",", ":")) for name, part in parts.items()}
         self._texts |= texts

@@ -13,7 +13,7 @@ ENABLING = ("arm", CLEAR_STOP)
 """Presses that let the arm move again."""
 
 
-SCRIPTED = "The scripted person"
+SCRIPTED = "The scripted operator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Rights:
 
     @property
     def scripted(self) -> bool:
-        """Whether a script is the person at the robot, so that nobody there reads a page."""
+        """Whether a script is the operator at the robot, so that nobody there reads a page."""
         return self.device == SCRIPTED
 
     def refuse_press(self, what: str) -> str:

@@ -47,7 +47,7 @@ def listen(address: str, before: int = 0) -> socket.socket:
 
 
 def page_address(listening: socket.socket, host: str, token: str) -> str:
-    """What a person types. The token is behind a mark that browsers keep to themselves."""
+    """What an operator types. The token is behind a mark that browsers keep to themselves."""
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     secret = f"#{token}" if token else ""
     return f"http://{shown}:{listening.getsockname()[1]}/{secret}"

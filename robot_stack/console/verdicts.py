@@ -19,7 +19,7 @@ _RANK = {LabelSource.MODEL: 1, LabelSource.OPERATOR: 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """The newest verdict of a person.
+    """The newest verdict of an operator.
 
     Attributes:
         label: What was said.
@@ -46,7 +46,7 @@ class Verdicts:
         return self._counts.get(episode_id)
 
     def load(self, labels: Iterable[Label]) -> None:
-        """What others have said. The person's word goes before the model's, and a later one before an earlier."""
+        """What others have said. The operator's word goes before the model's, and a later one before an earlier."""
         for label in labels:
             if label.source in _RANK:
                 self._take(label)
@@ -56,11 +56,11 @@ class Verdicts:
         self._take(label)
 
     def ended(self, label: Label, now_ns: int) -> None:
-        """A person's word that others have been told: it ended the episode, or answered what the model claims."""
+        """An operator's word that others have been told: it ended the episode, or answered what the model claims."""
         self._hear(label, now_ns, kept_back=False)
 
     def say(self, label: Label, now_ns: int) -> None:
-        """A person's word on an episode of the list; to be sent once it can no longer be taken back."""
+        """An operator's word on an episode of the list; to be sent once it can no longer be taken back."""
         self._hear(label, now_ns, kept_back=True)
 
     def undo(self, now_ns: int, now_unix_s: float) -> tuple[Label, Label | None]:
@@ -110,7 +110,7 @@ class Verdicts:
 
 
 def operator_label(episode_id: str, verdict: Verdict, stamp_unix_s: float) -> Label:
-    """A person's word."""
+    """An operator's word."""
     return Label(episode_id=episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=stamp_unix_s)
 
 

@@ -15,7 +15,7 @@ class ExecutedMotion:
     """One `ExecutedWindow`; not frozen, because that Protocol has plain attributes.
 
     Attributes:
-        cut: Names of every limit that changed something in the window.
+        clamped: Names of every limit that changed something in the window.
     """
 
     twist: np.ndarray
@@ -24,7 +24,7 @@ class ExecutedMotion:
     human_gripper: int
     source: Source
     clipped: bool
-    cut: tuple[str, ...] = field(default=())
+    clamped: tuple[str, ...] = field(default=())
 
 
 class ExecutedAccumulator:
@@ -49,7 +49,7 @@ class ExecutedAccumulator:
                 twist=zeros, gripper=None, human_twist=zeros.copy(), human_gripper=0, source=Source.HOLD, clipped=False
             )
         human = [d for d in decisions if d.source is Source.HUMAN]
-        cut = tuple(dict.fromkeys(name for d in decisions for name in d.cut))
+        clamped = tuple(dict.fromkeys(name for d in decisions for name in d.clamped))
         presses = [d.command.gripper for d in human if d.command.gripper is not None]
         grippers = [d.command.gripper for d in decisions if d.command.gripper is not None]
         return ExecutedMotion(
@@ -58,13 +58,13 @@ class ExecutedAccumulator:
             human_twist=np.sum([d.requested for d in human], axis=0) / len(decisions) if human else np.zeros(6),
             human_gripper=0 if not presses else (1 if presses[-1] > 0.5 else -1),
             source=dominant(d.source for d in decisions),
-            clipped=bool(cut),
-            cut=cut,
+            clipped=bool(clamped),
+            clamped=clamped,
         )
 
 
 def dominant(sources: Iterable[Source]) -> Source:
-    """Whose a step is in which these took part, of one arm in its ticks or of several arms: a person's before all."""
+    """Return whose a step is in which these took part, of one arm's ticks or of several arms: the operator's first."""
     there = set(sources)
     for source in (Source.HUMAN, Source.IDLE, Source.HOLD):
         if source in there:

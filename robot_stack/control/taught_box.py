@@ -1,4 +1,4 @@
-"""A workspace box from where a person moved the TCP."""
+"""A workspace box from where an operator moved the TCP."""
 
 from __future__ import annotations
 

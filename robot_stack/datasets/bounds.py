@@ -17,7 +17,7 @@ MAX_TEXT_CHARS = 2000
 MAX_NAME_CHARS = 128
 """As `types.names`."""
 MAX_LABELS = 10_000
-"""Labels of one episode: a person changes their mind a few times."""
+"""Labels of one episode: an operator changes their mind a few times."""
 MAX_ROWS = 100_000_000
 """Rows of a table: a hundred days at 10 Hz."""
 MAX_FRAMES = 10_000_000

@@ -135,7 +135,7 @@ def _numbers(episode: StoredEpisode, limits: CheckLimits) -> Iterator[Rule]:
         yield "out-of-range", Level.FAIL, f"{array} has an entry {{value:.3g}}, must be possible for it", [span]
     words = "the TCP moves {value:.3f} m between them, must be within reach of one step"
     yield "out-of-range", Level.FAIL, words, frame_checks.jumps(arrays["proprio"], spec, limits)
-    words = f"the person's action leaps by {{value:.2f}} within a step, must be at most {limits.jerk}"
+    words = f"the operator's action leaps by {{value:.2f}} within a step, must be at most {limits.jerk}"
     motion = arrays["executed"][:, motion_checks.motion_axes(spec)]
     yield "jerky", Level.WARN, words, motion_checks.jerky(motion, arrays["source"], limits)
 

@@ -40,9 +40,9 @@ def contradictions(
     if line.kind is EpisodeKind.DEMO and line.outcome != "success":
         found.append(f"it is a demonstration that counts as {line.outcome}, must be a success to be imitated")
     if line.kind is EpisodeKind.DEMO and line.human_share < 0.5:
-        found.append(f"it is a demonstration of which a person did {line.human_share:.0%}, must be most of it")
+        found.append(f"it is a demonstration of which an operator did {line.human_share:.0%}, must be most of it")
     if line.kind is EpisodeKind.EVAL and line.human_share > 0:
-        found.append(f"it is an evaluation of which a person did {line.human_share:.0%}, must be nothing")
+        found.append(f"it is an evaluation of which an operator did {line.human_share:.0%}, must be nothing")
     return found
 
 

@@ -19,7 +19,7 @@ class CheckLimits:
         bright: Mean pixel above which it shows nothing: exposure gone wrong.
         jump_steps: Farthest a TCP can travel between two frames, in control steps at full speed; beyond, the state
             jumped or frames are missing.
-        jerk: Largest change of an action entry of a person between two steps; the range is 2.0.
+        jerk: Largest change of an action entry of an operator between two steps; the range is 2.0.
         jerk_score: Modified z-score of an episode's roughness among the demonstrations; 3.5 is the usual bound
             (Iglewicz and Hoaglin, 1993).
         min_steps: Shortest episode that shows anything.

@@ -1,4 +1,4 @@
-"""Jerky motion of a person: what a policy that imitates it would have to imitate."""
+"""Jerky motion of an operator: what a policy that imitates it would have to imitate."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def motion_axes(spec: Spec) -> np.ndarray:
 
 
 def jerky(executed: np.ndarray, source: np.ndarray, limits: CheckLimits) -> list[Span]:
-    """Stretches in which a person's action leaps from one step to the next; value: the largest leap.
+    """Stretches in which an operator's action leaps from one step to the next; value: the largest leap.
 
-    A policy that explores leaps on purpose, so both steps must be the person's.
+    A policy that explores leaps on purpose, so both steps must be the operator's.
 
     Args:
         executed: Without grippers, float32, shape (T, M), in [-1, 1].

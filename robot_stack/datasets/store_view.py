@@ -36,7 +36,7 @@ ORIGIN = "origin.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What a person wrote about an episode.
+    """What an operator wrote about an episode.
 
     Attributes:
         episode_id: Which episode.

@@ -1,4 +1,4 @@
-"""What a list of episodes shows of each: kind, length, how it counts and who says so, how much a person did."""
+"""What a list of episodes shows of each: kind, length, how it counts and who says so, how much an operator did."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EpisodeSummary:
         outcome: How it counts: "success", "failure", "open" (cut short, or no verdict) or "discard".
         said_by: "operator", "model" or "recorded".
         truth: What the simulator says, or None.
-        human_share: Share of the actions that a person executed, in [0, 1].
+        human_share: Share of the actions that an operator executed, in [0, 1].
         note: The newest note, or "".
     """
 

@@ -60,7 +60,7 @@ def join() -> Ranks:
     return Ranks(index=distributed.get_rank(), count=distributed.get_world_size())
 
 
-class Team:
+class DistributedLearner:
     """The leader's side.
 
     Args:

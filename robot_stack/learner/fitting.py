@@ -1,4 +1,4 @@
-"""What is fitted between the demonstrations and the practice: the trunk, and the reward model, then again later."""
+"""What is fitted between the demonstrations and online training: the trunk, and the reward model, then again later."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
-from reward_models.both_ways import BothWays, OneWay
+from reward_models.bidirectional import BidirectionalModel, OneWay
 from reward_models.classifier.model import ClassifierReport, SuccessClassifier
-from reward_models.confirmed import ConfirmedModel, labelled
+from reward_models.classifier_gated import ClassifierGatedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import FitReport, fit
@@ -58,7 +58,7 @@ def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) 
 
 
 def step_words(what: str, step: int, steps: int, elapsed_s: float, loss: float | None = None) -> str:
-    """How far a fit is, for a person; its time left once a fiftieth of it is done."""
+    """How far a fit is, for an operator; its time left once a fiftieth of it is done."""
     parts = [f"{what}: step {step} of {steps}"]
     if loss is not None:
         parts.append(f"loss {loss:.4f}")
@@ -159,7 +159,7 @@ def sizes_of(
     )
 
 
-RewardNetwork = OneWay | BothWays
+RewardNetwork = OneWay | BidirectionalModel
 """What the scorer scores with."""
 
 
@@ -181,11 +181,11 @@ _WAYS = ("forward.", "backward.")
 
 
 def _stored(model: OneWay) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    progress = model.model if isinstance(model, ConfirmedModel) else model
+    progress = model.model if isinstance(model, ClassifierGatedModel) else model
     state = progress.state_dict()
     tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
     tensors |= {name: state[name] for name in ARRAYS}
-    if isinstance(model, ConfirmedModel):
+    if isinstance(model, ClassifierGatedModel):
         tensors |= {f"confirm.{name}": tensor for name, tensor in model.classifier.state_dict().items()}
     return tensors, {"version": state["version"], "text": state["text"]}
 
@@ -202,7 +202,7 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
     model: RewardNetwork
     if "column" in metadata:
         there, back = (_restored(path, _under(way, tensors), _under(way, metadata), config) for way in _WAYS)
-        model = BothWays(there, back, int(metadata["column"]))
+        model = BidirectionalModel(there, back, int(metadata["column"]))
     else:
         model = _restored(path, tensors, metadata, config)
     if model.version != version:
@@ -226,7 +226,7 @@ def _restored(
         return progress
     classifier = SuccessClassifier(inputs, config.confirm)
     classifier.load_state_dict(_under("confirm.", tensors))
-    return ConfirmedModel(progress, classifier)
+    return ClassifierGatedModel(progress, classifier)
 
 
 def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
@@ -241,5 +241,5 @@ def fit_reward(
     if config.confirm is None:
         return model, report, None
     classifier, judged = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
-    confirmed = ConfirmedModel(model, classifier)
+    confirmed = ClassifierGatedModel(model, classifier)
     return confirmed, replace(report, version=confirmed.version), judged

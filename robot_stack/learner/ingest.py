@@ -13,7 +13,7 @@ from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.runs.statistics import Ledger
+from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
@@ -24,7 +24,7 @@ class Ingest:
 
     Args:
         trunk: Frozen encoder whose features the replay keeps; None where it is trained, from the replay's images.
-        eyes: What the reward model sees through; the same, or one of its own.
+        reward_encoder: What the reward model sees through; the same, or one of its own.
         replay: Takes steps and features.
         store: Takes scores.
         scorer: Takes what the reward model reads.
@@ -36,19 +36,19 @@ class Ingest:
         self,
         *,
         trunk: Trunk | None,
-        eyes: Trunk,
+        reward_encoder: Trunk,
         replay: Replay,
         store: EpisodeStore,
         scorer: Scorer,
-        ledger: Ledger,
+        ledger: EpisodeStatistics,
         cache: FeatureCache | None,
     ) -> None:
         self._trunk = trunk
-        self._eyes = eyes
+        self._reward_encoder = reward_encoder
         self._replay = replay
         self._store = store
         self._scorer = scorer
-        self._ledger = ledger
+        self._statistics = ledger
         self._cache = cache
 
     def load_cached(self, cached: CachedEpisode) -> None:
@@ -65,20 +65,20 @@ class Ingest:
         """
         episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
         images = {c.name: episode.arrays[IMAGE_PREFIX + c.name] for c in episode.spec.cameras}
-        if self._trunk is not self._eyes:
-            self._ledger.recount(episode)
+        if self._trunk is not self._reward_encoder:
+            self._statistics.recount(episode)
             self._replay.add_episode(episode)
             self._featurise(episode_id, images, proprio, 0)
             return
-        known = np.empty((0, self._eyes.feature_size), np.float16) if known is None else known
+        known = np.empty((0, self._reward_encoder.feature_size), np.float16) if known is None else known
         known = known[: len(proprio)]  # frames that were lost with the actor's last half second
         images = {name: pixels[len(known) :] for name, pixels in images.items()}
-        self._load(episode, np.concatenate([known, self._eyes.encode(images)]))
+        self._load(episode, np.concatenate([known, self._reward_encoder.encode(images)]))
         self._keep(episode_id)
 
     def _load(self, episode: StoredEpisode, features: np.ndarray) -> None:
         episode_id, proprio = episode.header.episode_id, episode.arrays["proprio"]
-        self._ledger.recount(episode)
+        self._statistics.recount(episode)
         self._replay.add_episode(episode)
         self._replay.set_features(episode_id, features)
         self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
@@ -115,10 +115,10 @@ class Ingest:
             self._take_steps(steps)
             steps = []
             if isinstance(arrival, EpisodeHeader):
-                self._ledger.begin(arrival)
+                self._statistics.begin(arrival)
                 self._replay.begin(arrival)
             elif isinstance(arrival, Label):
-                self._ledger.label(arrival)
+                self._statistics.label(arrival)
                 self._replay.add_label(arrival)
             elif isinstance(arrival, EpisodeCut):
                 self._cut(arrival.episode_id)
@@ -128,7 +128,7 @@ class Ingest:
         """Steps of one episode after the other: one pass of the trunk for all that came together."""
         for episode_id in dict.fromkeys(step.episode_id for step in steps):
             mine = [step for step in steps if step.episode_id == episode_id]
-            account = self._ledger.episodes[episode_id]
+            account = self._statistics.episodes[episode_id]
             if account.header.kind is EpisodeKind.EVAL:
                 continue
             mine = [step for step in mine if self._replay.add_step(step)]
@@ -147,15 +147,15 @@ class Ingest:
     def _cut(self, episode_id: str) -> None:
         """Its actor is gone and the store has closed it: end it at its newest frame here too."""
         episode = self._store.read(episode_id, images=False)
-        self._ledger.recount(episode)
+        self._statistics.recount(episode)
         if episode.header.kind is not EpisodeKind.EVAL:
             self._replay.end_episode(episode_id, EndReason.FAULT)
             self._finish(episode_id)
 
     def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
-        seen = self._eyes.encode(images)
+        seen = self._reward_encoder.encode(images)
         if self._trunk is not None:
-            features = seen if self._trunk is self._eyes else self._trunk.encode(images)
+            features = seen if self._trunk is self._reward_encoder else self._trunk.encode(images)
             self._replay.set_features(episode_id, features, start)
         self._scorer.add(episode_id, reward_inputs(seen, proprio), proprio)
 
@@ -177,7 +177,7 @@ class Ingest:
 
     def _join(self, scores: EpisodeScores) -> None:
         self._replay.add_scores(scores)
-        account = self._ledger.episodes.get(scores.episode_id)
+        account = self._statistics.episodes.get(scores.episode_id)
         if account is not None and len(scores.progress):
             account.progress = float(scores.progress[-1])
             account.max_progress = float(scores.progress.max())

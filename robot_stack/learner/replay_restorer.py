@@ -16,14 +16,14 @@ from robot_stack.learner.ingest import Ingest
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.statistics import Ledger
+from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
 
 log = logging.getLogger(__name__)
 
 
-class Recorded:
+class ReplayRestorer:
     """Episodes and labels of the store, and the features that a learner before this one kept of them.
 
     Args:
@@ -33,13 +33,13 @@ class Recorded:
         ledger: Takes the accounts.
     """
 
-    def __init__(self, folder: Path, store: EpisodeStore, spec: Spec, ledger: Ledger) -> None:
+    def __init__(self, folder: Path, store: EpisodeStore, spec: Spec, ledger: EpisodeStatistics) -> None:
         self.cache: FeatureCache | None = None
         """Of the trunk in use; None where the replay keeps images."""
         self._folder = folder
         self._store = store
         self._spec = spec
-        self._ledger = ledger
+        self._statistics = ledger
         self._cached: dict[str, CachedEpisode] = {}
 
     def read(self, trunk: str | None) -> None:
@@ -54,9 +54,9 @@ class Recorded:
             cached = self.cache.read(episode_id) if self.cache is not None else None
             if cached is not None:
                 self._cached[episode_id] = cached
-            self._ledger.recount(cached.episode if cached else self._store.read(episode_id, images=False))
+            self._statistics.recount(cached.episode if cached else self._store.read(episode_id, images=False))
         for label in self._store.labels:
-            self._ledger.label(label)
+            self._statistics.label(label)
 
     def keep_features(self, trunk: str | None) -> None:
         """From now on in the cache of a trunk, None for nowhere; what was read of another is forgotten."""

@@ -25,10 +25,10 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend, EpisodeCut, ParamsBoard
 from robot_stack.learner.checkpoint import CheckpointFolder, CheckpointWriter
-from robot_stack.learner.distributed import Team
+from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.ingest import Ingest
-from robot_stack.learner.replay_restorer import Recorded, let_go_of_damaged
-from robot_stack.learner.reward.monitor import Trust
+from robot_stack.learner.replay_restorer import ReplayRestorer, let_go_of_damaged
+from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.refit import Refitter
 from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
 from robot_stack.learner.reward.scoring import Scorer
@@ -39,7 +39,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.runs.metrics import MetricsLog, read_metrics
-from robot_stack.runs.statistics import Ledger
+from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.transport.access.security import learner_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.server import LearnerServer
@@ -70,18 +70,18 @@ class Training:
         self._resolved = resolved
         self._spec = resolved.spec()
         self._settings = learning_settings(resolved)
-        self._team = Team(ranks, self._settings.config.batch_size)
+        self._distributed = DistributedLearner(ranks, self._settings.config.batch_size)
         self._seed = resolved.run.seed
         self._metrics = MetricsLog(
             folder / "metrics.jsonl", wandb_mode=wandb_mode, run_name=folder.name, config=resolved.document()
         )
         self._store = EpisodeStore(folder / "store", self._spec, resolved.task.name)
-        self._ledger = Ledger(self._spec.rate_hz, goes_back=self._spec.goes_back)
+        self._statistics = EpisodeStatistics(self._spec.rate_hz, goes_back=self._spec.goes_back)
         self._scorer = Scorer(lambda: success_rule(resolved.task, self._spec), gate=self._settings.reward.gate)
         self._board = ParamsBoard()
         self._checkpoints = CheckpointFolder(folder / "checkpoints")
         self._writer = CheckpointWriter(self._checkpoints, on_failure=self._not_saved, on_best=self._keep_best)
-        self._recorded = Recorded(folder / "features", self._store, self._spec, self._ledger)
+        self._recorded = ReplayRestorer(folder / "features", self._store, self._spec, self._statistics)
         self._phase, self._message = "starting", ""
         self._logged = {row["episode_id"] for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"}
         self._failure: Exception | None = None
@@ -125,7 +125,7 @@ class Training:
     def close(self) -> None:
         """Stop serving; what arrived is on disk."""
         self._quit.set()
-        self._team.end()
+        self._distributed.end()
         if self._server is not None:
             self._server.stop()
         if self._backend is not None:
@@ -179,9 +179,9 @@ class Training:
         assert self._backend is not None
         self._recorded.read(fitting.saved_identity(self.folder / fitting.TRUNK))
         wanted = self._resolved.run.training.demos
-        self._phase = "fitting" if len(self._ledger.demos()) >= wanted else "collecting_demos"
-        while len(self._ledger.demos()) < wanted:
-            self._message = f"{len(self._ledger.demos())} of {wanted} demonstrations"
+        self._phase = "fitting" if len(self._statistics.demos()) >= wanted else "collecting_demos"
+        while len(self._statistics.demos()) < wanted:
+            self._message = f"{len(self._statistics.demos())} of {wanted} demonstrations"
             if stop.is_set():
                 return False
             self._backend.arrived.wait(0.1)
@@ -192,13 +192,13 @@ class Training:
 
     def _ledger_takes(self, arrival: Any) -> None:
         if hasattr(arrival, "started_unix_s"):
-            self._ledger.begin(arrival)
+            self._statistics.begin(arrival)
         elif hasattr(arrival, "verdict"):
-            self._ledger.label(arrival)
+            self._statistics.label(arrival)
         elif isinstance(arrival, EpisodeCut):
-            self._ledger.recount(self._store.read(arrival.episode_id, images=False))
+            self._statistics.recount(self._store.read(arrival.episode_id, images=False))
         else:
-            self._ledger.episodes[arrival.episode_id].add(arrival)
+            self._statistics.episodes[arrival.episode_id].add(arrival)
 
     def _fit(self, stop: threading.Event) -> None:
         """Trunk, features, learner, reward model; or what a killed run left of them."""
@@ -208,7 +208,7 @@ class Training:
         state = self._checkpoints.load_latest()
         if state is not None:
             let_go_of_damaged(state, self._store, self._metrics)
-        chosen = [a.header.episode_id for a in self._ledger.demos()[: self._resolved.run.training.demos]]
+        chosen = [a.header.episode_id for a in self._statistics.demos()[: self._resolved.run.training.demos]]
         fitted = (self.folder / fitting.TRUNK).exists()
         demos = [self._store.read(episode_id, images=not fitted) for episode_id in chosen]
         trunk = fitting.fit_or_load_trunk(
@@ -217,8 +217,8 @@ class Training:
         if state is not None:
             check_identity(state, settings, trunk)
         trained = settings.trained_encoder
-        eyes = self._reward_trunk(trunk, chosen, stop)
-        self._recorded.keep_features(trunk.identity if eyes is trunk else None)
+        reward_encoder = self._reward_trunk(trunk, chosen, stop)
+        self._recorded.keep_features(trunk.identity if reward_encoder is trunk else None)
         cache = self._recorded.cache
         trunk_s = time.monotonic() - started
         config = settings.config
@@ -230,29 +230,29 @@ class Training:
         )
         ingest = self._ingest = Ingest(
             trunk=None if trained else trunk,
-            eyes=eyes,
+            reward_encoder=reward_encoder,
             replay=self._replay,
             store=self._store,
             scorer=self._scorer,
-            ledger=self._ledger,
+            ledger=self._statistics,
             cache=cache,
         )
         sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
         known = state["features"] if state is not None else {}
         loaded = self._recorded.load(ingest, self._replay, known, stop=stop, say=self._say)
         back = self._resolved.task.backward
-        trust = Trust(
+        trust = RewardMonitor(
             settings.reward.alarms, threshold=self._resolved.task.success.threshold,
-            back_threshold=1.0 if back is None else back.success.threshold, ledger=self._ledger,
+            back_threshold=1.0 if back is None else back.success.threshold, ledger=self._statistics,
             scorer=self._scorer, shape=self._shape, log=self._alarm,
         )  # fmt: skip
         refitter = self._refitter = Refitter(
-            folder=self.folder, settings=settings.reward, spec=spec, task=self._resolved.task, ledger=self._ledger,
+            folder=self.folder, settings=settings.reward, spec=spec, task=self._resolved.task, ledger=self._statistics,
             scorer=self._scorer, trust=trust, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._loop = UpdateLoop(
-            spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._ledger,
-            metrics=self._metrics, board=self._board, checkpoints=self._writer, team=self._team, seed=seed,
+            spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._statistics,
+            metrics=self._metrics, board=self._board, checkpoints=self._writer, team=self._distributed, seed=seed,
             beside=lambda: {
                 "refitted_at": refitter.completed_at,
                 "reward_trusted": not trust.lost,
@@ -272,7 +272,7 @@ class Training:
         else:
             refitter.load(_live_version(state), state["refitted_at"], trusted=state["reward_trusted"])
             self._loop.restore(state)
-        self._team.begin(sizes, resumed=state is not None)
+        self._distributed.begin(sizes, resumed=state is not None)
         self._loop.learn_from_demos(stop, self._say)
         self._loop.publish()
         self._loop.save(wait=True)
@@ -304,18 +304,18 @@ class Training:
     def _await_last_labels(self, timeout_s: float = 3.0) -> None:
         """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
         deadline_s = time.monotonic() + timeout_s
-        last = self._ledger.accounts[-1:]
+        last = self._statistics.accounts[-1:]
         while any(a.end is not None and not a.verdicts for a in last) and time.monotonic() < deadline_s:
             if self._quit.wait(0.05):
                 return
 
     def _enough(self) -> bool:
         training = self._resolved.run.training
-        online = self._ledger.ended(EpisodeKind.ONLINE)
-        minutes = self._ledger.online_steps / self._spec.rate_hz / 60
+        online = self._statistics.ended(EpisodeKind.ONLINE)
+        minutes = self._statistics.online_steps / self._spec.rate_hz / 60
         if len(online) >= training.max_episodes or minutes >= training.max_robot_minutes:
             return True
-        return self._ledger.recent_success(training.enough.episodes) >= training.enough.success
+        return self._statistics.recent_success(training.enough.episodes) >= training.enough.success
 
     def _finish(self) -> None:
         """Final parameters to disk; actors are told by the phase."""
@@ -326,7 +326,7 @@ class Training:
         self._metrics.log(
             "end",
             updates=self._loop.updates,
-            env_steps=self._ledger.online_steps,
+            env_steps=self._statistics.online_steps,
             replay_bytes_per_transition=frames.bytes_per_transition,
             replay_transitions=sum(max(0, len(frames.episode(name).rows) - 1) for name in frames.episode_ids),
         )
@@ -373,7 +373,7 @@ class Training:
         """Let the large model see what has ended, and its scores count once it knows nearly all of it."""
         ended = [
             a.header.episode_id
-            for a in self._ledger.accounts
+            for a in self._statistics.accounts
             if a.end is not None and a.header.kind is not EpisodeKind.EVAL
         ]
         for episode_id in ended:
@@ -401,7 +401,7 @@ class Training:
         )
 
     def _trouble(self) -> str:
-        """What a person should know before anything else, or ""."""
+        """What an operator should know before anything else, or ""."""
         disk = self._backend.failure if self._backend is not None else ""
         cache = self._recorded.cache
         return disk or self._writer.failure or (cache.failure if cache is not None else "")
@@ -409,7 +409,7 @@ class Training:
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:
         """A row per finished episode, two episodes later: its labels come once its steps are on disk."""
-        accounts = self._ledger.accounts
+        accounts = self._statistics.accounts
         for account in accounts if final else accounts[:-2]:
             episode_id = account.header.episode_id
             if account.end is not None and episode_id not in self._logged:
@@ -418,19 +418,19 @@ class Training:
 
     def status(self) -> LearnerStatus:
         """What the learner does, for actors and the console."""
-        online = self._ledger.ended(EpisodeKind.ONLINE)
+        online = self._statistics.ended(EpisodeKind.ONLINE)
         last = [a for a in online if not a.header.backward][-20:]
         loop, cache = self._loop, self._recorded.cache
         return LearnerStatus(
             phase=self._phase,
             message=self._trouble() or self._message,
             counters={
-                "demos": float(len(self._ledger.demos())),
+                "demos": float(len(self._statistics.demos())),
                 "episodes": float(len(online)),
-                "env_steps": float(self._ledger.online_steps),
+                "env_steps": float(self._statistics.online_steps),
                 "success_last20": float(np.mean([a.success for a in last])) if last else 0.0,
                 "autonomous_last20": float(np.mean([a.success and not a.human_steps for a in last])) if last else 0.0,
-                "human_share_last20": self._ledger.human_share(last),
+                "human_share_last20": self._statistics.human_share(last),
                 "progress": float(np.nan_to_num(online[-1].max_progress)) if online else 0.0,
                 "updates": float(loop.updates) if loop is not None else 0.0,
                 "updates_per_s": loop.rate_per_s if loop is not None else 0.0,

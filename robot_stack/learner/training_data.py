@@ -43,7 +43,7 @@ def _left(rows: np.ndarray) -> np.ndarray:
     return np.array([np.concatenate([pose.position_m, pose.rotation.as_rotvec()]) for pose in left]) / TO_GO_SCALE
 
 
-def nearer(proprio: np.ndarray, spec: Spec) -> np.ndarray:
+def distance_progress(proprio: np.ndarray, spec: Spec) -> np.ndarray:
     """How much nearer the arms are to their last poses than at the start: progress of a success whose end is a pose.
 
     Hindsight from proprioception alone, and not from the clock: pauses and detours are no progress, going back is less

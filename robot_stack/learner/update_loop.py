@@ -1,4 +1,4 @@
-"""Updates, publication and checkpoints: what the learner does while the robot practises.
+"""Updates, publication and checkpoints: what the learner does while the robot trains online.
 
 Waits for neither ingest nor scoring; only the governor holds it back.
 """
@@ -20,13 +20,13 @@ from policies.registry import find_algorithm
 from robot_stack.learner.backend import ParamsBoard
 from robot_stack.learner.batches import make_batches
 from robot_stack.learner.checkpoint import CheckpointWriter
-from robot_stack.learner.distributed import Team
+from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
 from robot_stack.learner.governor import Governor
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.statistics import Ledger
+from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.params import Params
@@ -41,7 +41,7 @@ SHIFT_PX = 4
 """Random shifts of images that an encoder is trained on (DrQ, arXiv:2004.13649)."""
 CHECKPOINT_S = 20.0
 BEST_OF = 20
-"""Newest online episodes whose share of successes without a person's help makes a checkpoint the best."""
+"""Newest online episodes whose share of successes without an operator's help makes a checkpoint the best."""
 HELD_BACK = 2
 """Newest ended episodes that a learner which watches them is not told of yet: their verdicts may still be to come."""
 VERSIONS_PER_LIFE = 20_000
@@ -65,11 +65,11 @@ class UpdateLoop:
         sizes: LearnerSpec,
         trunk: Trunk,
         replay: Replay,
-        ledger: Ledger,
+        ledger: EpisodeStatistics,
         metrics: MetricsLog,
         board: ParamsBoard,
         checkpoints: CheckpointWriter,
-        team: Team,
+        team: DistributedLearner,
         beside: Callable[[], Mapping[str, Any]],
         seed: int,
     ) -> None:
@@ -77,7 +77,7 @@ class UpdateLoop:
         self._settings = settings
         self._trunk = trunk
         self._replay = replay
-        self._ledger = ledger
+        self._statistics = ledger
         self._metrics = metrics
         self._board = board
         self._checkpoints = checkpoints
@@ -85,7 +85,7 @@ class UpdateLoop:
         config = settings.config
         self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed, device=settings.device)
         self._learner.ranks = team.ranks
-        self._team = team
+        self._distributed = team
         self._batches = make_batches(replay, settings.device)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
@@ -118,7 +118,7 @@ class UpdateLoop:
         saved_s = clock_s = published_s = time.monotonic()
         counted = published = self.updates
         while not over():
-            if not self._governor.may_update(self.updates, self._ledger.online_steps):
+            if not self._governor.may_update(self.updates, self._statistics.online_steps):
                 pause.wait(0.01)
             else:
                 metrics = self._update()
@@ -168,7 +168,7 @@ class UpdateLoop:
         """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
         if not isinstance(self._learner, WatchesEpisodes):
             return
-        online = (a for a in self._ledger.ended(EpisodeKind.ONLINE) if not a.header.backward)
+        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if not a.header.backward)
         ended = {account.header.episode_id: account for account in online}
         seen = dict.fromkeys((*self._untold, *ended))  # the ledger's order is that of their start
         told = set(self._told)
@@ -196,7 +196,7 @@ class UpdateLoop:
             "untold_episodes": self._untold,
             **beside,
         }
-        success = self._ledger.recent_success(BEST_OF)
+        success = self._statistics.recent_success(BEST_OF)
         params = None if np.isnan(success) else self._sealed()
         self._checkpoints.save(self.updates, state, success=success, params=params)
         if wait:
@@ -217,7 +217,7 @@ class UpdateLoop:
         self._told, self._untold = state["told_episodes"], state["untold_episodes"]
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self.params_version = state["params_version"] + VERSIONS_PER_LIFE
-        self._metrics.log("resume", updates=self.updates, env_steps=self._ledger.online_steps)
+        self._metrics.log("resume", updates=self.updates, env_steps=self._statistics.online_steps)
 
     def _update(self) -> dict[str, torch.Tensor]:
         sampling = self._settings.config.sampling
@@ -230,11 +230,11 @@ class UpdateLoop:
             chunk=sampling.chunk,
             shift=SHIFT_PX if self._settings.trained_encoder else 0,
         )
-        metrics: dict[str, torch.Tensor] = self._learner.update(self._team.deal(batch))
+        metrics: dict[str, torch.Tensor] = self._learner.update(self._distributed.deal(batch))
         return metrics
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:
-        steps = self._ledger.online_steps
+        steps = self._statistics.online_steps
         self._metrics.log(
             "update",
             updates=self.updates,

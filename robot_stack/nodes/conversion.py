@@ -271,7 +271,7 @@ def decision_to_msg(decision: Decision) -> Joy:
     """Axes: requested twist 6, executed twist 6, gripper. Buttons: source, mode, bits of cuts, gripper given."""
     command = decision.command
     gripper = 0.0 if command.gripper is None else command.gripper
-    bits = sum(1 << CUTS.index(name) for name in decision.cut)
+    bits = sum(1 << CUTS.index(name) for name in decision.clamped)
     return Joy(
         header=header_of(command.stamp_ns, command.frame),
         axes=_floats(np.concatenate([decision.requested, command.twist, [gripper]])),
@@ -297,8 +297,8 @@ def decision_from_msg(msg: Joy, arm: str) -> Decision:
         stamp_ns=stamp_ns_of(msg.header),
         source=Source(source),
     )
-    cut = tuple(name for index, name in enumerate(CUTS) if bits >> index & 1)
-    return Decision(command=command, mode=MODES[mode], source=Source(source), requested=axes[:6], cut=cut)
+    clamped = tuple(name for index, name in enumerate(CUTS) if bits >> index & 1)
+    return Decision(command=command, mode=MODES[mode], source=Source(source), requested=axes[:6], clamped=clamped)
 
 
 def mode_to_text(mode: Mode, reason: Refusal | None) -> str:

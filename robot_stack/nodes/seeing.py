@@ -1,4 +1,4 @@
-"""What a person at the simulated cell sees, as a vector on the wire."""
+"""What an operator at the simulated cell sees, as a vector on the wire."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@
 | safety/operator | Header | R 1 | 5 Hz | somebody has the console's page in view; from the console |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
-| episode/prompt | String | latched | change | what a person is to do now, "" for nothing |
+| episode/prompt | String | latched | change | what an operator is to do now, "" for nothing |
 | cell/status | String | latched | change | "active", or which nodes are not and why; from the bring-up |
 | reset/request, reset/done | Header | R 1, latched | event | seed in frame_id; in `done`, if it failed, why |
 | sim/snapshot, sim/seen, sim/truth | JointState, JointState, Bool | R 1 | | only with the simulator |
@@ -85,7 +85,7 @@ def fault(arm: str) -> str:
 
 
 def recover(arm: str) -> str:
-    """Trigger service of a real arm: a person has cleared the driver's fault."""
+    """Trigger service of a real arm: an operator has cleared the driver's fault."""
     return f"{arm}/recover"
 
 
@@ -95,7 +95,7 @@ def applied(arm: str) -> str:
 
 
 def teleop(arm: str) -> str:
-    """Topic of what a person does with an arm."""
+    """Topic of what an operator does with an arm."""
     return f"{arm}/teleop/cmd"
 
 

@@ -37,7 +37,7 @@ class ProcessSpec:
             then cannot delay the arm.
         grace_s: From SIGTERM to SIGKILL.
         stop_last: Stopped after the others, so that the arm is held while they save their work.
-        speaks: What it writes to stderr is for the person at the terminal.
+        speaks: What it writes to stderr is for the operator at the terminal.
         window: It only looks on: nobody waits until it is up, and the run goes on without it however often it fails.
     """
 

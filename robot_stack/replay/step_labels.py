@@ -1,4 +1,4 @@
-"""Which entries of an executed action a person has shown. What nobody showed is no label."""
+"""Which entries of an executed action an operator has shown. What nobody showed is no label."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from robot_stack.types.spec import GRIPPER_DEADBAND, GripperKind, Spec
 class StepLabels:
     """Of one spec, whose arms have N names and whose actions A entries.
 
-    In a step that a person executed, an arm that was not in a hand stood still because the cell held it, and a discrete
-    gripper whose key was not pressed stayed because nobody touched it. Neither is the person's word. All entries of
-    other steps count, for those who learn from what was executed.
+    In a step that an operator executed, an arm that was not in a hand stood still because the cell held it, and a
+    discrete gripper whose key was not pressed stayed because nobody touched it. Neither is the operator's word. All
+    entries of other steps count, for those who learn from what was executed.
     """
 
     def __init__(self, spec: Spec) -> None:

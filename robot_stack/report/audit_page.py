@@ -39,7 +39,7 @@ def render_audit(record: RunRecord, found: Audit) -> str:
     """The page as text."""
     name = record.folder.resolve().name
     words = [[escape(group), rate(found.false_done[group]), rate(found.missed[group])] for group in found.false_done]
-    words.append(["practice, by the newest model", rate(found.false_done_now), rate(found.missed_now)])
+    words.append(["online training, by the newest model", rate(found.false_done_now), rate(found.missed_now)])
     versions = {one.scores.version for one in found.episodes if one.scores is not None}
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
@@ -50,8 +50,8 @@ models {escape(", ".join(sorted(versions)) or "none")}</p>
 <h2>Its word against the truth</h2>
 {rows(("episodes", "false done", "missed"), words)}
 <p class=caption>False done: declared a success, of the episodes without one. Missed: not declared, of the successes; a
-person may have said so first. What is true says the simulator, or on a cell the person. Intervals: Wilson, 95 %.</p>
-<h2>How episodes went, by Φ alone</h2>
+operator may have said so first. What is true says the simulator, or on a cell the operator. Intervals: Wilson, 95
+%.</p> <h2>How episodes went, by Φ alone</h2>
 {opd_table(found.groups)}
 <p class=caption>OPD metrics, definitions of the paper: milestone is the highest quarter that Φ reached; directness is
 what was gained over the length of the way; regret is the mean distance below the best Φ so far; standing still is the

@@ -81,16 +81,16 @@ def _read(folder: Path, name: str) -> Compared:
 
 
 def draw(runs: Sequence[Compared], path: Path) -> bool:
-    """Success without a person and human steps over robot time, a line per run; False if none has practised."""
+    """Success without an operator and human steps over robot time, a line per run; False if none has trained online."""
     practised = [(index, run) for index, run in enumerate(runs) if run.record.episodes("online")]
     if not practised:
         return False
     with Sheet(path, 2, size=(9.0, 5.8), share_x=True) as (top, bottom):
         for index, run in practised:
             _curves(top, bottom, run, {"color": COLOURS[index], "linestyle": DASHES[index], "label": run.name})
-        top.set(ylabel="episodes [%]", ylim=(0, 104), title=f"Success without a person, last {WINDOW} episodes")
+        top.set(ylabel="episodes [%]", ylim=(0, 104), title=f"Success without an operator, last {WINDOW} episodes")
         top.legend(loc="lower right")
-        bottom.set(ylabel="human steps [%]", xlabel="robot time [min]", title="A person in control")
+        bottom.set(ylabel="human steps [%]", xlabel="robot time [min]", title="An operator in control")
         bottom.set_ylim(0, max(10.0, bottom.get_ylim()[1]))
         bottom.set_xlim(left=0)
     return True

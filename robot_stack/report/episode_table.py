@@ -22,7 +22,7 @@ _HEAD = "<tr><th>#</th><th>first and last frames</th><th>came to</th><th>ended b
 
 
 def episodes_to_watch(record: RunRecord) -> list[tuple[str, Row]]:
-    """With a title each: those at the head of the table, and the newest that went well without a person."""
+    """With a title each: those at the head of the table, and the newest that went well without an operator."""
     ordered = _ordered(record)
     head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
     alone = [entry for entry in ordered if succeeded(entry[1]) and not entry[1]["human_steps"]]

@@ -115,7 +115,7 @@ def _watch(record: RunRecord) -> str:
     return (
         "<h2>Episodes to watch, failures first</h2>"
         f"{shown}<p class=caption>Frames as the policy saw them. Blue: progress Φ; green, dashed: probability of "
-        "success, both by the newest model that scored the episode; shaded: a person in control.</p>"
+        "success, both by the newest model that scored the episode; shaded: an operator in control.</p>"
     )
 
 
@@ -145,7 +145,7 @@ def _commands(record: RunRecord, name: str) -> str:
     lines = (
         "# go on where this run stopped, or do again what is missing",
         f"make sim NAME={name}{task}",
-        "# the policy on held-out resets, without a person",
+        "# the policy on held-out resets, without an operator",
         f"robot-stack eval {name} --episodes 100",
         "# this page again",
         f"robot-stack report {name}",

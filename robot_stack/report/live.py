@@ -18,12 +18,12 @@ from rich.text import Text
 PHASES = (
     ("collecting_demos", "demonstrations"),
     ("fitting", "encoder and reward model"),
-    ("training", "practice"),
+    ("training", "online training"),
     ("evaluating", "evaluation"),
     ("cloning", "behaviour cloning"),
     ("report", "report"),
 )
-"""Phases in their order, with the words that a person reads. "done" comes after the last."""
+"""Phases in their order, with the words that an operator reads. "done" comes after the last."""
 PLAIN_EVERY_S = 5.0
 MIN_SHARE = 0.02
 """No time left is guessed from less than this share of a phase."""
@@ -68,7 +68,7 @@ class Snapshot:
 
 
 def phase_share(phase: str, counters: Mapping[str, float], budget: RunBudget) -> float | None:
-    """How much of a phase is done, in [0, 1]; None if nobody can know. Practice may end earlier."""
+    """How much of a phase is done, in [0, 1]; None if nobody can know. Online training may end earlier."""
     if "share" in counters:
         return min(1.0, max(0.0, counters["share"]))
     if phase == "collecting_demos":
@@ -109,12 +109,12 @@ def plain_line(snapshot: Snapshot, budget: RunBudget) -> str:
 
 
 def left_words(phase: str, left_s: float) -> str:
-    """Practice ends early once the policy is good enough, so its time left is a bound."""
+    """Online training ends early once the policy is good enough, so its time left is a bound."""
     return f"{'at most ' if phase == 'training' else ''}{duration_words(left_s)} left in this phase"
 
 
 def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[tuple[str, str]]:
-    """Name and value of what a person watches during practice."""
+    """Name and value of what an operator watches during online training."""
 
     def percent(key: str) -> str:
         return f"{100 * counters.get(key, 0.0):.0f} %"

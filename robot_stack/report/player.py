@@ -84,7 +84,7 @@ def _sheet(frames: np.ndarray) -> bytes:
 
 
 def _curves(stored: StoredEpisode, scores: EpisodeScores | None) -> str:
-    """Φ and success probability over the frames, 0 to 100 wide and high, with the person's spans behind them."""
+    """Φ and success probability over the frames, 0 to 100 wide and high, with the operator's spans behind them."""
     scale = 100 / stored.length
     parts = [
         f"<rect x={start * scale:.2f} width={(end - start) * scale:.2f} y=0 height=100 fill='{ORANGE}' opacity=.3 />"
@@ -97,7 +97,7 @@ def _curves(stored: StoredEpisode, scores: EpisodeScores | None) -> str:
         if values is not None:
             points = [f"{t * scale:.2f},{100 - 100 * v:.1f}" for t, v in enumerate(values) if np.isfinite(v)]
             parts.append(f"<polyline points='{' '.join(points)}' fill=none {look} stroke-width=1.5 />")
-    label = "progress and success probability; shaded where a person was in control"
+    label = "progress and success probability; shaded where an operator was in control"
     return (
         f"<svg viewBox='0 -2 100 104' preserveAspectRatio=none role=img aria-label='{label}'>{''.join(parts)}"
         "<line class=cursor y1=0 y2=100 stroke='currentColor' stroke-width=1 /></svg>"

@@ -64,7 +64,7 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         middle.plot(number, share, color=ORANGE)
         middle.axhline(3, color=GREY, linestyle=":", linewidth=1.2)
         middle.text(number[-1], 3.4, "target at the end 3 %", ha="right", va="bottom", color=GREY, fontsize=8)
-        middle.set(ylabel="human steps [%]", ylim=(0, max(10.0, 1.15 * share.max())), title="A person in control")
+        middle.set(ylabel="human steps [%]", ylim=(0, max(10.0, 1.15 * share.max())), title="An operator in control")
         duration = np.array([row["duration_s"] for row in online])
         bottom.scatter(number[won], duration[won], s=14, color=GREEN, label="success")
         bottom.scatter(number[~won], duration[~won], s=16, color=GREY, marker="x", label="no success")
@@ -79,7 +79,7 @@ def _success_panel(panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.n
     rate, low, high = rolling_rate(won)
     panel.fill_between(number, 100 * low, 100 * high, color=BLUE, alpha=0.18, linewidth=0, label="95 % interval")
     panel.plot(number, 100 * rate, color=BLUE, label="success")
-    panel.plot(number, 100 * rolling_rate(alone)[0], color=GREEN, linestyle="--", label="success without a person")
+    panel.plot(number, 100 * rolling_rate(alone)[0], color=GREEN, linestyle="--", label="success without an operator")
     panel.axhline(95, color=GREY, linestyle=":", linewidth=1.2)
     panel.text(1.5, 95.5, "target 95 %", color=GREY, fontsize=8, va="bottom")
     panel.set(ylabel="episodes [%]", ylim=(0, 104), title="Success over the last 20 episodes")
@@ -88,7 +88,7 @@ def _success_panel(panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.n
 
 def draw_comparison(record: RunRecord, path: Path) -> bool:
     """A bar per evaluated policy; False if none was evaluated."""
-    evaluated = (("behaviour cloning", record.bc, ORANGE), ("policy after practice", record.policy, BLUE))
+    evaluated = (("behaviour cloning", record.bc, ORANGE), ("policy after online training", record.policy, BLUE))
     known = [(name, row, colour) for name, row, colour in evaluated if row is not None and row.get("episodes")]
     if not known:
         return False

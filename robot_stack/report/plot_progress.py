@@ -1,4 +1,4 @@
-"""Φ along two episodes: one early that a person helped to succeed, one late that succeeded by itself."""
+"""Φ along two episodes: one early that an operator helped to succeed, one late that succeeded by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_stack.types.reward import EpisodeScores
 
 
 def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
-    """Half-open step ranges in which a person was in control (HUMAN or IDLE).
+    """Half-open step ranges in which an operator was in control (HUMAN or IDLE).
 
     Args:
         source: `Source` per step, integer, shape (T,).
@@ -26,12 +26,12 @@ def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
 
 
 def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]]:
-    """Up to two episodes with a title; where there is no such success, any with or without a person will do."""
+    """Up to two episodes with a title; where there is no such success, any with or without an operator will do."""
     known = [row for row in online if row["episode_id"] in scored]
     helped = [row for row in known if row["human_steps"]]
     alone = [row for row in reversed(known) if not row["human_steps"]]
     chosen = []
-    for title, candidates in (("with a person's help", helped), ("by itself", alone)):
+    for title, candidates in (("with an operator's help", helped), ("by itself", alone)):
         best = next((row for row in candidates if succeeded(row)), candidates[0] if candidates else None)
         if best is not None:
             number = online.index(best) + 1
@@ -62,7 +62,7 @@ def _episode_panel(panel: Axes, record: RunRecord, row: Row, scores: EpisodeScor
     spans = human_spans(stored.arrays["source"]) if stored is not None else []
     for start, stop in spans:
         panel.axvspan(start * period_s, stop * period_s, color=ORANGE, alpha=0.3, linewidth=0)
-    panel.fill_between([], [], color=ORANGE, alpha=0.3, label="person in control")
+    panel.fill_between([], [], color=ORANGE, alpha=0.3, label="operator in control")
     panel.plot(times, scores.progress, color=BLUE, label="progress Φ")
     panel.plot(times, scores.success, color=GREEN, linestyle="--", linewidth=1.3, label="success probability")
     panel.set(xlabel="time in the episode [s]", ylim=(-0.02, 1.05), xlim=(0, max(times[-1], period_s)))

@@ -34,20 +34,20 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "Success and interventions",
         "Each point covers the last 20 training episodes. Success is the simulator's word where there is one, "
         "else the operator's, else the model's; the band is its 95 % Wilson interval. Human steps are those that a "
-        "person executed, as a share of all.",
+        "operator executed, as a share of all.",
         plot_learning.draw_learning,
     ),
     (
         "bc_vs_rl",
         "Imitation beside reinforcement learning",
-        "The same demonstrations, the same held-out resets, no person. Bars are success rates with 95 % Wilson "
+        "The same demonstrations, the same held-out resets, no operator. Bars are success rates with 95 % Wilson "
         "intervals; cycle time is the mean over successes.",
         plot_learning.draw_comparison,
     ),
     (
         "progress",
         "Progress Φ along an episode",
-        "Φ by the newest reward model, from 0 (start) to 1 (done). Shaded: a person was in control.",
+        "Φ by the newest reward model, from 0 (start) to 1 (done). Shaded: an operator was in control.",
         plot_progress.draw_progress,
     ),
     (

@@ -1,7 +1,7 @@
 """The audit of a run's reward model: how its episodes went by Φ alone, and its word against what was true.
 
 Scores are those of the newest model that scored an episode, as the learner used them. What is true says the simulator,
-or on a cell the person. Read only, but for the two files that it writes into the run folder.
+or on a cell the operator. Read only, but for the two files that it writes into the run folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Told:
 
     Attributes:
         name: Of the episode.
-        group: Who acted: "demonstrations", "practice, first third", ..., "final evaluation".
+        group: Who acted: "demonstrations", "online training, first third", ..., "final evaluation".
         success: What was true; None where nobody said.
         declared: The model declared success while the episode ran.
         would_declare: Frame at which the newest model would have; None if never, or if no frames are kept.
@@ -157,7 +157,10 @@ def _groups(record: RunRecord) -> list[tuple[str, list[Row]]]:
     practice = [online[i * third : (i + 1) * third] for i in range(3)]
     groups = [
         ("demonstrations", record.episodes("demo")),
-        *((f"practice, {part} third", rows) for part, rows in zip(("first", "second", "last"), practice, strict=True)),
+        *(
+            (f"online training, {part} third", rows)
+            for part, rows in zip(("first", "second", "last"), practice, strict=True)
+        ),
         ("final evaluation", record.episodes("eval")),
     ]
     return [(name, rows) for name, rows in groups if rows]

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6E6E6E"
-"""Okabe and Ito, 2008. Blue is the policy and orange the person, as in the banner of the console."""
+"""Okabe and Ito, 2008. Blue is the policy and orange the operator, as in the banner of the console."""
 
 DPI = 110
 _RC: dict[Any, Any] = {

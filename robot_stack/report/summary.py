@@ -60,7 +60,7 @@ def summarise(record: RunRecord) -> dict[str, Any]:
 
 
 def human_share(episodes: list[Row]) -> float | None:
-    """Share of steps that a person executed; None without steps."""
+    """Share of steps that an operator executed; None without steps."""
     steps = sum(row["steps"] for row in episodes)
     return _rounded(sum(row["human_steps"] for row in episodes) / steps) if steps else None
 
@@ -134,8 +134,8 @@ def _control(record: RunRecord, online: list[Row]) -> Row:
 
 
 def system_holds(control: Row) -> int:
-    """Ticks in HOLD that no person asked for (`holds_by_person`, where an actor tells them apart)."""
-    return max(0, int(control.get("holds", 0)) - int(control.get("holds_by_person", 0)))
+    """Ticks in HOLD that no operator asked for (`holds_by_operator`, where an actor tells them apart)."""
+    return max(0, int(control.get("holds", 0)) - int(control.get("holds_by_operator", 0)))
 
 
 def _measured_rate_hz(record: RunRecord, episode_ids: list[str]) -> float | None:

@@ -65,7 +65,7 @@ def _control(control: dict[str, Any]) -> list[Figure]:
         _figure("tick jitter p99", control["jitter_p99_ms"], "{:.1f} ms", "below 20 ms", lambda ms: ms < 20),
         _figure("observation age p99", control["observation_age_p99_ms"], "{:.1f} ms", "below 60 ms",
                 lambda ms: ms < 60),
-        _figure("ticks in HOLD that no person asked for", control["holds"], "{}", "0", lambda n: n == 0),
+        _figure("ticks in HOLD that no operator asked for", control["holds"], "{}", "0", lambda n: n == 0),
     ]  # fmt: skip
 
 

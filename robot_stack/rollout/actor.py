@@ -1,4 +1,4 @@
-"""The actor's job: demonstrations while the learner collects them, then practice, until the learner says done.
+"""The actor's job: demonstrations while the learner collects them, then online training, until the learner says done.
 
 Knows nothing of ROS: `cell` is a cell over DDS or one in this process.
 """
@@ -19,10 +19,10 @@ import torch
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
-from robot_stack.rollout.curriculum import HelpProtocol, Plan
+from robot_stack.rollout.curriculum import InterventionCurriculum, Plan
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.rollout.seeds import reset_seed
-from robot_stack.rollout.task_turns import Turns, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.command import Mode
@@ -40,13 +40,13 @@ OLD_PARAMS_SHARE = 0.5
 _DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
 
 
-def _help_of(resolved: ResolvedRun, plans: Path) -> HelpProtocol:
+def _help_of(resolved: ResolvedRun, plans: Path) -> InterventionCurriculum:
     """The help protocol where it left off.
 
     Raises:
         ConfigError: If its file cannot be read.
     """
-    protocol = HelpProtocol(resolved.run.training.protocol, np.random.default_rng((resolved.run.seed, 7)))
+    protocol = InterventionCurriculum(resolved.run.training.protocol, np.random.default_rng((resolved.run.seed, 7)))
     if plans.exists():
         try:
             protocol.load_state_dict(json.loads(plans.read_text()))
@@ -80,7 +80,7 @@ class Actor:
         self._counter = folder / f"{actor_id}.next"
         self._plans = folder / f"{actor_id}.protocol.json"
         self._help = _help_of(resolved, self._plans)
-        self._turns = Turns(resolved.task.backward)
+        self._turns = TaskSchedule(resolved.task.backward)
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
         limits = LoopLimits(
@@ -139,14 +139,14 @@ class Actor:
             say(f"params are {age_s:.0f} s old, at {limit_s:g} s the policy stops acting; is the learner stalled?")
 
     def _phase(self) -> str:
-        """What the learner does; while it cannot be reached, practice goes on with the parameters at hand."""
+        """What the learner does; while it cannot be reached, online training goes on with the parameters at hand."""
         try:
             return self._client.status(timeout_s=1.0).phase
         except TransportError:
             return "training" if self._policy.version else "away"
 
     def _episode(self, kind: EpisodeKind, stop: threading.Event) -> EpisodeOutcome:
-        """A demonstration that the learner waits for; or practice, or what the help protocol puts in its place."""
+        """Run a demonstration that the learner waits for, an online episode, or what the curriculum puts in its place."""
         number = self._next_number()
         plan = _DEMONSTRATE if kind is EpisodeKind.DEMO else self._help.next()
         start = self._turns.next()
@@ -206,7 +206,7 @@ class Actor:
             params_age_s=np.round(np.array(ticks.params_age_s), 2),
             blind_ticks=ticks.blind_ticks,
             holds=ticks.holds,
-            holds_by_person=ticks.holds_by_person,
+            holds_by_operator=ticks.holds_by_operator,
             hold_reasons=ticks.hold_reasons,
             link=self._client.link,
             params_refused=self._policy.refusal,

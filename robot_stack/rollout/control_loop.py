@@ -40,7 +40,7 @@ class TickRecord:
     params_age_s: list[float] = field(default_factory=list)
     blind_ticks: int = 0
     holds: int = 0
-    holds_by_person: int = 0
+    holds_by_operator: int = 0
     hold_reasons: list[str] = field(default_factory=list)
 
     def note(self, reason: str) -> None:
@@ -57,10 +57,10 @@ class EpisodeOutcome:
         header: Which episode.
         end: Why it ended.
         steps: Recorded actions.
-        human_steps: Steps in a person's hand, moving or not.
+        human_steps: Steps in an operator's hand, moving or not.
         declared: True if the reward model declared success.
-        refused: True if the person refused that.
-        operator: What the person said, or None.
+        refused: True if the operator refused that.
+        operator: What the operator said, or None.
         truth: Simulator's truth at the end, or None.
         duration_s: Robot time.
         ticks: Times.
@@ -85,7 +85,7 @@ class LoopLimits:
     Attributes:
         episode_steps: Longest episode.
         max_params_age_s: The policy stops acting on older parameters; None never.
-        verdict_s: How long the person may refuse a declared success before the reset.
+        verdict_s: How long the operator may refuse a declared success before the reset.
     """
 
     episode_steps: int
@@ -218,11 +218,11 @@ class ControlLoop:
     def _count_hold(self, ticks: TickRecord) -> None:
         reason = self._cell.reason()
         ticks.holds += 1
-        ticks.holds_by_person += reason is not None and reason.kind in BY_OPERATOR
+        ticks.holds_by_operator += reason is not None and reason.kind in BY_OPERATOR
         ticks.note(str(reason or "held without a reason"))
 
     def _ending(self, episode: _Episode) -> EndReason | None:
-        """Why the episode ends at this frame, or None. A person's word goes before the model's."""
+        """Why the episode ends at this frame, or None. An operator's word goes before the model's."""
         events = self._cell.events()
         if "stop" in events or self._cell.mode() is Mode.STOP:
             return EndReason.FAULT
@@ -264,7 +264,7 @@ class ControlLoop:
         self._cell.send(action)
 
     def _close(self, episode: _Episode, end: EndReason) -> None:
-        """Write the last frame and let the person refuse a declared success."""
+        """Write the last frame and let the operator refuse a declared success."""
         if episode.observation is not None and episode.index > 0:
             episode.push(None, end)
         if episode.declared:

@@ -1,8 +1,8 @@
-"""What episode comes next, and how much a person helps: the graded protocol of VLAC.
+"""What episode comes next, and how much an operator helps: the graded protocol of VLAC.
 
-Level 0 practises from the usual starts. Level 1 asks for demonstrations at the starts that failed, not at random ones.
-Level 2 returns to starts where the policy succeeds sometimes. Level 3 also asks for a demonstration at a start where
-it never does. Corrections of single motions are possible at any level.
+Level 0 trains online from the usual starts. Level 1 asks for demonstrations at the starts that failed, not at random
+ones. Level 2 returns to starts where the policy succeeds sometimes. Level 3 also asks for a demonstration at a start
+where it never does. Corrections of single motions are possible at any level.
 
 Source: VLAC (Zhai et al., 2025, arXiv:2509.15937), the three levels. Deviations: numbers for when the level rises, of
 which the paper has none; demonstrations join the expert half of RLPD's batches instead of a likelihood term beside PPO.
@@ -24,7 +24,7 @@ class Plan:
     """An episode to be run.
 
     Attributes:
-        kind: DEMO: a person demonstrates. ONLINE: the policy practises.
+        kind: DEMO: an operator demonstrates. ONLINE: the policy trains online.
         seed: Of the reset to return to, None for a fresh one.
         level: At which it was planned.
     """
@@ -39,8 +39,8 @@ class Plan:
         return ResetType.NOMINAL if self.seed is None else ResetType.RETURN
 
 
-class HelpProtocol:
-    """Plans practice; told how each episode went.
+class InterventionCurriculum:
+    """Plans online training; told how each episode went.
 
     Args:
         config: When the level rises.

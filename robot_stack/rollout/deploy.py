@@ -27,7 +27,7 @@ SETTLE_S = 10.0
 
 
 def succeeded(told: EpisodeOutcome) -> bool:
-    """The simulator's word where there is one, else the person's, else that it ended as a success."""
+    """The simulator's word where there is one, else the operator's, else that it ended as a success."""
     if told.truth is not None:
         return told.truth
     return told.operator is Verdict.SUCCESS if told.operator is not None else told.end is EndReason.SUCCESS
@@ -44,7 +44,7 @@ def deploy(
     stop: threading.Event,
     say: Callable[[str], None] = print,
 ) -> Evaluation:
-    """Run a policy without noise; a person may take over, stop and judge at any time.
+    """Run a policy without noise; an operator may take over, stop and judge at any time.
 
     Args:
         resolved: The run.
@@ -87,7 +87,7 @@ def deploy(
                 continue
             sink.settle(SETTLE_S)
             if stop.is_set():
-                break  # cut short by the person who ends it all: no failure of the policy
+                break  # cut short by the operator who ends it all: no failure of the policy
             successes.append(succeeded(told))
             durations_s.append(told.duration_s)
             how = "success" if successes[-1] else told.end.value

@@ -1,4 +1,4 @@
-"""Evaluates a saved policy on held-out resets: the same control loop, no person, no noise, truth from the simulator.
+"""Evaluates a saved policy on held-out resets: the same control loop, no operator, no noise, truth from the simulator.
 
 python -m robot_stack.rollout.evaluate --run runs/NAME/run.yaml --policy runs/NAME/policy.safetensors --out eval.json
 """

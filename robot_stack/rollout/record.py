@@ -13,7 +13,7 @@ from robot_stack.replay.outcome import Outcome, outcome
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
 from robot_stack.rollout.seeds import reset_seed
 from robot_stack.rollout.store_sink import StoreSink, next_number
-from robot_stack.rollout.task_turns import Turns, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
 from robot_stack.runs.statistics import EpisodeAccount, balanced
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
@@ -27,7 +27,7 @@ RETRY_S = 1.0
 SETTLE_S = 10.0
 
 
-def shown(store: EpisodeStore, *, goes_back: bool = False) -> int:
+def count_valid_demos(store: EpisodeStore, *, goes_back: bool = False) -> int:
     """Demonstrations in a store that ended well and were not discarded; with a way back, those that go in turn."""
     found = []
     for name in sorted(store.episodes):
@@ -57,7 +57,7 @@ class Recorder:
         self._store = store
         self._say = say
         self._loop = ControlLoop(cell, resolved.spec(), clock, LoopLimits(episode_steps=resolved.task.episode_steps))
-        self._turns = Turns(resolved.task.backward)
+        self._turns = TaskSchedule(resolved.task.backward)
 
     def run(self, wanted: int, stop: threading.Event) -> int:
         """Until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
@@ -88,7 +88,7 @@ class Recorder:
         return have
 
     def _have(self) -> int:
-        return shown(self._store, goes_back=self._resolved.spec().goes_back)
+        return count_valid_demos(self._store, goes_back=self._resolved.spec().goes_back)
 
     def _header(self) -> EpisodeHeader:
         number = next_number(self._store)

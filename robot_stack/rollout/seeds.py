@@ -1,4 +1,4 @@
-"""Seeds of resets. Held-out resets never appear in practice, and are the same for every policy that is compared."""
+"""Seeds of resets. Held-out resets never appear in online training, and are the same for all policies compared."""
 
 from __future__ import annotations
 

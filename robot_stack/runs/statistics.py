@@ -21,8 +21,8 @@ class EpisodeAccount:
     Attributes:
         header: As announced.
         steps: Actions so far.
-        human_steps: Of them, in a person's hand, moving or not.
-        interventions: Times a person took over.
+        human_steps: Of them, in an operator's hand, moving or not.
+        interventions: Times an operator took over.
         clipped: Steps the safety filter changed.
         end: Why it ended, or None.
         verdicts: Newest word of each source.
@@ -77,7 +77,7 @@ class EpisodeAccount:
 
     @property
     def success(self) -> bool:
-        """Outcome as it counts: the person's word, else the model's, else how it ended."""
+        """Outcome as it counts: the operator's word, else the model's, else how it ended."""
         for source in (LabelSource.OPERATOR, LabelSource.MODEL):
             if source in self.verdicts:
                 return self.verdicts[source] is Verdict.SUCCESS
@@ -85,7 +85,7 @@ class EpisodeAccount:
 
     @property
     def refused(self) -> bool:
-        """The model said success, the person said no."""
+        """The model said success, the operator said no."""
         said = self.verdicts
         return said.get(LabelSource.MODEL) is Verdict.SUCCESS and said.get(LabelSource.OPERATOR) is Verdict.FAILURE
 
@@ -129,7 +129,7 @@ def balanced(demos: Sequence[EpisodeAccount], *, goes_back: bool) -> list[Episod
     return [a for a in demos if id(a) in kept]
 
 
-class Ledger:
+class EpisodeStatistics:
     """All episodes of a run in the order of their start.
 
     Args:
@@ -176,9 +176,9 @@ class Ledger:
         return sum(a.steps for a in self.accounts if a.header.kind is EpisodeKind.ONLINE)
 
     def recent_success(self, window: int) -> float:
-        """Share of the last `window` online episodes that succeeded without a person; NaN while there are fewer.
+        """Share of the last `window` online episodes that succeeded without an operator; NaN while there are fewer.
 
-        Not those from a start that a person chose, which say nothing of how good the policy is, and not ways back.
+        Not those from a start that an operator chose, which say nothing of how good the policy is, and not ways back.
         """
         usual = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.reset in (ResetType.NOMINAL, ResetType.CARRIED)]
         online = usual[-window:]
@@ -196,6 +196,6 @@ class Ledger:
         return last is not None and last.header.backward is account.header.backward
 
     def human_share(self, accounts: list[EpisodeAccount]) -> float:
-        """Share of steps that a person executed."""
+        """Share of steps that an operator executed."""
         steps = sum(a.steps for a in accounts)
         return sum(a.human_steps for a in accounts) / steps if steps else 0.0

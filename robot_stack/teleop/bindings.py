@@ -16,7 +16,7 @@ from robot_stack.types.spec import AXES
 
 
 class Device(StrEnum):
-    """What a person may hold or press."""
+    """What an operator may hold or press."""
 
     KEYBOARD = "keyboard"
     BROWSER = "browser"

@@ -78,7 +78,7 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
     """The device of a cell.
 
     Args:
-        config: Of any device but the scripted person.
+        config: Of any device but the scripted operator.
         full_scale: Twist that a full deflection asks for, shape (6,), m/s and rad/s, 0 on axes that do not move.
         machine: Where devices are; default: this one.
 
@@ -121,7 +121,7 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
 
 
 def build_page(hand: PageHand) -> BuiltTeleop:
-    """A page beside the scripted person, who owns the rest of the device."""
+    """A page beside the scripted operator, who owns the rest of the device."""
     reader, robot = page_reader(hand), RobotView()
     drive, looks = _rate_drive(hand, MotionDeadman(), robot, by_motion=False)
     return BuiltTeleop(

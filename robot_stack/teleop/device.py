@@ -78,7 +78,7 @@ class FollowDrive:
 
 
 class HandDevice:
-    """A device in a person's hand; implements `TeleopDevice`.
+    """A device in an operator's hand; implements `TeleopDevice`.
 
     All of its parts must be there: one that is missing is the device missing. Keys of the parts that are there count
     even then, so that a stop always gets through.
@@ -102,7 +102,7 @@ class HandDevice:
         """Why it is lost, or was a moment ago, else ""."""
 
     def sample(self, now_ns: int) -> TeleopSample:
-        """What the person does now."""
+        """What the operator does now."""
         readings = [reader.poll(now_ns) for reader in self._readers]
         there = [reading for reading in readings if reading is not None]
         tapped = {action for reading in there for action in reading.tapped}

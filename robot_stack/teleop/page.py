@@ -24,7 +24,7 @@ def page_packet(axes: Sequence[float], pressed: Collection[str], *, gone: bool =
     Args:
         axes: x, y, z, rx, ry, rz, in [-1, 1]: forward, left, up, and the turns about them.
         pressed: Out of `PRESSED`.
-        gone: The page has closed, fallen silent or lost the person's eyes while it drove.
+        gone: The page has closed, fallen silent or lost the operator's eyes while it drove.
     """
     return JoyPacket(axes=list(axes), buttons=[*(int(name in pressed) for name in PRESSED), int(gone)])
 

@@ -27,7 +27,7 @@ class PortReader(Generic[PacketT]):
         """Nothing is open yet.
 
         Args:
-            name: As told to a person.
+            name: As told to an operator.
             plug: Opens the port.
             make_decoder: A fresh decoder for each connection.
             silence_s: A device that repeats itself while it is deflected is lost after this long without a word, and
@@ -45,7 +45,7 @@ class PortReader(Generic[PacketT]):
 
     @property
     def name(self) -> str:
-        """As told to a person."""
+        """As told to an operator."""
         return self._name
 
     @property
@@ -109,7 +109,7 @@ class MessageReader(Generic[PacketT]):
         """Nothing has arrived yet.
 
         Args:
-            name: As told to a person.
+            name: As told to an operator.
             make_decoder: A fresh decoder after each loss.
             timeout_s: Silence that counts as loss.
             freeze_s: A sender that repeats one packet for this long has lost the device itself; None believes it.
@@ -128,7 +128,7 @@ class MessageReader(Generic[PacketT]):
 
     @property
     def name(self) -> str:
-        """As told to a person."""
+        """As told to an operator."""
         return self._name
 
     @property

@@ -72,7 +72,7 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """As told to a person."""
+        """As told to an operator."""
         ...
 
     @property

@@ -34,14 +34,14 @@ class RobotView:
 
 
 class DeflectionFrame:
-    """Turns a deflection that a person means in a frame into one in the tool's."""
+    """Turns a deflection that an operator means in a frame into one in the tool's."""
 
     def __init__(self, frame: str, viewer_yaw_rad: float, robot: RobotView) -> None:
         """Asks the robot for nothing yet.
 
         Args:
             frame: "tcp", "base" or "viewer".
-            viewer_yaw_rad: With "viewer": direction that the person looks in, about z of the base.
+            viewer_yaw_rad: With "viewer": direction that the operator looks in, about z of the base.
             robot: Asked for the tool's rotation, unless the frame is the tool's own.
         """
         self._frame = frame

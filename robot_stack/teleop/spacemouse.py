@@ -26,7 +26,7 @@ HALF, WHOLE = 6, 12
 """Bytes of three and of six counts."""
 MOST_BUTTON_BYTES = 12
 TO_HAND = (1, 0, 2, 4, 3, 5)
-"""The device counts right, towards the person and down; a hand is meant forward, left and up: swap x and y, negate all.
+"""The device counts right, towards the operator and down; a hand is meant forward, left and up: swap x, y, negate all.
 That is a proper rotation, so the turns change alike."""
 
 BUTTON_BITS: Mapping[int, str] = {

@@ -20,7 +20,7 @@ class LearnerStatus:
 
     Attributes:
         phase: One word, e.g. collecting_demos, fitting, training, done.
-        message: One plain sentence for a person, may be empty.
+        message: One plain sentence for an operator, may be empty.
         counters: Name -> number, e.g. env_steps, updates.
         actors: Who records.
     """

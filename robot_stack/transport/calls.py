@@ -86,7 +86,7 @@ def operator_hello(name: str, life: str) -> pb.HelloRequest:
 
 
 def error_words(error: grpc.RpcError, address: str) -> str:
-    """What a person should read about a failed call."""
+    """What an operator should read about a failed call."""
     code, details = error.code(), str(error.details())
     distrust = next((words for sign, words in _DISTRUST.items() if sign in details), None)
     if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details and distrust is not None:

@@ -161,7 +161,7 @@ class LearnerClient:
 
     @property
     def refusal(self) -> str:
-        """Why the learner will not have this actor, or "". Final: a person must act; steps stay in the spool."""
+        """Why the learner will not have this actor, or "". Final: an operator must act; steps stay in the spool."""
         return self._link.refusal
 
     @property

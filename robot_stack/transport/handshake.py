@@ -16,7 +16,7 @@ from robot_stack.types.names import check_name
 from robot_stack.types.spec import Spec
 
 MAX_DIFFERENCES = 20
-"""Lines about a spec; a person mends the first ones."""
+"""Lines about a spec; an operator mends the first ones."""
 
 
 def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str) -> Role:

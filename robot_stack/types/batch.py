@@ -26,7 +26,7 @@ class Batch:
         next_features: Of o', float16, shape (B, F).
         next_proprio: Of o', float32, shape (B, P).
         expert: True for rows drawn from the expert pool (demos and human steps), bool, shape (B,).
-        human: True for ticks of the chunk that a person executed, bool, shape (B, C); False past the end.
+        human: True for ticks of the chunk that an operator executed, bool, shape (B, C); False past the end.
         label: False where a human step says nothing about an entry of the action: of an arm that was not in a hand, or
             of a discrete gripper that was not touched; bool, shape (B, C*A), False past the end of the episode.
         gripper_change: True where the action executed at t changes a discrete gripper, i.e. closes it while it was

@@ -22,7 +22,7 @@ class Source(IntEnum):
 
 
 IN_HAND = (Source.HUMAN, Source.IDLE)
-"""A person has the arm, moving it or holding it still."""
+"""An operator has the arm, moving it or holding it still."""
 
 
 class Mode(StrEnum):
@@ -77,7 +77,7 @@ class Decision:
         mode: State after this tick.
         source: Who the motion belongs to.
         requested: The twist asked for before any limit, shape (6,), tcp frame; zeros when nobody asked.
-        cut: Names of the limits that changed the command, e.g. ("speed", "workspace").
+        clamped: Names of the limits that changed the command, e.g. ("speed", "workspace").
         reason: Why it holds or is stopped.
     """
 
@@ -85,5 +85,5 @@ class Decision:
     mode: Mode
     source: Source
     requested: np.ndarray
-    cut: tuple[str, ...] = ()
+    clamped: tuple[str, ...] = ()
     reason: Refusal | None = None

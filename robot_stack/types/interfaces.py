@@ -42,10 +42,10 @@ class Robot(Protocol):
 
 
 class TeleopDevice(Protocol):
-    """A SpaceMouse, gamepad, keyboard, leader arm, or a scripted person."""
+    """A SpaceMouse, gamepad, keyboard, leader arm, or a scripted operator."""
 
     def sample(self, now_ns: int) -> TeleopSample:
-        """What the person does now."""
+        """What the operator does now."""
         ...
 
 
@@ -89,7 +89,7 @@ class Cell(Protocol):
         ...
 
     def events(self) -> tuple[str, ...]:
-        """Events a person sent since the previous call, out of `EVENTS`."""
+        """Events an operator sent since the previous call, out of `EVENTS`."""
         ...
 
     def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
@@ -107,7 +107,7 @@ class Cell(Protocol):
         ...
 
     def claim(self, verdict: Verdict) -> None:
-        """Tell the person what the model claims about the episode, so that it can be refused."""
+        """Tell the operator what the model claims about the episode, so that it can be refused."""
         ...
 
     def finish(self) -> None:

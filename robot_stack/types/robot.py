@@ -62,4 +62,4 @@ class TeleopSample:
 
 
 EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm")
-"""The events a person can send, from any device; indices are their place on the wire."""
+"""The events an operator can send, from any device; indices are their place on the wire."""

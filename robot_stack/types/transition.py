@@ -40,11 +40,11 @@ class ResetType(StrEnum):
 
     NOMINAL = "nominal"
     RETURN = "return"
-    """A start that was met before, to which a person or the simulator went back on purpose."""
+    """A start that was met before, to which an operator or the simulator went back on purpose."""
     CARRIED = "carried"
     """The scene as the way back has left it, or an earlier try."""
     BACK = "back"
-    """The same the other way round: it is the way back that is practised."""
+    """The same the other way round: it is the way back that is trained online."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class EpisodeHeader:
         task: Task name.
         actor: Id of the actor process that recorded it.
         started_unix_s: Wall-clock start, seconds since the epoch.
-        seed: Seed of the reset, or -1 where a person placed the objects.
+        seed: Seed of the reset, or -1 where an operator placed the objects.
         level: Of the help protocol at which it was run, 0 to 3.
         reset: Where it starts. Success is reported over starts that nobody chose, and not over ways back.
     """

@@ -145,7 +145,7 @@ class BringUp:
         return None
 
     def words(self) -> tuple[str, ...]:
-        """Sentences for a person since the previous call."""
+        """Sentences for an operator since the previous call."""
         words, self._words = tuple(self._words), []
         return words
 

@@ -80,11 +80,11 @@ def build_world(resolved: ResolvedRun) -> World:
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
-    """The scripted person of a cell whose teleop device is `scripted`: with a hand for each arm."""
+    """The scripted operator of a cell whose teleop device is `scripted`: with a hand for each arm."""
     space, names = ActionSpace(resolved.spec()), list(resolved.arms)
     device = resolved.teleop
-    person = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
-    config, rng = OperatorConfig(**person.model_dump()), np.random.default_rng(seed)
+    operator = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
+    config, rng = OperatorConfig(**operator.model_dump()), np.random.default_rng(seed)
     entry, scales = find_task(resolved.task.name), np.array([space.full_scale(name) for name in names])
     back = None if entry.back_hands is None else entry.back_hands(config, rng, scales)
     return ScriptedOperator(config, rng, entry.hands(config, rng, scales), names, back)

@@ -103,7 +103,7 @@ class CommandLog:
         command = decision.command
         twists = _rounded(command.twist, decision.requested)
         self._write(
-            ["d", command.stamp_ns, str(decision.mode), int(decision.source), twists, command.gripper, decision.cut]
+            ["d", command.stamp_ns, str(decision.mode), int(decision.source), twists, command.gripper, decision.clamped]
         )
 
     def applied(self, twist: np.ndarray, stamp_ns: int) -> None:
@@ -211,11 +211,13 @@ def _take(log: RecordedLog, entry: list[Any]) -> None:
 
 
 def _decision(
-    arm: str, stamp_ns: int, mode: str, source: int, twists: list[float], gripper: float | None, cut: list[str]
+    arm: str, stamp_ns: int, mode: str, source: int, twists: list[float], gripper: float | None, clamped: list[str]
 ) -> Decision:
     executed, requested = np.array(twists, dtype=np.float64).reshape(2, 6)
     command = Command(arm=arm, twist=executed, gripper=gripper, stamp_ns=stamp_ns, source=Source(source))
-    return Decision(command=command, mode=Mode(mode), source=Source(source), requested=requested, cut=tuple(cut))
+    return Decision(
+        command=command, mode=Mode(mode), source=Source(source), requested=requested, clamped=tuple(clamped)
+    )
 
 
 def _state(arm: str, stamp_ns: int, numbers: list[float], gripper: float, fault: list[str] | None) -> RobotState:

@@ -32,12 +32,12 @@ TICK_S = 0.01
 TICK_NS = 10_000_000
 
 AGAIN_TICKS = 100
-"""A scripted person who may not resume yet tries again for so long."""
+"""A scripted operator who may not resume yet tries again for so long."""
 ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKind.EVAL: Role.WATCH}
 
 
 def see(world: World) -> Seen:
-    """What a person at the cell sees now."""
+    """What an operator at the cell sees now."""
     states = [world.state(name) for name in world.arms]
     goals = zip(world.arms.values(), world.task.goal_poses(world.data), strict=True)
     return Seen(
@@ -120,7 +120,7 @@ class LocalCell:
         return events
 
     def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
-        """New start state; the scripted person arms the cell and resumes after a hold."""
+        """New start state; the scripted operator arms the cell and resumes after a hold."""
         self._safety.end_episode()
         if scene:
             self._world.reset(seed)
@@ -140,14 +140,14 @@ class LocalCell:
             self._tick()
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
-        """Hand the arms to the policy, or to the person in a demo."""
+        """Hand the arms to the policy, or to the operator in a demo."""
         self._operator.begin(ROLES[kind], backward=self._backward)
         self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
         self.executed()
         self._events.clear()
 
     def claim(self, verdict: Verdict) -> None:
-        """The person looks whether it is so."""
+        """The operator looks whether it is so."""
         self._operator.audit(self._world.time_ns)
 
     def finish(self) -> None:

@@ -19,7 +19,7 @@ BLUE = (0.16, 0.30, 0.62, 1.0)
 IN_HOLE_WEIGHT = 3.0
 """A millimetre in the hole counts as three outside it: it takes about as long, and it is what the task is about."""
 YAW_WEIGHT_M_RAD = 0.05
-"""Metres that a radian of wrong yaw counts as, as for the scripted person."""
+"""Metres that a radian of wrong yaw counts as, as for the scripted operator."""
 
 
 class PegInsertConfig(BaseModel):

@@ -18,7 +18,7 @@ BLUE = (0.16, 0.30, 0.62, 1.0)
 BEHIND_M = 0.012
 """How far a part reaches behind the TCP that holds it."""
 GOAL_DEPTH_M = 0.004
-"""A person pushes the peg this much deeper than it must go."""
+"""An operator pushes the peg this much deeper than it must go."""
 YAWS = {LEFT: -np.pi / 2, RIGHT: np.pi / 2}
 """Of the tools in the cell: their x axes point at each other, along y."""
 

@@ -64,7 +64,7 @@ def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path)
     assert "then robot-stack doctor" in lines[-1]
 
 
-class Person:
+class Operator:
     """Stands in for `Listening` and `Enter`: at each look something has happened."""
 
     def __init__(self, *happenings) -> None:
@@ -93,28 +93,28 @@ class Person:
         return SimpleNamespace(success=success, message=message)
 
 
-def press_enter(person: Person) -> None:
-    person._enter = True
+def press_enter(operator: Operator) -> None:
+    operator._enter = True
 
 
-def stop(person: Person) -> None:
-    person.node.stop_pressed_ns = 5_000_000
-    person.node.stops.append((17_000_000, True))
+def stop(operator: Operator) -> None:
+    operator.node.stop_pressed_ns = 5_000_000
+    operator.node.stops.append((17_000_000, True))
 
 
 def test_a_stop_that_is_pressed_released_and_cleared_is_ok() -> None:
     pytest.importorskip("rclpy", reason="no ROS on this machine")
-    person = Person(stop, press_enter, press_enter)
-    person.answers = [(False, "arm moves at 0.020, must stand still"), (True, "")]
-    found = doctor._estop(person, person)
+    operator = Operator(stop, press_enter, press_enter)
+    operator.answers = [(False, "arm moves at 0.020, must stand still"), (True, "")]
+    found = doctor._estop(operator, operator)
     assert (found.level, found.text) == (Level.OK, "pressed and released, seen in 12 ms")
 
 
 def test_a_stop_that_nobody_presses_fails_and_one_that_stays_is_a_warning() -> None:
     pytest.importorskip("rclpy", reason="no ROS on this machine")
-    idle = Person(press_enter)
+    idle = Operator(press_enter)
     assert doctor._estop(idle, idle).level is Level.FAIL
-    stuck = Person(stop, press_enter)
+    stuck = Operator(stop, press_enter)
     stuck.answers = [(False, "deadman is held, must be released")]
     found = doctor._estop(stuck, stuck)
     assert found.level is Level.WARN
@@ -124,13 +124,13 @@ def test_a_stop_that_nobody_presses_fails_and_one_that_stays_is_a_warning() -> N
 def test_the_axes_are_asked_for_until_all_have_moved_or_enter() -> None:
     axes = RUN.task.arm.axes
 
-    def move_all(person: Person) -> None:
-        person.node.arms["fr3"].reaches = {axis: Reach(low=-1.0, high=1.0) for axis in axes}
-        person.node.arms["fr3"].deadman = True
+    def move_all(operator: Operator) -> None:
+        operator.node.arms["fr3"].reaches = {axis: Reach(low=-1.0, high=1.0) for axis in axes}
+        operator.node.arms["fr3"].deadman = True
 
-    moved = Person(move_all)
+    moved = Operator(move_all)
     assert doctor._axes(RUN.arms["fr3"], moved, moved).level is Level.OK
-    idle = Person(press_enter)
+    idle = Operator(press_enter)
     assert doctor._axes(RUN.arms["fr3"], idle, idle).level is Level.FAIL
 
 

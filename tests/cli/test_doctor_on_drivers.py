@@ -64,7 +64,7 @@ def write_cell(root: Path, robot: str) -> None:
             "arm": {"axes": ["x", "y", "z"], "translation_m": 0.005, "rotation_rad": 0.01, "gripper": "none"},
             "episode_steps": 20,
             "proprio": [{"name": "tcp_pose", "size": 6}],
-            "reset": {"by": "person", "prompt": "move nothing", "timeout_s": 10},
+            "reset": {"by": "operator", "prompt": "move nothing", "timeout_s": 10},
             "success": {"threshold": 0.8, "n_of_m": {"n": 1, "m": 1}},
         },
         "runs/bench": {

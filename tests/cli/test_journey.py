@@ -1,4 +1,4 @@
-"""The verbs of docs/bringup.md in their order, each as a person calls it, on the simulated cell and over DDS."""
+"""The verbs of docs/bringup.md in their order, each as an operator calls it, on the simulated cell and over DDS."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ START_S = 240.0
 
 
 class Terminal:
-    """Of one person, in one folder."""
+    """Of one operator, in one folder."""
 
     def __init__(self, here: Path) -> None:
         self.here = here
@@ -118,7 +118,7 @@ def test_what_was_recorded_can_be_looked_at(terminal: Terminal, line: str) -> No
 
 def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal) -> None:
     logs = sorted((terminal.here / FOLDER / "commands/fr3").glob("*.jsonl.gz"))
-    assert len(logs) >= 3  # recorded, practised, deployed
+    assert len(logs) >= 3  # recorded, trained online, deployed
     for log in logs:
         assert terminal.say("check-log", str(log))
 

@@ -1,4 +1,4 @@
-"""`robot-stack reward`: on made-up episodes with a model that costs nothing, and on a made-up run."""
+"""`robot-stack reward`: on synthetic episodes with a model that costs nothing, and on a synthetic run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sim.episodes import GeneratedEpisode
 TEXT = "insert the orange peg into the blue socket"
 
 
-def made_up(
+def synthetic(
     resolved: ResolvedRun, counts: dict[str, int], *, seed: Sequence[int], **_: object
 ) -> list[GeneratedEpisode]:
     """Episodes whose progress is in the first pixel of both views."""
@@ -74,7 +74,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         on_step(1, 1, 0.0)
         return Watermark(reads)
 
-    monkeypatch.setattr(reward_evaluation, "generate", made_up)
+    monkeypatch.setattr(reward_evaluation, "generate", synthetic)
     monkeypatch.setattr(reward_evaluation, "fit_embedded", fit)
     return fitted
 
@@ -113,7 +113,7 @@ def test_json_is_the_file_and_all_there_is_on_stdout(
 def test_number_of_episodes_in_the_help_is_the_one_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["reward", "eval", "--help"])
-    assert f"made-up: {generated.FULL};" in capsys.readouterr().out
+    assert f"synthetic: {generated.FULL};" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_audit_prints_groups_and_where_the_page_is(run_folder: Path, capsys: pyt
     assert main(["reward", "audit", str(run_folder)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("demonstrations: 0 episodes")
-    assert lines[1].startswith("practice, first third: 4 episodes, highest Φ ")
+    assert lines[1].startswith("online training, first third: 4 episodes, highest Φ ")
     assert f"Report: {run_folder / 'reward_audit.html'}" in lines
     assert main(["reward", "audit", str(run_folder), "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) >= {"opd", "false_done", "missed", "telling"}

@@ -103,7 +103,7 @@ def test_train_serves_the_run_in_its_folder(monkeypatch, tmp_path, capsys) -> No
 
 @pytest.fixture
 def own_files(monkeypatch, tmp_path) -> Path:
-    """A person's own configuration folder, in the working directory."""
+    """An operator's own configuration folder, in the working directory."""
     shutil.copytree(config_root(), tmp_path / "hardware_configs")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "hardware_configs"

@@ -1,4 +1,4 @@
-"""Values written back into a person's file: everything else in it stays byte for byte."""
+"""Values written back into an operator's file: everything else in it stays byte for byte."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ every_example = pytest.mark.parametrize("name", EXAMPLES)
 def test_it_resolves_by_the_name_of_its_cell_and_is_saved_as_it_is(name: str, tmp_path: Path) -> None:
     resolved = load_run(run_of_cell(name))
     assert isinstance(resolved.robot, EXAMPLES[name])
-    assert resolved.task.reset.by == "person"
+    assert resolved.task.reset.by == "operator"
     saved = tmp_path / "run.yaml"
     saved.write_text(resolved.to_yaml())
     again = load_resolved(saved)

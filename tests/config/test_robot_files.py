@@ -148,7 +148,7 @@ def test_joint_commands_need_kinematics(backend: str, tmp_path: Path) -> None:
 def run_with(root: Path, edit: Edit, robot: str, *overrides: str, cell: str = ""):
     edit("cells/sim.yaml", "robot: fr3", f"robot: {robot}\n{cell}")
     edit("cells/sim.yaml", "frame: base", f"frame: {load_frame(root, robot)}")
-    edit("tasks/peg_insert.yaml", "by: sim", "by: person")
+    edit("tasks/peg_insert.yaml", "by: sim", "by: operator")
     edit("cells/sim.yaml", "teleop: scripted", "teleop: spacemouse")
     return load_run("peg_insert", overrides, root)
 

@@ -132,7 +132,7 @@ def test_a_scripted_person_cannot_be_two(root: Path, edit: Edit) -> None:
     edit(CELL, "teleop: scripted\n", "")
     text = (root / CELL).read_text().replace("    robot: fr3\n", "    robot: fr3\n    teleop: scripted\n")
     (root / CELL).write_text(text)
-    assert sum("a scripted person has a hand for each arm" in line for line in refusal(root)) == 2
+    assert sum("a scripted operator has a hand for each arm" in line for line in refusal(root)) == 2
 
 
 @pytest.mark.parametrize(

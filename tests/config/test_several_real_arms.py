@@ -19,7 +19,7 @@ Edit = Callable[[str, str, str], None]
 CELL, TASK = "cells/sim_two_arms.yaml", "tasks/two_arm_insert.yaml"
 
 
-def real_cell(root: Path, *, left: str = "panda", right: str = "kinova_gen3", by: str = "person") -> None:
+def real_cell(root: Path, *, left: str = "panda", right: str = "kinova_gen3", by: str = "operator") -> None:
     """The two-arm cell with those robots, each box in the robot's own frame."""
     text = (root / CELL).read_text()
     for robot in (left, right):
@@ -60,19 +60,19 @@ def test_a_real_arm_beside_a_simulated_one_is_refused(root: Path) -> None:
 def test_only_a_simulator_puts_a_scene_back_by_itself(root: Path) -> None:
     real_cell(root, by="sim")
     (line,) = refusal(root)
-    assert line.startswith("mine/tasks/two_arm_insert.yaml:25:7: task.reset.by: input should be 'person' (got 'sim')")
+    assert line.startswith("mine/tasks/two_arm_insert.yaml:25:7: task.reset.by: input should be 'operator' (got 'sim')")
     assert line.endswith("arm left is real, and nobody else puts its scene back")
 
 
 def test_a_single_real_arm_asks_for_a_person_too(root: Path, edit: Edit) -> None:
     edit("cells/sim.yaml", "robot: fr3", "robot: fr3_franka")
-    with pytest.raises(ConfigError, match=r"peg_insert\.yaml:16:7: task\.reset\.by: input should be 'person'"):
+    with pytest.raises(ConfigError, match=r"peg_insert\.yaml:16:7: task\.reset\.by: input should be 'operator'"):
         load_run("peg_insert", root=root)
 
 
 def test_in_simulation_a_person_may_put_the_scene_back(root: Path, edit: Edit) -> None:
-    edit(TASK, "by: sim", "by: person")
-    assert load_run("two_arm_insert", root=root).task.reset.by == "person"
+    edit(TASK, "by: sim", "by: operator")
+    assert load_run("two_arm_insert", root=root).task.reset.by == "operator"
 
 
 def test_the_arm_whose_controller_keeps_the_last_speed_is_named(root: Path, edit: Edit) -> None:

@@ -193,7 +193,7 @@ class Safety(Node):
         self.create_timer(0.01, self._send, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def recover(self) -> Trigger.Response:
-        """As a person would."""
+        """As an operator would."""
         wait_until(self.recovery.service_is_ready, "recovery service")
         future = self.recovery.call_async(Trigger.Request())
         wait_until(future.done, "answer to recovery")

@@ -203,7 +203,7 @@ class ServoDouble(DriverDouble):
         self.halted = 4  # as Humble counts
 
     def end_fault(self) -> None:
-        """A person has cleared the way."""
+        """An operator has cleared the way."""
         self.halted = 0
 
 
@@ -294,7 +294,7 @@ class FrankaDouble(PoseDouble):
         self.mode, self.enabled, self._blocked = 4, False, True
 
     def end_fault(self) -> None:
-        """A person has freed the arm; the error itself stays."""
+        """An operator has freed the arm; the error itself stays."""
         self._blocked = False
 
     def _on_recovery(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -429,7 +429,7 @@ class UrWords(DriverDouble):
         self._running.publish(Bool(data=False))
 
     def end_fault(self) -> None:
-        """A person clears it on the pendant and starts the program."""
+        """An operator clears it on the pendant and starts the program."""
         self.rest()
         self.active = True
         self._modes.publish(UInt8(data=1))

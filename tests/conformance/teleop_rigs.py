@@ -265,7 +265,7 @@ class KeyboardRig(EventRig):
     def before_sample(self) -> None:
         assert self.built.robot is not None
         turned = Pose(position_m=np.zeros(3), quaternion_xyzw=np.array([0.0, 0.0, 1.0, 0.0]))
-        self.built.robot.see(turned, self.now_ns)  # the tool is turned as the person looks
+        self.built.robot.see(turned, self.now_ns)  # the tool is turned as the operator looks
 
     def push(self, axis: str, amount: float) -> None:
         for motion in MOTIONS:

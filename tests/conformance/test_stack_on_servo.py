@@ -74,7 +74,7 @@ class WorldArm:
 
 
 class WorldServo(ServoDouble):
-    """MoveIt Servo on that arm; shows cameras and person what there is to see."""
+    """MoveIt Servo on that arm; shows cameras and operator what there is to see."""
 
     def __init__(self, run) -> None:
         world = build_world(run)
@@ -111,9 +111,9 @@ class WorldServo(ServoDouble):
 @pytest.fixture(scope="module")
 def stack(ros, sim_run, tmp_path_factory):
     """The cell as the actor sees it, the supervisor of its processes, and the double."""
-    changes = (f"cell.dds_domain={sim_run.cell.dds_domain}", "task.reset.by=person", "teleop.page=null")
-    by_person = load_run("peg_insert", changes)
-    real = replace(by_person, robots={ARM: robot_of("servo", wrench=WRENCH)})
+    changes = (f"cell.dds_domain={sim_run.cell.dds_domain}", "task.reset.by=operator", "teleop.page=null")
+    by_operator = load_run("peg_insert", changes)
+    real = replace(by_operator, robots={ARM: robot_of("servo", wrench=WRENCH)})
     folder, beside = tmp_path_factory.mktemp("cell"), tmp_path_factory.mktemp("sim")
     (folder / RESOLVED).write_text(real.to_yaml())
     (beside / RESOLVED).write_text(sim_run.to_yaml())

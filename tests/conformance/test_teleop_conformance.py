@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from teleop_rigs import RIGS, STEP_NS, Rig
 
 from robot_stack.config.resolve import load_run
-from robot_stack.nodes.teleop.scripted_operator import ScriptedPerson
+from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
@@ -293,10 +293,10 @@ def check(sample: TeleopSample) -> None:
 
 def test_the_scripted_person_is_a_device_like_any_other():
     run = load_run("peg_insert", [])
-    person = ScriptedPerson(build_operator(run, 0))
-    samples = [sample for tick in range(100) for sample in person.sample(tick * STEP_NS).values()]
-    person.read_banner(Mode.DISARMED, 101 * STEP_NS)
-    samples += [sample for tick in range(101, 300) for sample in person.sample(tick * STEP_NS).values()]
+    operator = OperatorRoutine(build_operator(run, 0))
+    samples = [sample for tick in range(100) for sample in operator.sample(tick * STEP_NS).values()]
+    operator.read_banner(Mode.DISARMED, 101 * STEP_NS)
+    samples += [sample for tick in range(101, 300) for sample in operator.sample(tick * STEP_NS).values()]
     for sample in samples:
         check(sample)
         assert not sample.deadman

@@ -15,10 +15,10 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.access import Gate
 from robot_stack.console.app import Pages, build_digest
-from robot_stack.console.desk import Desk
 from robot_stack.console.figures import Diagnosed
 from robot_stack.console.journal import Journal
 from robot_stack.console.serving import PageServer, listen, page_address
+from robot_stack.console.session import ConsoleSession
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
@@ -28,7 +28,7 @@ LOCAL = "127.0.0.1:0"
 
 
 class Done:
-    """What a desk has had done: `Deeds`."""
+    """What a desk has had done: `ConsoleActions`."""
 
     def __init__(self) -> None:
         self.pressed: list[str] = []
@@ -36,15 +36,15 @@ class Done:
         self.moves: list[JoyPacket] = []
 
     def press(self, events: tuple[str, ...]) -> None:
-        """See `Deeds`."""
+        """See `ConsoleActions`."""
         self.pressed += events
 
     def request(self, name: str) -> None:
-        """See `Deeds`."""
+        """See `ConsoleActions`."""
         self.requested.append(name)
 
     def move(self, packet: JoyPacket) -> None:
-        """See `Deeds`."""
+        """See `ConsoleActions`."""
         self.moves.append(packet)
 
     @property
@@ -72,7 +72,7 @@ class FakeCell:
         self.journal = Journal(folder)
         self.journal.open()
         kept = pictures if pictures is not None else set()
-        self.desk = Desk(run, self.done, self.journal, kept.__contains__)
+        self.desk = ConsoleSession(run, self.done, self.journal, kept.__contains__)
         self.server: PageServer | None = None
 
     def mode(self, mode: Mode, reason: str = "") -> None:
@@ -96,7 +96,7 @@ class FakeCell:
         self.tell()
 
     def events(self, *events: str, device: str = "browser") -> None:
-        """Keys of a person."""
+        """Keys of an operator."""
         with self.desk.locked():
             self.desk.heard.events(events, device, time.monotonic_ns(), time.time())
         self.tell()

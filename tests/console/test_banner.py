@@ -10,7 +10,7 @@ from robot_stack.console.banner import SILENT, WORDS, Scene, banner
 from robot_stack.console.rights import Rights
 from robot_stack.types.command import Mode
 
-SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted person")
+SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted operator")
 REAL = Rights(enable=False, drive=False, arms=("fr3",), grips=False, device="The device at the robot")
 SCENE = Scene(
     mode=Mode.POLICY, reason="", silent_s=0.5, kind="online", way="", resetting=False, prompt="", here=False,
@@ -30,12 +30,12 @@ def test_every_mode_has_its_word_a_reason_and_something_to_do(mode):
 @pytest.mark.parametrize(
     ("changes", "why", "now"),
     [
-        ({}, "It practises.", "hold SPACE or a pad, and steer"),
+        ({}, "It trains online.", "hold SPACE or a pad, and steer"),
         ({"kind": "eval"}, "evaluated", "hold SPACE"),
-        ({"way": "take the peg out"}, "It practises: Take the peg out.", "hold SPACE"),
+        ({"way": "take the peg out"}, "It trains online: Take the peg out.", "hold SPACE"),
         ({"mode": Mode.HUMAN, "kind": "demo", "way": "put it in"}, "a demonstration: Put it in.", "Watch."),
-        ({"rights": REAL}, "practises", "take the device"),
-        ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted person drives: a demonstration.", "hold SPACE or a pad"),
+        ({"rights": REAL}, "trains online", "take the device"),
+        ({"mode": Mode.HUMAN, "kind": "demo"}, "The scripted operator drives: a demonstration.", "hold SPACE or a pad"),
         ({"mode": Mode.HUMAN, "kind": "demo", "here": True}, "A page drives: a demonstration.", "Press S when it is"),
         ({"mode": Mode.HUMAN, "kind": "demo", "rights": REAL}, "at the robot drives", "Press S when it is"),
         ({"mode": Mode.HUMAN, "here": True}, "A page drives: a correction.", "then let go. Press S"),

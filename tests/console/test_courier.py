@@ -9,7 +9,7 @@ import pytest
 from fake_learner import TOKEN, FakeLearner
 from page_rig import FakeCell
 
-from robot_stack.console.courier import Courier
+from robot_stack.console.label_forwarder import LabelForwarder
 from robot_stack.console.verdicts import operator_label
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import SpecError
@@ -36,7 +36,7 @@ def learner():
 def running(cell: FakeCell, learner):
     server = LearnerServer(learner, "127.0.0.1:0", TOKEN)
     server.start()
-    courier = Courier(cell.desk, server.address, cell.tell, TOKEN)
+    courier = LabelForwarder(cell.desk, server.address, cell.tell, TOKEN)
     courier.start()
     yield server
     courier.stop()
@@ -71,7 +71,7 @@ def test_while_the_learner_is_away_verdicts_wait_and_follow(cell, learner):
     first = LearnerServer(learner, "127.0.0.1:0", TOKEN)
     address = first.start()
     first.stop(grace_s=0.0)
-    courier = Courier(cell.desk, address, cell.tell, TOKEN)
+    courier = LabelForwarder(cell.desk, address, cell.tell, TOKEN)
     courier.start()
     try:
         cell.journal.add(LABEL)

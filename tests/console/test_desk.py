@@ -10,9 +10,9 @@ import pytest
 from page_rig import Done, FakeCell, sim_run
 from test_rights import real_run
 
-from robot_stack.console.desk import HERE_NS, Desk
 from robot_stack.console.heard import CLAIM_NS
 from robot_stack.console.messages import Move, PageError, Press, Say, Seen, Sit, Undo, Write
+from robot_stack.console.session import HERE_NS, ConsoleSession
 from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -358,7 +358,7 @@ def test_threads_do_not_tear_what_is_shown(cell):
 
 
 def test_a_run_without_a_page_for_the_hand_says_which_device_takes_one(tmp_path):
-    desk = Desk(sim_run("teleop.page=null"), Done(), FakeCell(sim_run(), tmp_path).journal)
+    desk = ConsoleSession(sim_run("teleop.page=null"), Done(), FakeCell(sim_run(), tmp_path).journal)
     desk.join("a", 0)
     with pytest.raises(PageError, match=r"set cell\.teleop=browser"):
         desk.obey("a", Move(t_ms=1.0, axes=(0.0,) * 6, pressed=frozenset(), live=True), 0, 0.0)

@@ -1,4 +1,4 @@
-"""The page in a real browser, in front of a real server and a made-up cell.
+"""The page in a real browser, in front of a real server and a synthetic cell.
 
 Bounds are generous: a busy machine makes a page late, never wrong.
 """
@@ -38,7 +38,7 @@ QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
          "--disable-component-update", "--disable-sync")  # fmt: skip
 PIXEL = "document.querySelector('.camera canvas').getContext('2d').getImageData(60, 4, 1, 1).data[0]"
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
-"""Folder that screenshots are kept in, for a person to look at."""
+"""Folder that screenshots are kept in, for an operator to look at."""
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     first = cell.episode(41)
     cell.mode(Mode.POLICY)
     word(page, "POLICY IN CONTROL")
-    says(page, "#episode", "peg_insert · practice, episode 41")
+    says(page, "#episode", "peg_insert · online training, episode 41")
     for index in range(12):
         cell.score(first, index, index / 12, index / 20)
         look(cell, 20 * index)
@@ -374,7 +374,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways_and_its_pad_drives(c
     cell.episode(4)
     page = tab(url, has_touch=True, is_mobile=True)
     page.set_viewport_size(PHONE)
-    says(page, f"li[data-id='{first}']", "practice")
+    says(page, f"li[data-id='{first}']", "online training")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     for button in page.locator("#verdicts button:visible").all():
         box = button.bounding_box()
@@ -391,7 +391,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways_and_its_pad_drives(c
         send('pointerdown', 0); send('pointermove', -400);
         window.letGo = () => send('pointerup', -400);
     }""", [box["x"] + 40, box["y"] + 40])  # fmt: skip
-    until(lambda: cell.done.driving and cell.done.moves[-1].axes[0] == 1.0, "away from the person", page)
+    until(lambda: cell.done.driving and cell.done.moves[-1].axes[0] == 1.0, "away from the operator", page)
     picture(page, "phone")
     page.evaluate("window.letGo()")
     until(lambda: not cell.done.driving, "letting go", page)

@@ -56,7 +56,7 @@ def test_files_that_would_let_a_page_move_a_real_arm_are_refused(tmp_path, teleo
     cell = (config_root() / "cells" / "sim.yaml").read_text()
     cell = cell.replace("robot: fr3", "robot: fr3_franka").replace("teleop: scripted", f"teleop: {teleop}")
     (tmp_path / "cells" / "sim.yaml").write_text(cell)
-    task = (config_root() / "tasks" / "peg_insert.yaml").read_text().replace("by: sim", "by: person")
+    task = (config_root() / "tasks" / "peg_insert.yaml").read_text().replace("by: sim", "by: operator")
     (tmp_path / "tasks" / "peg_insert.yaml").write_text(task)
     (tmp_path / "runs" / "peg_insert.yaml").write_text((config_root() / "runs" / "peg_insert.yaml").read_text())
     with pytest.raises(ConfigError, match=r"a page moves simulated arms only, and \w+ is a real one"):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from robot_stack.console.messages import PageError
-from robot_stack.console.seats import KEPT_NS, PRESENT_NS, Seats
+from robot_stack.console.operator_lock import KEPT_NS, PRESENT_NS, OperatorLock
 
 S = 1_000_000_000
 
 
 def test_the_first_page_sits_down_and_the_second_watches():
-    seats = Seats()
+    seats = OperatorLock()
     seats.join("a", 0)
     seats.join("b", 1)
     assert (seats.writer, seats.pages) == ("a", 2)
@@ -21,7 +21,7 @@ def test_the_first_page_sits_down_and_the_second_watches():
 
 
 def test_a_reload_keeps_the_desk_and_a_page_that_stays_away_loses_it():
-    seats = Seats()
+    seats = OperatorLock()
     seats.join("a", 0)
     seats.join("b", 0)
     seats.leave("a", 10 * S)
@@ -35,7 +35,7 @@ def test_a_reload_keeps_the_desk_and_a_page_that_stays_away_loses_it():
 
 
 def test_a_page_that_has_closed_meanwhile_does_not_sit_down():
-    seats = Seats()
+    seats = OperatorLock()
     seats.join("a", 0)
     seats.leave("a", S)
     for ask in (lambda: seats.check_writer("a", 20 * S), lambda: seats.sit("a", 20 * S, driving=False)):
@@ -46,7 +46,7 @@ def test_a_page_that_has_closed_meanwhile_does_not_sit_down():
 
 
 def test_the_desk_can_be_taken_but_not_from_a_hand_that_drives():
-    seats = Seats()
+    seats = OperatorLock()
     seats.join("a", 0)
     seats.join("b", 0)
     with pytest.raises(PageError, match="drives the arm"):
@@ -57,7 +57,7 @@ def test_the_desk_can_be_taken_but_not_from_a_hand_that_drives():
 
 
 def test_somebody_is_there_only_while_the_page_says_that_it_is_seen():
-    seats = Seats()
+    seats = OperatorLock()
     assert not seats.attended(0)
     seats.join("a", 0)
     assert seats.attended(PRESENT_NS)
@@ -69,7 +69,7 @@ def test_somebody_is_there_only_while_the_page_says_that_it_is_seen():
 
 
 def test_a_watcher_in_view_is_nobody_at_the_desk():
-    seats = Seats()
+    seats = OperatorLock()
     seats.join("a", 0)
     seats.join("b", 0)
     seats.heard("b", 10 * S)

@@ -113,7 +113,7 @@ def test_the_turn_of_the_tool_is_cut_at_its_range_and_says_so():
     limits = replace(LIMITS, yaw_range_rad=1.0)
     rig = Rig(limits).armed()
     rig.policy = twist(rz=0.8)
-    cuts = {name for decision in rig.run(3.0) for name in decision.cut}
+    cuts = {name for decision in rig.run(3.0) for name in decision.clamped}
     assert "yaw" in cuts
     assert abs(turned(rig)) == pytest.approx(1.0, abs=5e-3)
     rig.policy = twist(rz=-0.8)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.forward_velocity import ForwardVelocityCore
 from robot_stack.control.drivers.franka import FrankaStatus
 from robot_stack.control.drivers.joint_trajectory import REST_S, STOP_S, JointTrajectoryCore
@@ -29,9 +29,11 @@ SLOW = np.array([0.05, 0.0, 0.0, 0.0, 0.0, 0.0])
 twists = st.lists(st.floats(-2, 2), min_size=6, max_size=6).map(np.array)
 
 
-def wish(twist=SLOW, *, live: bool = True, angles=HOME, share: float = 1.0) -> Wish:
+def wish(twist=SLOW, *, live: bool = True, angles=HOME, share: float = 1.0) -> DriverCommand:
     pose = None if angles is None else CHAIN.pose(angles)
-    return Wish(twist=twist if live else np.zeros(6), live=live, pose=pose, angles=angles, dt_s=DT_S, speed_share=share)
+    return DriverCommand(
+        twist=twist if live else np.zeros(6), live=live, pose=pose, angles=angles, dt_s=DT_S, speed_share=share
+    )
 
 
 def trajectory_core() -> JointTrajectoryCore:

@@ -44,8 +44,8 @@ def test_twists_are_means_over_the_whole_window():
 
 
 def test_a_single_cut_marks_the_window():
-    result = window(decision(Source.POLICY, np.zeros(6)), decision(Source.POLICY, np.zeros(6), cut=("speed",)))
-    assert (result.clipped, result.cut) == (True, ("speed",))
+    result = window(decision(Source.POLICY, np.zeros(6)), decision(Source.POLICY, np.zeros(6), clamped=("speed",)))
+    assert (result.clipped, result.clamped) == (True, ("speed",))
 
 
 def test_the_policys_gripper_is_no_press_of_the_human():
@@ -70,4 +70,4 @@ def test_executed_is_what_was_cut_not_what_was_asked():
     result = window(*rig.run(0.1))
     assert result.twist[0] == pytest.approx(rig.limits.max_speed_m_s, abs=1e-6)
     assert result.clipped
-    assert "speed" in result.cut
+    assert "speed" in result.clamped

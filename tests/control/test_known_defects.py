@@ -10,7 +10,7 @@ import pytest
 from fr3_chain import HOME, chain_of
 
 from robot_stack.control.drivers.arm_sense import JointReader
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth, Input
 from robot_stack.control.drivers.pose_target import PoseTargetCore
 from robot_stack.control.kinematics.chain import Chain, ChainJoint
@@ -41,7 +41,7 @@ def test_the_target_of_a_dead_commander_is_not_kept_fresh() -> None:
     fast, measured = np.array([0.5, 0, 0, 0, 0, 0]), chain.pose(HOME)
 
     def send(twist, *, live: bool):
-        return core.step(Wish(twist=twist, live=live, pose=measured, angles=HOME, dt_s=0.04))
+        return core.step(DriverCommand(twist=twist, live=live, pose=measured, angles=HOME, dt_s=0.04))
 
     for _ in range(10):
         ahead = send(fast, live=True)
@@ -73,7 +73,7 @@ def uses_of(words: tuple[str, ...], source: str) -> list[str]:
 
 
 WALL_CLOCK = {"console.py": ["time.time"] * 6, "doctor.py": ["time.time"], "shared_memory.py": ["time.time"]}
-"""No part of the way: one writes the hour into a person's journal, one compares the wall clocks of hosts, one looks at
+"""No part of the way: one writes the hour into the journal, one compares the wall clocks of hosts, one looks at
 how old files are."""
 
 

@@ -329,7 +329,7 @@ def test_soft_force_scales_the_push_and_lets_the_rest_be(force_n: float, speed: 
     rig.wrench = np.array([-force_n, 0, 0, 0, 0, 0])
     pushed = rig.run(0.6)[-1]
     np.testing.assert_allclose(pushed.command.twist, twist(x=speed, y=0.05, rz=0.2), atol=1e-6)
-    assert ("force" in pushed.cut) == (force_n > 15)
+    assert ("force" in pushed.clamped) == (force_n > 15)
     rig.policy = twist(x=-0.1)
     np.testing.assert_allclose(rig.run(0.6)[-1].command.twist, twist(x=-0.1), atol=1e-6)
 

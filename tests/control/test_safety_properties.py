@@ -166,6 +166,6 @@ def test_a_limit_of_exactly_zero_is_a_limit():
     decisions = rig.run(4.0)
     assert -1e-9 <= rig.pose.position_m[2] < 1e-3
     assert rig.pose.position_m[0] < 1e-9
-    assert "workspace" in decisions[-1].cut
+    assert "workspace" in decisions[-1].clamped
     assert decisions[-1].source is Source.POLICY
     assert rig.filter.counters["cut_workspace"] > 100

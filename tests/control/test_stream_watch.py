@@ -8,7 +8,7 @@ from filter_rig import MS, Rig, TwoArmRig, twist
 
 from robot_stack.control.safety.clock_watch import ClockWatch
 from robot_stack.control.safety.output_watchdog import OutputWatchdog
-from robot_stack.control.safety.senders import RELEASE_NS, Senders
+from robot_stack.control.safety.publisher_guard import RELEASE_NS, PublisherGuard
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import Fault, FaultKind
 
@@ -24,7 +24,7 @@ def driving() -> Rig:
 
 
 def test_the_first_sender_has_the_stream_until_it_is_silent_for_a_second():
-    senders = Senders()
+    senders = PublisherGuard()
     assert senders.refusal("arm/policy/cmd", "a", 0) is None
     assert "arm/policy/cmd has two senders, a and b" in str(senders.refusal("arm/policy/cmd", "b", RELEASE_NS))
     assert senders.contested(RELEASE_NS) is not None

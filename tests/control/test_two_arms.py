@@ -29,7 +29,7 @@ def driving() -> TwoArmRig:
 
 
 def taken(*arms: str) -> TwoArmRig:
-    """The policy drives, then a person takes some arms and moves the first."""
+    """The policy drives, then an operator takes some arms and moves the first."""
     rig = driving()
     rig.hands = {arm: np.zeros(6) for arm in rig.arms}
     rig.tick()
@@ -190,8 +190,8 @@ def test_cuts_are_counted_for_the_arm_that_was_cut():
     rig = TwoArmRig().armed()
     rig.policy = {"left": twist(x=0.1), "right": twist(x=2.0)}
     decisions = rig.run(0.6)[-1]
-    assert "speed" in decisions["right"].cut
-    assert decisions["left"].cut == ()
+    assert "speed" in decisions["right"].clamped
+    assert decisions["left"].clamped == ()
     assert rig.filter.counters["right.cut_speed"] > 10
     assert not any(name.startswith("left.cut_speed") for name in rig.filter.counters)
 

@@ -13,7 +13,7 @@ from robot_stack.types.transition import EndReason, EpisodeKind
 
 @pytest.fixture(scope="module")
 def view(tmp_path_factory: pytest.TempPathFactory) -> StoreView:
-    """Two demonstrations and three of practice: one success by the model, one failure by the operator, one open."""
+    """Two demonstrations and three online episodes: one success by the model, one failure by the operator, one open."""
     online = {"kind": EpisodeKind.ONLINE, "end": EndReason.TIMEOUT, "source": Source.POLICY}
     episodes = [
         made_episode("000000-demo-a"),

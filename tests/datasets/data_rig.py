@@ -1,4 +1,4 @@
-"""Made-up episodes with nothing wrong in them, and folders of them."""
+"""Synthetic episodes with nothing wrong in them, and folders of them."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ PLANTED: dict[str, tuple[Spoil, str, str]] = {
         edited("proprio", assign((slice(10, None), 0), 0.5)), "out-of-range", r"frames 9 to 10: the TCP moves 0\.\d+ m",
     ),
     "a hand that jerks": (
-        edited("executed", assign((9, 1), -1.0)), "jerky", r"frames 8 to \d+: the person's action leaps by 1\.\d+",
+        edited("executed", assign((9, 1), -1.0)), "jerky", r"frames 8 to \d+: the operator's action leaps by 1\.\d+",
     ),
     "nobody at work": (
         edited("source", assign(slice(3, None), Source.IDLE)), "idle", r"episode e: nobody moved the arm in 85%",
@@ -227,7 +227,7 @@ CONTRADICTIONS = {
         [label("e", Verdict.SUCCESS, LabelSource.MODEL), label("e", Verdict.FAILURE, LabelSource.TRUTH)],
         EpisodeKind.ONLINE, None, "counts as success by the model, but the simulator says failure",
     ),
-    "a person changed their mind": (
+    "an operator changed their mind": (
         [label("e", Verdict.SUCCESS, at=1), label("e", Verdict.FAILURE, at=2)],
         EpisodeKind.ONLINE, None, "the operator said failure and success; the newest word counts, failure",
     ),
@@ -243,7 +243,7 @@ CONTRADICTIONS = {
         [label("e", Verdict.FAILURE)], EpisodeKind.DEMO, None, "a demonstration that counts as failure",
     ),
     "an evaluation with a helping hand": (
-        [], EpisodeKind.EVAL, None, "an evaluation of which a person did 100%",
+        [], EpisodeKind.EVAL, None, "an evaluation of which an operator did 100%",
     ),
 }  # fmt: skip
 
@@ -268,4 +268,4 @@ def test_discarded_episode_contradicts_nobody(tmp_path: Path) -> None:
 
 def test_demonstration_by_nobody_is_named(tmp_path: Path) -> None:
     view = write_folder(tmp_path / "a", [made_episode("e", source=Source.POLICY)])
-    assert said(check(view)) == ["episode e: it is a demonstration of which a person did 0%, must be most of it"]
+    assert said(check(view)) == ["episode e: it is a demonstration of which an operator did 0%, must be most of it"]

@@ -110,7 +110,7 @@ class FilteredArm:
         assert self.filter.start(self.now_ns) is None
 
     def step(self, action: np.ndarray, hand: np.ndarray | None = None, *, deadman: bool = False) -> ExecutedMotion:
-        """A control step: the policy asks for `action`, the person for `hand` at full deflection 1."""
+        """A control step: the policy asks for `action`, the operator for `hand` at full deflection 1."""
         window = ExecutedAccumulator()
         for _ in range(10):
             self.now_ns += self.TICK_NS

@@ -154,7 +154,7 @@ class FaultSink:
         return bool(self.log.decisions) and float(np.abs(self.log.decisions[-1].command.twist).max()) > 1e-4
 
     def driven(self) -> bool:
-        """The same, while a person resumes at once: a sender before this one has its stream for another second."""
+        """The same, while an operator resumes at once: a sender before this one has its stream for another second."""
         if self.mode is Mode.HOLD:
             self.ask("resume")
         return self.moving()
@@ -175,7 +175,7 @@ class FaultSink:
         return "" if answer.success else answer.message
 
     def ready(self) -> None:
-        """A person brings the cell to READY, whatever was before; nobody sends anything."""
+        """An operator brings the cell to READY, whatever was before; nobody sends anything."""
         self.quiet()
         deadline_s = time.monotonic() + 8.0
         refusal = ""
@@ -241,7 +241,7 @@ class FaultSink:
         self.out(TwistStamped, topics.policy(self._arm)).publish(message)
 
     def press(self, *events: str) -> int:
-        """Keys of a person; returns when."""
+        """Keys of an operator; returns when."""
         out, self._pressed_ns = self.out(Joy, topics.EVENTS, EVERY), max(time.monotonic_ns(), self._pressed_ns + 1)
         out.publish(self.node.sealer.seal(topics.EVENTS, events_to_msg(events, self._pressed_ns, "keyboard")))
         return self._pressed_ns

@@ -51,7 +51,7 @@ def hostile_run(count: int | None = None) -> str:
 
 
 def _elsewhere(rig: Rig, rng: np.random.Generator, *, outside: bool) -> None:
-    """A reset: the arm rests at another place, and a person starts the next episode."""
+    """A reset: the arm rests at another place, and an operator starts the next episode."""
     rig.filter.end_episode()
     for _ in range(30):
         rig.tick()

@@ -106,7 +106,7 @@ def test_row_13_too_fast_and_out_of_the_box_is_cut_each_tick(sink: FaultSink, be
     sink.until(at_the_wall, "the wall")
     sink.until_stamp(sink.now_ns + 300 * MS)
     ticks = sink.ticks(begin)
-    assert {"speed", "workspace"} <= {name for tick in ticks for name in tick.decision.cut}
+    assert {"speed", "workspace"} <= {name for tick in ticks for name in tick.decision.clamped}
     speeds = [float(np.linalg.norm(tick.decision.command.twist[:3])) for tick in ticks]
     assert max(speeds) <= limits.max_speed_m_s * 1.001
     high = max(tick.state.T_base_tcp.position_m[1] for tick in ticks if tick.state is not None)
@@ -227,7 +227,7 @@ def test_row_1_a_killed_or_frozen_policy_is_a_hold_that_only_a_person_ends(
     sink.until_stamp(sink.now_ns + 400 * MS)
     assert sink.mode is Mode.HOLD  # fresh commands end nothing
     assert sink.ask("resume") == ""
-    sink.until(sink.moving, "motion after a person resumed")
+    sink.until(sink.moving, "motion after an operator resumed")
 
     row.took(sink.safe_after_s(bench.kill("policy")))
     bench.script("stream_process", "policy")
@@ -244,7 +244,7 @@ def test_row_16_a_second_policy_or_safety_process_is_refused(sink: FaultSink, ro
     sink.until(lambda: "policy/cmd has two senders, sink and another" in sink.banner, "HOLD")
     assert "two senders" in sink.ask("resume")
     begun_s = time.monotonic()
-    sink.policy = None  # the first one dies; the other takes over as soon as a person lets it
+    sink.policy = None  # the first one dies; the other takes over as soon as an operator lets it
     sink.until(lambda: sink.send_twist(SLOWLY, session="another") or sink.ask("resume") == "", "a successor")
     sink.until(lambda: sink.send_twist(SLOWLY, session="another") or sink.moving(), "its motion")
     row.took(time.monotonic() - begun_s)
@@ -273,7 +273,7 @@ def test_row_4_a_teleop_killed_while_it_drives_is_a_hold_and_not_the_policy(
     sink.order("hand", twist=[0.0] * 6)
     sink.until(lambda: sink.teleop is not None, "the hand", START_S)
     sink.order("hand", twist=[0.0, 0.1, 0.0, 0.0, 0.0, 0.0], deadman=True)
-    sink.until(lambda: sink.mode is Mode.HUMAN and sink.moving(), "the person's motion")
+    sink.until(lambda: sink.mode is Mode.HUMAN and sink.moving(), "the operator's motion")
 
     killed_ns = bench.kill("hand")
     row.took(sink.safe_after_s(killed_ns))

@@ -117,7 +117,7 @@ def launched(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], FaultSin
 
 
 def _moving(sink: FaultSink) -> None:
-    """The policy of the test drives; the scripted person of the run arms and resumes."""
+    """The policy of the test drives; the scripted operator of the run arms and resumes."""
     sink.out(TwistStamped, topics.policy(ARM))
     sink.until(lambda: sink.mode is Mode.READY, "READY", START_S)
     sink.policy = np.array(SLOWLY)
@@ -320,7 +320,7 @@ def test_row_30_a_minute_of_random_kills_leaves_nothing_behind(bench: Bench, row
         stop, episodes = threading.Event(), []
         worker = threading.Thread(target=_practise, args=(bench, cell, stop, episodes), daemon=True)
         worker.start()
-        sink.until(lambda: sink.mode is Mode.POLICY, "practice", START_S)
+        sink.until(lambda: sink.mode is Mode.POLICY, "online training", START_S)
         kept = [supervisor.pid(name) for name in ("robot", "safety")]
         before = [_weigh(pid) for pid in kept]
         ends_s, kills = time.monotonic() + SOAK_S, 0

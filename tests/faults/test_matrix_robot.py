@@ -73,7 +73,7 @@ def test_row_14_force_slows_then_holds_and_no_state_in_contact_holds(
     sink.order_robot(wrench=wrench((limits.soft_force_n + limits.hard_force_n) / 2))
     sink.until_stamp(sink.now_ns + 200 * MS)
     slowed = sink.ticks()[-1].decision
-    assert "force" in slowed.cut
+    assert "force" in slowed.clamped
     assert slowed.command.twist[0] == pytest.approx(0.02, rel=0.02)
 
     felt_ns = sink.order_robot(wrench=wrench(limits.hard_force_n + 5))

@@ -159,7 +159,7 @@ def test_fault_05_idle_tails() -> None:
 
     source = replay.frames.column("source")[:18]
     while_engaged = np.flatnonzero((source == H) | (source == IDLE))
-    pause = 3  # steps: a person may stand still for 0.3 s within a correction
+    pause = 3  # steps: an operator may stand still for 0.3 s within a correction
     assert motionless(while_engaged) > pause
     assert len(replay.pools.expert) >= 6
     assert motionless(replay.pools.expert) <= pause

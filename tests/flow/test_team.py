@@ -22,7 +22,7 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 def test_two_processes_train_and_go_on_from_their_checkpoint(finished: Finished, tmp_path: Path) -> None:
     folder = tmp_path / "together"
     write_run(folder, "training.max_episodes=1000")
-    for part in ("store", "trunk.safetensors"):  # the demonstrations and practice of the other run
+    for part in ("store", "trunk.safetensors"):  # the demonstrations and online training of the other run
         copy = shutil.copytree if (finished.folder / part).is_dir() else shutil.copy
         copy(finished.folder / part, folder / part)
     launcher = (*TORCHRUN, "--log-dir", str(tmp_path / "torchrun"), "-m", "--")

@@ -160,7 +160,7 @@ ALONG = {
     "quest_pose": {"x": (0.0, 0.0, -1.0), "y": (-1.0, 0.0, 0.0), "z": (0.0, 1.0, 0.0)},
     "quest2ros": {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)},
 }
-"""Away from the person, to the left and up, in the axes of each bridge."""
+"""Away from the operator, to the left and up, in the axes of each bridge."""
 
 
 @pytest.mark.parametrize("name", POSES)

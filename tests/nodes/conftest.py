@@ -15,5 +15,5 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 @pytest.fixture(scope="session")
 def run() -> ResolvedRun:
-    """The dry run, on a domain far from a person's own."""
+    """The dry run, on a domain far from an operator's own."""
     return load_run("peg_insert", ["cell.dds_domain=60"])

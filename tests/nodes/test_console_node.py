@@ -114,7 +114,7 @@ def page(cell: FedCell) -> Iterator[Page]:
 
 
 def driving(page: Page, cell: FedCell) -> None:
-    """An episode of the policy, with the page's hand let go; as a person gets there."""
+    """An episode of the policy, with the page's hand let go; as an operator gets there."""
     page.until(lambda: cell.teleop is not None and not cell.teleop.lost, "a hand that is believed")
     deadline_s = time.monotonic() + WAIT_S
     while cell.banner[0] is not Mode.POLICY:
@@ -161,7 +161,7 @@ def test_a_page_takes_over_moves_the_arm_gives_it_back_and_labels(cell: FedCell,
     page.pressed = ["deadman"]
     page.until(lambda: cell.decisions[-1].mode is Mode.HUMAN, "take-over")
     page.axes = [1.0, 0, 0, 0, 0, 0]
-    # away from the person, who faces the robot: along -x of the base, at half the task's full speed
+    # away from the operator, who faces the robot: along -x of the base, at half the task's full speed
     speed = 0.5 * cell.run.task.arm.translation_m * cell.run.run.rate_hz
     page.until(lambda: abs(cell.commands[-1].twist[0] + speed) < 1e-3, "motion of the page's hand")
     assert cell.decisions[-1].source is Source.HUMAN

@@ -156,7 +156,7 @@ def test_labels_carry_the_whole_decision(requested, executed, source, mode, grip
     back = c.decision_from_msg(c.decision_to_msg(decision), "arm")
     assert np.array_equal(back.requested, requested)
     assert np.array_equal(back.command.twist, executed)
-    assert (back.source, back.mode, back.command.gripper, set(back.cut)) == (source, mode, gripper, set(cut))
+    assert (back.source, back.mode, back.command.gripper, set(back.clamped)) == (source, mode, gripper, set(cut))
     assert (back.command.stamp_ns, back.command.frame) == (4, "tcp")
 
 

@@ -56,7 +56,7 @@ def test_a_person_takes_over_drives_and_hands_back_without_a_jump(cell: FedCell)
     cell.push("x", -1.0)
     # full deflection at half the scale, towards the base: with the tool pointing down its x is the base's
     speed = 0.5 * cell.run.task.arm.translation_m * cell.run.run.rate_hz
-    cell.until(lambda: abs(cell.commands[-1].twist[0] + speed) < 1e-3, "motion of the person")
+    cell.until(lambda: abs(cell.commands[-1].twist[0] + speed) < 1e-3, "motion of the operator")
     assert cell.decisions[-1].source is Source.HUMAN
     cell.button("deadman", 0)
     cell.until(lambda: cell.decisions[-1].source is Source.POLICY, "hand-back")

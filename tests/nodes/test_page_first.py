@@ -1,4 +1,4 @@
-"""A person at the page beside the scripted one: the page goes first, and never do both drive."""
+"""An operator at the page beside the scripted one: the page goes first, and never do both drive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.teleop.page_first import REST_NS, PageFirst
-from robot_stack.nodes.teleop.scripted_operator import OWNERLESS_NS, ScriptedPerson
+from robot_stack.nodes.teleop.scripted_operator import OWNERLESS_NS, OperatorRoutine
 from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode
@@ -40,14 +40,14 @@ class Both:
 
     def __init__(self, run) -> None:
         self.page = FakePage()
-        self.person = ScriptedPerson(build_operator(run, 0))
-        self.hands = PageFirst(self.page, ArmSelector(list(run.robots)), self.person)
+        self.operator = OperatorRoutine(build_operator(run, 0))
+        self.hands = PageFirst(self.page, ArmSelector(list(run.robots)), self.operator)
         self.now_ns = 0
 
     def demo(self) -> None:
-        """The scripted person demonstrates."""
-        self.person.read_banner(Mode.HUMAN, self.now_ns)
-        self.person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
+        """The scripted operator demonstrates."""
+        self.operator.read_banner(Mode.HUMAN, self.now_ns)
+        self.operator.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
 
     def run(self, seconds: float) -> list[TeleopSample]:
         samples = []
@@ -106,14 +106,14 @@ def test_a_page_that_vanishes_without_driving_is_nothing(both):
 )
 def test_a_hold_of_the_page_is_the_pages_to_end(both, reason, theirs):
     both.page.lost = False
-    both.person.read_banner(Mode.HOLD, both.now_ns, reason)
+    both.operator.read_banner(Mode.HOLD, both.now_ns, reason)
     pressed = [sample for sample in both.run(20.0) if "arm" in sample.events]
     assert bool(pressed) != theirs
 
 
 def test_a_hold_of_a_page_that_has_gone_for_good_is_ended_by_the_scripted_person(both):
     both.page.lost = False
-    both.person.read_banner(Mode.HOLD, both.now_ns, RefusalKind.KEY)
+    both.operator.read_banner(Mode.HOLD, both.now_ns, RefusalKind.KEY)
     both.run(15.0)
     both.page.lost = True
     begun_ns = both.now_ns
@@ -123,5 +123,5 @@ def test_a_hold_of_a_page_that_has_gone_for_good_is_ended_by_the_scripted_person
 
 def test_what_the_scripted_person_says_is_heard_while_the_page_drives(both):
     both.page.lost, both.page.deadman = False, True
-    both.person.read_banner(Mode.DISARMED, both.now_ns)
+    both.operator.read_banner(Mode.DISARMED, both.now_ns)
     assert any("arm" in sample.events for sample in both.run(1.0))

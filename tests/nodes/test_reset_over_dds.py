@@ -1,4 +1,4 @@
-"""The start of an episode over DDS: a person who makes the scene ready, and an arm that goes to a taught pose."""
+"""The start of an episode over DDS: an operator who makes the scene ready, and an arm that goes to a taught pose."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run():
         [
             "cell.dds_domain=66",
             f"cell.poses.over_table={POSE}",
-            "task.reset.by=person",
+            "task.reset.by=operator",
             "task.reset.prompt=put the socket anywhere",
             "task.reset.start.pose=over_table",
             "task.reset.start.range_m=[0.02, 0.02, 0.0]",
@@ -56,7 +56,7 @@ def taught(joints_rad, position_m) -> TaughtPose:
     return TaughtPose(joints_rad=tuple(joints_rad), position_m=tuple(position_m), quaternion_xyzw=(1, 0, 0, 0))
 
 
-class Person:
+class Operator:
     """Reads the prompt and, a moment later, says that it is done."""
 
     def __init__(self, namespace: str, key: WireKey, *, answers: bool) -> None:
@@ -71,7 +71,7 @@ class Person:
         from robot_stack.nodes.qos import EVERY, LATCHED
 
         self.prompts: list[str] = []
-        self._node = StackNode("person", namespace, key=key)
+        self._node = StackNode("operator", namespace, key=key)
         self._events = self._node.create_publisher(Joy, topics.EVENTS, EVERY)
 
         def read(msg: String) -> None:
@@ -86,7 +86,7 @@ class Person:
         self._executor.add_node(self._node)
         self._thread = threading.Thread(target=lambda: self._executor.spin_until_future_complete(self._stop))
 
-    def __enter__(self) -> Person:
+    def __enter__(self) -> Operator:
         self._thread.start()
         wait_until(lambda: self._events.get_subscription_count() > 0, 10, "a listener")
         return self
@@ -102,13 +102,13 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
 
     link: CellLink = cell._link
     ends = []
-    with Person(run.run.cell, cell._key, answers=True) as person:
+    with Operator(run.run.cell, cell._key, answers=True) as operator:
         for seed in (1, 2):
             cell.reset(seed)
             with link.locked():
                 ends.append(link.states["fr3"].T_base_tcp.position_m)
             assert cell.mode() in (Mode.READY, Mode.POLICY)
-        wait_until(lambda: person.prompts[-2:] == ["put the socket anywhere", ""], 5, "the prompt's end")
+        wait_until(lambda: operator.prompts[-2:] == ["put the socket anywhere", ""], 5, "the prompt's end")
     goal = np.array(list(START.values()))
     for end in ends:
         assert np.abs(end - goal).max() < 0.01 + 0.005
@@ -117,7 +117,7 @@ def test_the_person_is_asked_and_the_arm_goes_to_the_drawn_start(cell, run):
 
 def test_the_arm_goes_back_along_its_joints_to_where_it_was_led(cell, run, monkeypatch):
     link, seen = cell._link, []
-    with Person(run.run.cell, cell._key, answers=True):
+    with Operator(run.run.cell, cell._key, answers=True):
         for place in ((0.46, 0.08, 0.12), (0.54, -0.06, 0.2)):
             monkeypatch.setattr(cell, "_run", with_start(run, taught(np.zeros(7), place)))
             cell.reset(1)
@@ -136,18 +136,18 @@ def test_the_arm_goes_back_along_its_joints_to_where_it_was_led(cell, run, monke
 
 def test_on_the_way_back_the_scene_stays_nobody_is_asked_and_the_arm_stays_too(cell, run):
     link = cell._link
-    with Person(run.run.cell, cell._key, answers=False) as person:
+    with Operator(run.run.cell, cell._key, answers=False) as operator:
         with link.locked():
             before = link.states["fr3"].T_base_tcp.position_m
         cell.reset(9, backward=True, scene=False)
         with link.locked():
             after = link.states["fr3"].T_base_tcp.position_m
-        assert not any(person.prompts)
+        assert not any(operator.prompts)
     assert np.linalg.norm(after - before) < 0.003
 
 
 def test_a_person_who_never_answers_is_named_after_a_bounded_time(cell, run, monkeypatch):
-    monkeypatch.setattr(cell, "_run", load_run("peg_insert", ["task.reset.by=person", "task.reset.timeout_s=0.5"]))
+    monkeypatch.setattr(cell, "_run", load_run("peg_insert", ["task.reset.by=operator", "task.reset.timeout_s=0.5"]))
     began_s = time.monotonic()
     with pytest.raises(RobotError, match="nobody has said that it is done: make the scene ready"):
         cell.reset(3)

@@ -1,4 +1,4 @@
-"""Stamp join, due times, rates, episode status, the scripted person, the last watchdog."""
+"""Stamp join, due times, rates, episode status, the scripted operator, the last watchdog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robot_stack.nodes.diagnostics import Due, RateMeter
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.safety.stamp_join import StampJoin
-from robot_stack.nodes.teleop.scripted_operator import ScriptedPerson
+from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import EpisodeKind
@@ -64,39 +64,39 @@ def test_a_broken_episode_status_is_refused(text):
 
 
 @pytest.fixture
-def person(run) -> ScriptedPerson:
-    return ScriptedPerson(build_operator(run, 0))
+def operator(run) -> OperatorRoutine:
+    return OperatorRoutine(build_operator(run, 0))
 
 
-def test_the_person_keeps_hands_off_before_the_banner_is_readable(person):
-    (sample,) = person.sample(1).values()
+def test_the_person_keeps_hands_off_before_the_banner_is_readable(operator):
+    (sample,) = operator.sample(1).values()
     assert not sample.deadman
     assert sample.events == ()
 
 
 @pytest.mark.parametrize(("mode", "patience_ms"), [(Mode.DISARMED, 300), (Mode.HOLD, 1000)])
-def test_the_person_arms_and_resumes_with_the_deadman_released(person, mode, patience_ms):
-    person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
-    person.read_banner(mode, 0)
-    samples = [person.sample(tick * 20 * MS)["fr3"] for tick in range(1, 151)]
+def test_the_person_arms_and_resumes_with_the_deadman_released(operator, mode, patience_ms):
+    operator.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
+    operator.read_banner(mode, 0)
+    samples = [operator.sample(tick * 20 * MS)["fr3"] for tick in range(1, 151)]
     pressed = [s.stamp_ns // MS for s in samples if s.events == ("arm",)]
     assert pressed[0] == patience_ms
     assert np.diff(pressed).min() >= patience_ms
     assert not any(s.deadman for s in samples)
 
 
-def test_the_person_never_clears_a_stop(person):
-    person.read_banner(Mode.STOP, 0)
-    assert not any(person.sample(tick * 20 * MS)["fr3"].events for tick in range(1, 500))
+def test_the_person_never_clears_a_stop(operator):
+    operator.read_banner(Mode.STOP, 0)
+    assert not any(operator.sample(tick * 20 * MS)["fr3"].events for tick in range(1, 500))
 
 
-def test_the_person_drives_demos_until_the_reset(person):
-    person.read_banner(Mode.READY, 0)
-    assert not person.sample(1)["fr3"].deadman
-    person.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
-    assert person.sample(2)["fr3"].deadman
-    person.follow(EpisodeStatus(phase=Phase.RESETTING))
-    assert not person.sample(3)["fr3"].deadman
+def test_the_person_drives_demos_until_the_reset(operator):
+    operator.read_banner(Mode.READY, 0)
+    assert not operator.sample(1)["fr3"].deadman
+    operator.follow(EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="d"))
+    assert operator.sample(2)["fr3"].deadman
+    operator.follow(EpisodeStatus(phase=Phase.RESETTING))
+    assert not operator.sample(3)["fr3"].deadman
 
 
 def test_watchdog_passes_fresh_commands_and_zeroes_old_ones():

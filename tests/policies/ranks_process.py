@@ -1,4 +1,4 @@
-"""A rank of a learner: updates on its share of made-up batches and writes its losses. Started by torchrun, or alone."""
+"""A rank of a learner: updates on its share of synthetic batches, writes its losses. Started by torchrun, or alone."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SPEC = LearnerSpec(
 
 
 def random_batch(seed: int, rows: int = 16, *, expert_rows: int = 8) -> TensorBatch:
-    """Rows without meaning; the first `expert_rows` are a person's, every fourth row ends its task."""
+    """Rows without meaning; the first `expert_rows` are an operator's, every fourth row ends its task."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int) -> torch.Tensor:

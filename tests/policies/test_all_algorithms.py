@@ -58,7 +58,7 @@ def make(name: str, spec: LearnerSpec = SPEC, seed: int = 0, **settings: Any) ->
 
 
 def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
-    """Rows with a return, and gripper entries where the task has grippers; half of the later ticks are a person's."""
+    """Rows with a return, and gripper entries where the task has grippers; half of the later ticks are human."""
     made = random_batch(number)
     rows, rng = len(made.reward), np.random.default_rng(number)
     action = torch.from_numpy(np.tanh(rng.normal(size=(rows, chunk * spec.actions))).astype(np.float32))

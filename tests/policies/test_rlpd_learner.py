@@ -152,7 +152,7 @@ def test_ticks_of_a_chunk_that_no_person_executed_are_not_imitated() -> None:
         action[:4, SPEC.actions :] += shift  # the robot's
         update_actor(made, batch)
         moved.append(flat(made.policy))
-        action[4:8, SPEC.actions :] += shift  # a person's
+        action[4:8, SPEC.actions :] += shift  # an operator's
         update_actor(made, batch)
         moved.append(flat(made.policy))
     assert torch.equal(moved[0], moved[2])

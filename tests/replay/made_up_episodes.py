@@ -111,7 +111,7 @@ def steps_with_grippers(draw: st.DrawFn, spec: Spec, episode_id: str, tag: int, 
 
 
 def who_moved(source: Source, spec: Spec, rng: np.random.Generator) -> tuple[Source, ...]:
-    """Of each arm; in a person's step, some of them, and at least one."""
+    """Of each arm; in an operator's step, some of them, and at least one."""
     sources = [source] * len(spec.arms)
     if source is Source.HUMAN:
         for held in rng.permutation(len(sources))[1:]:

@@ -136,7 +136,7 @@ def whole(episode: SlowEpisode, t: int, length: int) -> bool:
 
 
 def human(episode: SlowEpisode, t: int, length: int) -> list[bool]:
-    """Which of the actions of t, t+1, ... a person executed."""
+    """Which of the actions of t, t+1, ... an operator executed."""
     found = [False] * length
     for k in range(length):
         if not episode.linked(t + k):

@@ -1,4 +1,4 @@
-"""What a person has shown of an action, and what only happened."""
+"""What an operator has shown of an action, and what only happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finished made-up run, written once; tests that change it copy it first."""
+"""A finished synthetic run, written once; tests that change it copy it first."""
 
 from __future__ import annotations
 

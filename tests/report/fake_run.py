@@ -1,4 +1,4 @@
-"""A made-up run folder, its rows written by the ledger, the metrics log and the episode store of a real run."""
+"""A synthetic run folder, its rows written by the ledger, the metrics log and the episode store of a real run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.control_loop import episode_id
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.observation import Observation
@@ -71,7 +71,7 @@ def write_run(
     (folder / "run.yaml").write_text(resolved.to_yaml())
     plays = plays if plays is not None else [played(rng, i / max(1, online - 1)) for i in range(online)]
     metrics, actor = MetricsLog(folder / "metrics.jsonl"), MetricsLog(folder / "a0.jsonl")
-    ledger = Ledger(10.0)
+    ledger = EpisodeStatistics(10.0)
     spec = resolved.spec()
     with EpisodeStore(folder / "store", spec, TASK) as store:
         demo = Played(sources=(Source.HUMAN,) * 50, declared=False, truth=True, operator=Verdict.SUCCESS)
@@ -109,7 +109,7 @@ def write_evaluation(path: Path, successes: list[bool]) -> None:
 
 
 def _episode(
-    ledger: Ledger,
+    ledger: EpisodeStatistics,
     metrics: MetricsLog,
     actor: MetricsLog,
     store: EpisodeStore,
@@ -209,7 +209,7 @@ def _log_control(
     )
 
 
-def _log_update(metrics: MetricsLog, ledger: Ledger, share_done: float, rng: np.random.Generator) -> None:
+def _log_update(metrics: MetricsLog, ledger: EpisodeStatistics, share_done: float, rng: np.random.Generator) -> None:
     steps = ledger.online_steps
     updates = PRETRAIN + UTD * steps
     q = 0.2 + 0.5 * share_done + rng.normal(0, 0.02)

@@ -16,7 +16,7 @@ from robot_stack.types.errors import ConfigError, StoreError
 
 @pytest.fixture(scope="module")
 def other_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of another seed, less practised, with another number of demonstrations."""
+    """Of another seed, less trained online, with another number of demonstrations."""
     folder = tmp_path_factory.mktemp("others") / "peg_again"
     write_run(folder, demos=5, online=22, stored=0, seed=3)
     return folder

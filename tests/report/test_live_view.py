@@ -74,14 +74,21 @@ def test_no_time_left_is_guessed_at_the_start() -> None:
 def test_the_plain_line_tells_all_of_practice() -> None:
     line = plain_line(Snapshot(phase="training", counters=COUNTERS, elapsed_s=900, phase_s=100), BUDGET)
     assert line == (
-        "15:00 | practice | episodes 50 of 250 | robot time 5.0 min | success 60 % | alone 35 % | human steps 14 % | "
-        "Φ 0.91 | updates 16600, 41/s | params v332 | at most 6:40 left in this phase"
+        "15:00 | online training | episodes 50 of 250 | robot time 5.0 min | success 60 % | alone 35 % | "
+        "human steps 14 % | Φ 0.91 | updates 16600, 41/s | params v332 | at most 6:40 left in this phase"
     )
 
 
 def test_phases_behind_are_ticked_and_the_one_running_is_marked() -> None:
     text = drawn(Snapshot(phase="training", counters=COUNTERS, elapsed_s=900, phase_s=100))
-    for words in ("✓ demonstrations", "✓ encoder and reward model", "▶ practice", "· evaluation", "50 of 250", "35 %"):
+    for words in (
+        "✓ demonstrations",
+        "✓ encoder and reward model",
+        "▶ online training",
+        "· evaluation",
+        "50 of 250",
+        "35 %",
+    ):
         assert words in text
     assert "▶" not in drawn(Snapshot(phase="done"))
     assert "▶ installing" in drawn(Snapshot(phase="installing"))
@@ -107,7 +114,7 @@ def test_on_a_terminal_the_view_is_drawn_in_place() -> None:
     out = Terminal()
     with LiveView(BUDGET, title="peg", out=out) as view:
         view.update({"phase": "training", "message": "", "counters": COUNTERS}, 10.0)
-    assert "▶ practice" in out.getvalue()
+    assert "▶ online training" in out.getvalue()
     assert "\x1b[" in out.getvalue()
 
 

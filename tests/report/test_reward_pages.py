@@ -84,10 +84,14 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Audit]:
 
 def test_audit_counts_the_models_word_against_the_truth_by_thirds(audited: tuple[Path, Audit]) -> None:
     _, found = audited
-    assert list(found.false_done) == ["practice, first third", "practice, second third", "practice, last third"]
-    first = found.false_done["practice, first third"], found.missed["practice, first third"]
+    assert list(found.false_done) == [
+        "online training, first third",
+        "online training, second third",
+        "online training, last third",
+    ]
+    first = found.false_done["online training, first third"], found.missed["online training, first third"]
     assert [(rate.count, rate.n) for rate in first] == [(1, 2), (1, 1)]
-    last = found.missed["practice, last third"]
+    last = found.missed["online training, last third"]
     assert (last.count, last.n) == (0, 3)
     assert set(found.groups) == {"demonstrations", *found.false_done}
     assert found.unscored == 3  # the demonstrations of this run have no frames
@@ -109,7 +113,7 @@ def test_page_of_an_audit_is_whole_and_beside_its_figures(audited: tuple[Path, A
     assert "Reward audit of peg" in page.words
     assert "1 of 2" in page.words
     figures = json.loads((folder / "reward_audit.json").read_text())
-    assert figures["false_done"]["practice, first third"]["count"] == 1
+    assert figures["false_done"]["online training, first third"]["count"] == 1
     assert figures["opd"]["demonstrations"]["peak"]["value"] is None
     assert figures["telling"][0]["episode"].endswith("online-a0")
 
@@ -125,5 +129,5 @@ def test_audit_goes_without_frames_and_scores(audited: tuple[Path, Audit], tmp_p
     shutil.rmtree(folder / "store" / "scores")
     found = audit(read_run(folder))
     assert (found.telling, found.false_done_now.n) == ((), 0)
-    assert found.false_done["practice, first third"].count == 1
+    assert found.false_done["online training, first third"].count == 1
     assert "No episode has both" in write_audit(folder).read_text()

@@ -124,7 +124,7 @@ def test_times_are_of_training_episodes_only(own_run: Path) -> None:
 
 def test_holds_that_a_person_asked_for_are_left_out(own_run: Path) -> None:
     path = own_run / "a0.jsonl"
-    rows = [row | {"holds": 3, "holds_by_person": 2} for row in read_metrics(path)]
+    rows = [row | {"holds": 3, "holds_by_operator": 2} for row in read_metrics(path)]
     rewrite(path, rows)
     assert build_summary(own_run)["control"]["holds"] == 30
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from made_up import QUICK, TEXT, episode, episodes
+from synthetic import QUICK, TEXT, episode, episodes
 
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.classifier.model import SuccessClassifier
-from reward_models.confirmed import ConfirmedModel, labelled
+from reward_models.classifier_gated import ClassifierGatedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import fit
 
@@ -36,7 +36,7 @@ def test_only_frames_that_both_take_for_success_keep_their_probability() -> None
     known = [replace(e, done_frames=6) for e in episodes(8, 3)]
     model, _ = fit(known, QUICK.model_copy(update={"steps": 60}), text=TEXT, seed=0)
     classifier, _ = SuccessClassifier.fit(labelled(known), SMALL, seed=0)
-    both = ConfirmedModel(model, classifier)
+    both = ClassifierGatedModel(model, classifier)
     frames = episode(40).frames
     alone, agreed = model.score(frames), both.score(frames)
     seen = classifier.score(frames) >= classifier.threshold
@@ -53,7 +53,7 @@ def test_its_version_changes_with_either() -> None:
     model, other_model = (fit(known, short, text=TEXT, seed=seed)[0] for seed in (0, 1))
     classifier, other = (SuccessClassifier.fit(labelled(known), SMALL, seed=seed)[0] for seed in (0, 1))
     versions = {
-        ConfirmedModel(m, c).version for m, c in ((model, classifier), (model, other), (other_model, classifier))
+        ClassifierGatedModel(m, c).version for m, c in ((model, classifier), (model, other), (other_model, classifier))
     }
     assert len(versions) == 3
     assert all(len(version) == 16 for version in versions)

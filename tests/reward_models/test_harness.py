@@ -1,4 +1,4 @@
-"""The harness on made-up models: the perfect one passes, each of the others is caught at what is wrong with it."""
+"""The harness on synthetic models: the perfect one passes, each of the others is caught at what is wrong with it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from made_up import INPUTS, QUICK, TEXT, episode, episodes
+from synthetic import INPUTS, QUICK, TEXT, episode, episodes
 
 from reward_models.decode import hop_between
 from reward_models.metrics import mean_voc

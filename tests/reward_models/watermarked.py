@@ -101,7 +101,7 @@ def read(query: ClipQuery) -> float:
 
 
 def drawn(query: ClipQuery) -> float:
-    """Chance, the same for the same question."""
+    """UpdateNoise, the same for the same question."""
     return float(np.random.default_rng(zlib.crc32(query.key.encode())).random())
 
 

@@ -14,13 +14,13 @@ from robot_stack.config.task import NOfM, SuccessConfig
 from robot_stack.learner.backend import Backend, ParamsBoard
 from robot_stack.learner.feature_cache import FeatureCache
 from robot_stack.learner.ingest import Ingest
-from robot_stack.learner.reward.monitor import Trust
+from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.statistics import Ledger
+from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -97,14 +97,14 @@ def make_scorer(rule: SuccessConfig = RULE) -> Scorer:
     return Scorer(lambda: SuccessRule(rule, SPEC))
 
 
-def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, haste: float = 0.01) -> Trust:
+def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, haste: float = 0.01) -> RewardMonitor:
     """Trust in the models of a bench, with unlike episodes and disagreement left out: its frames are noise."""
     heard: list[tuple[str, Alarm]] = [] if alarms is None else alarms
 
     def shape(by_scores: bool) -> None:
         bench.replay.activate_scores(bench.scorer.version if by_scores else None)
 
-    return Trust(
+    return RewardMonitor(
         AlarmConfig(strange_episodes=100, haste=haste),
         threshold=RULE.threshold,
         ledger=bench.ledger,
@@ -121,7 +121,7 @@ class Bench:
         self.folder = folder
         self.store = EpisodeStore(folder / "store", SPEC, TASK)
         self.store.open()
-        self.ledger = Ledger(SPEC.rate_hz)
+        self.ledger = EpisodeStatistics(SPEC.rate_hz)
         self.scorer = scorer if scorer is not None else make_scorer()
         self.trunk = EmbeddedTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
         self.replay = Replay(SPEC, feature_size=self.trunk.feature_size, keep_images=False)
@@ -129,7 +129,7 @@ class Bench:
         self.cache = FeatureCache(folder / "features", self.store, trunk=self.trunk.identity, spec=SPEC)
         self.cache.start()
         self.ingest = Ingest(
-            trunk=self.trunk, eyes=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer,
+            trunk=self.trunk, reward_encoder=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer,
             ledger=self.ledger, cache=self.cache,
         )  # fmt: skip
         self.backend = Backend(

@@ -32,11 +32,11 @@ class FakeCell:
 
     Args:
         executed: What each window brings, the last for ever.
-        events: Tick -> what the person says there.
+        events: Tick -> what the operator says there.
         blind: Ticks without an observation.
         late_ns: Tick -> how much later than asked the clock wakes up before it.
         truth: The simulator's word.
-        answer: What the person says to a claim.
+        answer: What the operator says to a claim.
         broken: Tick at which the robot reports a fault.
         stopped: Tick from which the cell is in STOP.
     """

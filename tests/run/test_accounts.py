@@ -20,7 +20,7 @@ from robot_stack.learner.governor import Governor
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.rollout.seeds import reset_seed
 from robot_stack.runs.metrics import MetricsLog, read_metrics
-from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
@@ -28,8 +28,8 @@ from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
 P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 
 
-def _ledger(*episodes: tuple[str, list[Source], EndReason | None]) -> Ledger:
-    ledger = Ledger(10.0)
+def _statistics(*episodes: tuple[str, list[Source], EndReason | None]) -> EpisodeStatistics:
+    ledger = EpisodeStatistics(10.0)
     for name, sources, end in episodes:
         kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.ONLINE
         account = ledger.begin(header_of(name, kind))
@@ -40,7 +40,7 @@ def _ledger(*episodes: tuple[str, list[Source], EndReason | None]) -> Ledger:
 
 def test_row_says_what_the_episode_came_to() -> None:
     name = "000003-online-a"
-    ledger = _ledger((name, [P, H, H, IDLE, H, P, H], EndReason.SUCCESS))
+    ledger = _statistics((name, [P, H, H, IDLE, H, P, H], EndReason.SUCCESS))
     ledger.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
     ledger.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
     ledger.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
@@ -54,7 +54,7 @@ def test_row_says_what_the_episode_came_to() -> None:
 
 def test_outcome_is_the_persons_word_then_the_models_then_the_end() -> None:
     name = "000003-online-a"
-    ledger = _ledger((name, [P], EndReason.TIMEOUT))
+    ledger = _statistics((name, [P], EndReason.TIMEOUT))
     account = ledger.episodes[name]
     found = [account.success]
     for source, verdict in (
@@ -69,7 +69,7 @@ def test_outcome_is_the_persons_word_then_the_models_then_the_end() -> None:
 
 def test_step_counted_before_is_not_counted_again() -> None:
     name = "000003-online-a"
-    ledger = _ledger((name, [P, H, P], EndReason.TIMEOUT))
+    ledger = _statistics((name, [P, H, P], EndReason.TIMEOUT))
     account = ledger.begin(header_of(name))
     for step in steps_of(name, [P, H, P], EndReason.TIMEOUT):
         account.add(step)
@@ -77,13 +77,15 @@ def test_step_counted_before_is_not_counted_again() -> None:
 
 
 def test_human_share_is_of_steps() -> None:
-    ledger = _ledger(("000000-online-a", [P] * 8, EndReason.TIMEOUT), ("000001-online-a", [H] * 2, EndReason.TIMEOUT))
+    ledger = _statistics(
+        ("000000-online-a", [P] * 8, EndReason.TIMEOUT), ("000001-online-a", [H] * 2, EndReason.TIMEOUT)
+    )
     assert ledger.human_share(ledger.accounts) == pytest.approx(0.2)
     assert ledger.human_share([]) == 0.0
 
 
 def test_online_steps_include_the_running_episode_and_no_demo() -> None:
-    ledger = _ledger(
+    ledger = _statistics(
         ("000000-demo-a", [H] * 5, EndReason.SUCCESS),
         ("000001-online-a", [P] * 3, EndReason.TIMEOUT),
         ("000002-online-a", [P] * 2, None),
@@ -94,7 +96,7 @@ def test_online_steps_include_the_running_episode_and_no_demo() -> None:
 
 
 def test_recent_success_wants_a_full_window_and_no_help() -> None:
-    ledger = _ledger(
+    ledger = _statistics(
         ("000000-online-a", [P], EndReason.TIMEOUT),
         ("000001-online-a", [P], EndReason.SUCCESS),
         ("000002-online-a", [P, H], EndReason.SUCCESS),
@@ -105,7 +107,7 @@ def test_recent_success_wants_a_full_window_and_no_help() -> None:
 
 
 def test_ledger_may_be_read_while_it_grows() -> None:
-    ledger, stop, errors = Ledger(10.0), threading.Event(), []
+    ledger, stop, errors = EpisodeStatistics(10.0), threading.Event(), []
 
     def read() -> None:
         while not stop.is_set():
@@ -239,7 +241,7 @@ def _back(account: EpisodeAccount) -> EpisodeAccount:
 
 def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
     names = [f"{number:06d}-demo-a" for number in range(6)]
-    ledger = Ledger(10.0, goes_back=True)
+    ledger = EpisodeStatistics(10.0, goes_back=True)
     for name in names:
         account = ledger.begin(header_of(name, EpisodeKind.DEMO))
         for step in steps_of(name, [H], EndReason.SUCCESS):
@@ -253,7 +255,7 @@ def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
 
 def test_a_second_try_from_where_the_first_ended_is_known_as_one() -> None:
     starts = [ResetType.NOMINAL, ResetType.BACK, ResetType.BACK, ResetType.CARRIED, ResetType.CARRIED]
-    ledger = Ledger(10.0, goes_back=True)
+    ledger = EpisodeStatistics(10.0, goes_back=True)
     for number, start in enumerate(starts):
         account = ledger.begin(header_of(f"{number:06d}-online-a"))
         account.header = replace(account.header, reset=start)

@@ -14,8 +14,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.bring_up import Heard, Stage
-from robot_stack.workcell.checkup import finding, graph, host, streams
-from robot_stack.workcell.checkup import operator as person
+from robot_stack.workcell.checkup import finding, graph, host, operator, streams
 from robot_stack.workcell.checkup.finding import Level
 from robot_stack.workcell.checkup.graph import Endpoint
 from robot_stack.workcell.checkup.operator import Reach
@@ -298,7 +297,7 @@ def test_a_starved_doctor_says_so() -> None:
     ],
 )
 def test_axes_of_the_device(reaches, deadman, level, words) -> None:
-    found = person.judge_axes("spacemouse", reaches, ("x", "rz"), deadman=deadman)
+    found = operator.judge_axes("spacemouse", reaches, ("x", "rz"), deadman=deadman)
     assert (found.level, words in found.text) == (level, True), found
 
 
@@ -308,7 +307,7 @@ def test_an_axis_has_reached_what_it_was_moved_to(values) -> None:
     for value in values:
         reach = reach.widened(value)
     assert (reach.low, reach.high) == (min([0.0, *values]), max([0.0, *values]))
-    assert reach.both_ways == (not person.unmoved({"x": reach}, ["x"]))
+    assert reach.both_ways == (not operator.unmoved({"x": reach}, ["x"]))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_an_axis_has_reached_what_it_was_moved_to(values) -> None:
     ],
 )
 def test_the_emergency_stop(fields, level, words) -> None:
-    found = person.judge_estop(**fields, refusal="arm moves" if not fields["released"] else "")
+    found = operator.judge_estop(**fields, refusal="arm moves" if not fields["released"] else "")
     assert (found.level, words in found.text) == (level, True), found
 
 

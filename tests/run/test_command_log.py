@@ -55,8 +55,8 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
         assert found.stamp_ns == wanted.stamp_ns
         np.testing.assert_allclose(found.decision.command.twist, wanted.decision.command.twist, atol=1e-7)
         np.testing.assert_allclose(found.decision.requested, wanted.decision.requested, atol=1e-7)
-        assert (found.decision.mode, found.decision.source, found.decision.cut) == (
-            wanted.decision.mode, wanted.decision.source, wanted.decision.cut,
+        assert (found.decision.mode, found.decision.source, found.decision.clamped) == (
+            wanted.decision.mode, wanted.decision.source, wanted.decision.clamped,
         )  # fmt: skip
         assert found.state is not None
         assert wanted.state is not None

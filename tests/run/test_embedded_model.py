@@ -10,7 +10,7 @@ import torch
 
 from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.classifier.model import SuccessClassifier
-from reward_models.confirmed import ConfirmedModel
+from reward_models.classifier_gated import ClassifierGatedModel
 from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
@@ -107,7 +107,7 @@ def test_success_that_the_classifier_does_not_see_is_none(model: EmbeddedModel) 
     frames = frames_of(13)
     asked = [ClipQuery(instruction=TASK, frames=frames[: t + 1]) for t in range(3)]
     alone = [score.value for score in model.score_done(asked)]
-    confirmed = ConfirmedModel(model._model, Sees([0.9, 0.1, 0.5]))
+    confirmed = ClassifierGatedModel(model._model, Sees([0.9, 0.1, 0.5]))
     both = EmbeddedModel(model._trunk, confirmed)
     assert both.version != model.version
     assert [score.value for score in both.score_done(asked)] == [pytest.approx(alone[0]), 0.0, pytest.approx(alone[2])]

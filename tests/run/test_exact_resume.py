@@ -23,7 +23,7 @@ RUNNING = "000012-online-b"
 
 
 def _practice(first: int) -> Any:
-    """Two episodes of two actors at once, the second with a person's verdict against the model's."""
+    """Two episodes of two actors at once, the second with an operator's verdict against the model's."""
 
     def arrive(run: Driven) -> None:
         a, b = f"{first:06d}-online-a", f"{first + 1:06d}-online-b"
@@ -43,7 +43,7 @@ def _refit(run: Driven) -> None:
     refitter = run.training._refitter
     assert refitter is not None
     refitter.fit()
-    refitter.completed_at = len(run.training._ledger.accounts)
+    refitter.completed_at = len(run.training._statistics.accounts)
 
 
 def _save(run: Driven) -> None:
@@ -125,8 +125,8 @@ def test_counters_go_on_from_the_checkpoint(both: Both) -> None:
     for name in ("demos", "episodes", "env_steps", "updates", "success_last20", "human_share_last20", "progress"):
         assert a[name] == b[name], name
     assert b["params_version"] > a["params_version"]
-    rows = both.resumed.training._ledger.episodes
-    for name, account in both.whole.training._ledger.episodes.items():
+    rows = both.resumed.training._statistics.episodes
+    for name, account in both.whole.training._statistics.episodes.items():
         assert rows[name].row(10.0) == account.row(10.0)
 
 

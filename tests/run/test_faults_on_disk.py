@@ -287,7 +287,7 @@ def test_episode_that_lost_its_manifest_is_completed_by_its_actor(folder: Path) 
         run.send(BAD)
         run.take()
         assert run.training._store.read(BAD, images=False).end is EndReason.TIMEOUT
-        assert run.training._ledger.episodes[BAD].end is EndReason.TIMEOUT
+        assert run.training._statistics.episodes[BAD].end is EndReason.TIMEOUT
         assert run.training._replay.frame_count(BAD) == 13
     finally:
         run.close()

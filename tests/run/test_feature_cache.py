@@ -14,7 +14,7 @@ from bench import SPEC, Bench, header_of, steps_of
 
 from robot_stack.learner.feature_cache import FeatureCache
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.spec import CameraSpec
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -212,7 +212,7 @@ def test_account_from_disk_is_that_of_its_steps(bench: Bench) -> None:
         sources = [Source(int(s)) for s in rng.integers(0, 4, length)]
         bench.send(name, sources, EndReason.FAILURE if number else None)
         bench.store.flush()
-        ledger = Ledger(SPEC.rate_hz)
+        ledger = EpisodeStatistics(SPEC.rate_hz)
         account = ledger.begin(header_of(name))
         for step in steps_of(name, sources, EndReason.FAILURE if number else None):
             account.add(step)

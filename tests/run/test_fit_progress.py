@@ -1,4 +1,4 @@
-"""What a person reads while encoder and reward model are fitted."""
+"""What an operator reads while encoder and reward model are fitted."""
 
 from __future__ import annotations
 

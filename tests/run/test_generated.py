@@ -18,7 +18,7 @@ from sim.episodes import GeneratedEpisode
 from sim.scripts import KINDS
 
 
-def made_up(kind: str, seed: int, frames: int = 5) -> GeneratedEpisode:
+def synthetic(kind: str, seed: int, frames: int = 5) -> GeneratedEpisode:
     rng = np.random.default_rng(seed)
     success = kind == "success"
     return GeneratedEpisode(
@@ -59,7 +59,7 @@ def test_fewer_episodes_than_kinds_are_refused() -> None:
 
 
 def test_labels_are_those_of_the_episode_and_the_demonstration_is_shown() -> None:
-    demo, episode = made_up("success", 0, frames=12), made_up("stall", 1)
+    demo, episode = synthetic("success", 0, frames=12), synthetic("stall", 1)
     (found,) = labelled([episode], shown=demo)
     assert (found.name, found.kind, found.success, found.done_at) == ("stall-1", "stall", False, None)
     assert len(found.frames) == 5
@@ -81,7 +81,7 @@ def test_task_without_made_up_episodes_is_refused() -> None:
 def test_same_seed_makes_the_same_list_and_another_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     class Maker:
         def make(self, kind: str, seed: int) -> GeneratedEpisode:
-            return made_up(kind, seed)
+            return synthetic(kind, seed)
 
     class Senses:
         closed = 0

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from robot_stack.config.protocol import ProtocolConfig
-from robot_stack.rollout.curriculum import HelpProtocol, Plan
+from robot_stack.rollout.curriculum import InterventionCurriculum, Plan
 from robot_stack.types.transition import EpisodeKind, ResetType
 
 CONFIG = ProtocolConfig(max_level=3, window=4, below=0.5, demos=2, return_share=0.4, tries=3)
 
 
-def protocol(**changes: object) -> HelpProtocol:
-    return HelpProtocol(CONFIG.model_copy(update=changes), np.random.default_rng(0))
+def protocol(**changes: object) -> InterventionCurriculum:
+    return InterventionCurriculum(CONFIG.model_copy(update=changes), np.random.default_rng(0))
 
 
-def practise(help_: HelpProtocol, results: list[bool], first_seed: int) -> None:
+def train_online(help_: InterventionCurriculum, results: list[bool], first_seed: int) -> None:
     """Episodes from usual starts, whatever was planned."""
     for i, alone in enumerate(results):
         help_.ended(Plan(kind=EpisodeKind.ONLINE, seed=None, level=help_.level), first_seed + i, alone=alone)
@@ -26,7 +26,7 @@ def practise(help_: HelpProtocol, results: list[bool], first_seed: int) -> None:
 
 def test_a_policy_that_succeeds_is_left_alone() -> None:
     help_ = protocol()
-    practise(help_, [True, False, True, True] * 10, 0)
+    train_online(help_, [True, False, True, True] * 10, 0)
     assert help_.level == 0
     plan = help_.next()
     assert (plan.kind, plan.seed, plan.reset) == (EpisodeKind.ONLINE, None, ResetType.NOMINAL)
@@ -34,7 +34,7 @@ def test_a_policy_that_succeeds_is_left_alone() -> None:
 
 def test_failing_asks_for_demonstrations_where_it_failed_last() -> None:
     help_ = protocol()
-    practise(help_, [True, False, False, False], 10)
+    train_online(help_, [True, False, False, False], 10)
     assert help_.level == 1
     plan = help_.next()
     assert (plan.kind, plan.seed, plan.level, plan.reset) == (EpisodeKind.DEMO, 12, 1, ResetType.RETURN)
@@ -46,17 +46,17 @@ def test_failing_asks_for_demonstrations_where_it_failed_last() -> None:
 
 def test_a_demonstration_that_fails_is_asked_for_again_after_the_others() -> None:
     help_ = protocol()
-    practise(help_, [True, False, False, False], 10)
+    train_online(help_, [True, False, False, False], 10)
     help_.ended(help_.next(), 12, alone=False)
     assert [help_.next().seed, help_.level] == [13, 1]
     help_.ended(help_.next(), 13, alone=True)
     assert help_.next().seed == 12
 
 
-def at_level(level: int) -> HelpProtocol:
+def at_level(level: int) -> InterventionCurriculum:
     help_ = protocol()
     for round_ in range(level):
-        practise(help_, [True, False, False, False], 100 * round_)
+        train_online(help_, [True, False, False, False], 100 * round_)
         while help_.next().kind is EpisodeKind.DEMO:
             help_.ended(help_.next(), -1, alone=True)
     assert help_.level == level
@@ -91,7 +91,7 @@ def test_a_start_where_it_never_succeeds_is_demonstrated_at_the_last_level_only(
 def test_the_level_stays_within_what_is_allowed() -> None:
     help_ = protocol(max_level=1)
     for round_ in range(5):
-        practise(help_, [False] * 4, 10 * round_)
+        train_online(help_, [False] * 4, 10 * round_)
         while help_.next().kind is EpisodeKind.DEMO:
             help_.ended(help_.next(), -1, alone=True)
     assert help_.level == 1

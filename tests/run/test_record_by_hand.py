@@ -11,7 +11,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import verdict
-from robot_stack.rollout.record import HAND, Recorder, shown
+from robot_stack.rollout.record import HAND, Recorder, count_valid_demos
 from robot_stack.rollout.store_sink import StoreSink, next_number
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -61,7 +61,7 @@ def test_demonstrations_are_recorded_until_there_are_enough_and_a_second_start_g
     assert have == 2
     assert said[-1].endswith("2 of 2 demonstrations")
     with opened(tmp_path, resolved) as store:
-        assert shown(store) == 2
+        assert count_valid_demos(store) == 2
         assert store.unfinished == ()
         for name in store.episodes:
             episode = store.read(name)

@@ -68,7 +68,7 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
     assert (row["version"], row["episodes"], row["failures"]) == (version, 4, 2)
 
 
-@pytest.mark.parametrize(("practised", "steps"), [(0, 6), (1, 3)])
+@pytest.mark.parametrize(("trained online", "steps"), [(0, 6), (1, 3)])
 def test_fits_are_shorter_while_the_policy_learns_beside_them(bench: Bench, practised: int, steps: int) -> None:
     _demos(bench)
     _practise(bench, practised)
@@ -123,7 +123,7 @@ def test_refit_is_due_after_so_many_episodes_and_once(bench: Bench) -> None:
 
 
 def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) -> None:
-    """As when a person takes back what they said of the demonstrations."""
+    """As when an operator takes back what they said of the demonstrations."""
     _demos(bench)
     refitter = _refitter(bench)
     refitter.fit()

@@ -35,7 +35,7 @@ def phi_of(frame: Frame) -> float:
 class Model:
     """Sees the truth; fails where it is told to."""
 
-    name, version, capabilities = "made-up", "v1", HOPS
+    name, version, capabilities = "synthetic", "v1", HOPS
 
     def __init__(self) -> None:
         self.broken = False
@@ -66,7 +66,7 @@ class Rig:
         self.news = threading.Condition()
         self.rescorer = Rescorer(
             ScoringService(self.model, cache_path=None, wait_ms=1.0),
-            version="made-up-v1",
+            version="synthetic-v1",
             can=HOPS,
             instruction=TASK,
             read=self.bench.store.read,
@@ -105,11 +105,11 @@ def test_an_episode_gets_scores_for_every_frame_from_some_of_them(rig: Rig) -> N
     rig.rescorer.offer("000010-online-a")
     rig.wait_for(1)
     (scores,) = rig.delivered
-    assert (scores.episode_id, scores.version) == ("000010-online-a", "made-up-v1")
+    assert (scores.episode_id, scores.version) == ("000010-online-a", "synthetic-v1")
     assert scores.progress.shape == scores.success.shape == (11,)
     assert np.isfinite(scores.progress).all()
     rig.bench.ingest.add_scores(scores)
-    rig.bench.replay.activate_scores("made-up-v1")
+    rig.bench.replay.activate_scores("synthetic-v1")
 
 
 def test_offering_again_asks_nothing_again(rig: Rig) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from reward_models.both_ways import BothWays
+from reward_models.bidirectional import BidirectionalModel
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
@@ -64,10 +64,10 @@ def test_a_model_of_both_ways_scores_each_by_its_own_part_and_comes_back(tmp_pat
     quiet = dict(seed=0, on_step=lambda *_: None)
     there, _, _ = fit_reward(episodes(), TINY, text="open the drawer", **quiet)
     back, _, _ = fit_reward(episodes()[::-1], TINY, text="close the drawer", **quiet)
-    model = BothWays(there, back, column=-1)
+    model = BidirectionalModel(there, back, column=-1)
     save_reward(tmp_path / "reward.safetensors", model)
     again = load_reward(tmp_path / "reward.safetensors", model.version, TINY)
-    assert isinstance(again, BothWays)
+    assert isinstance(again, BidirectionalModel)
     assert (again.column, again.backward.text, again.text) == (-1, "close the drawer", "open the drawer")
     for sign, one in ((1.0, there), (-1.0, back)):
         frames = episodes()[0].frames.copy()

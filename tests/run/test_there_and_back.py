@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lockstep import practise
+from lockstep import train_online
 
-from reward_models.both_ways import BothWays
+from reward_models.bidirectional import BidirectionalModel
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import load_reward
@@ -42,9 +42,9 @@ def tiny_run(episodes: int) -> ResolvedRun:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a run that has ended once, and was gone on with for more episodes."""
     folder = tmp_path_factory.mktemp("runs") / "both"
-    practise(tiny_run(3), folder)
+    train_online(tiny_run(3), folder)
     (folder / "policy.safetensors").unlink()
-    practise(tiny_run(6), folder)
+    train_online(tiny_run(6), folder)
     return folder
 
 
@@ -66,7 +66,7 @@ def test_each_way_has_a_reward_model_of_its_own_which_comes_back_after_a_restart
     assert fit["version"] != fit["backward"]["version"]
     path = folder / f"progress_{fit['version']}.safetensors"
     model = load_reward(path, fit["version"], learning_settings(resolved).reward)
-    assert isinstance(model, BothWays)
+    assert isinstance(model, BidirectionalModel)
     assert (model.forward.text, model.backward.text) == (resolved.task.text, resolved.task.backward.text)
     assert any(row["kind"] == "resume" for row in rows)
     scored = {row["reward_version"] for row in rows if row["kind"] == "episode"}

@@ -13,7 +13,7 @@ from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
-from robot_stack.learner.training_data import LEVER_M, TO_GO_SCALE, nearer, reward_inputs, to_go
+from robot_stack.learner.training_data import LEVER_M, TO_GO_SCALE, distance_progress, reward_inputs, to_go
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
@@ -69,21 +69,21 @@ def test_to_go_is_the_same_wherever_the_episode_started() -> None:
 def test_progress_by_distance_knows_no_clock_and_falls_when_the_arm_goes_back() -> None:
     rows = np.zeros((7, SPEC.proprio_size), np.float32)
     rows[:, 0] = [0.0, 0.01, 0.01, 0.03, 0.02, 0.04, 0.04]
-    np.testing.assert_allclose(nearer(rows, SPEC), [0, 0.25, 0.25, 0.75, 0.5, 1, 1], atol=1e-5)
+    np.testing.assert_allclose(distance_progress(rows, SPEC), [0, 0.25, 0.25, 0.75, 0.5, 1, 1], atol=1e-5)
     rows[1, 0] = -0.02
-    assert nearer(rows, SPEC)[1] == 0.0
+    assert distance_progress(rows, SPEC)[1] == 0.0
 
 
 def test_a_turn_counts_as_the_way_of_a_point_beside_the_tool() -> None:
     rows = np.zeros((3, SPEC.proprio_size), np.float32)
     rows[:, 0] = [0.0, 0.0, 0.03]
     rows[:, 5] = [0.0, 0.04 / LEVER_M, 0.04 / LEVER_M]
-    np.testing.assert_allclose(nearer(rows, SPEC), [0, 1 - 0.03 / 0.05, 1], atol=1e-5)
+    np.testing.assert_allclose(distance_progress(rows, SPEC), [0, 1 - 0.03 / 0.05, 1], atol=1e-5)
 
 
 def test_an_arm_that_never_moved_leaves_only_the_clock() -> None:
     rows = np.zeros((5, SPEC.proprio_size), np.float32)
-    np.testing.assert_allclose(nearer(rows, SPEC), [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(distance_progress(rows, SPEC), [0, 0.25, 0.5, 0.75, 1])
 
 
 def test_missing_proprio_field_is_named() -> None:

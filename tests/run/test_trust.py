@@ -12,7 +12,7 @@ from bench import Bench, trust_of
 
 from reward_models.alarms import Alarm
 from reward_models.progress.model import FrameScores
-from robot_stack.learner.reward.monitor import Trust
+from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
@@ -49,14 +49,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.close()
 
 
-def adopt(bench: Bench, trust: Trust, model: Model) -> None:
+def adopt(bench: Bench, trust: RewardMonitor, model: Model) -> None:
     for scores in bench.scorer.adopt(model, list(bench.ledger.episodes)):  # type: ignore[arg-type]
         bench.ingest.add_scores(scores)
     trust.renew(model, ["000000-demo-a", "000001-demo-a"])  # type: ignore[arg-type]
 
 
-def practise(bench: Bench, number: int, *, refused: bool) -> None:
-    """The model claims success at the second frame; the person answers at once."""
+def train_online(bench: Bench, number: int, *, refused: bool) -> None:
+    """The model claims success at the second frame; the operator answers at once."""
     name = f"{number:06d}-online-a"
     bench.send(name, [P] * 6, EndReason.SUCCESS, said=Verdict.FAILURE if refused else Verdict.SUCCESS)
     bench.take()
@@ -70,12 +70,12 @@ def test_refused_claims_end_trust_shaping_and_claims_within_three_episodes(bench
     assert bench.replay.state_dict()["score_version"] == "fooled"
     for number in range(10, 13):
         assert not trust.lost
-        practise(bench, number, refused=True)
+        train_online(bench, number, refused=True)
         trust.consider()
     assert trust.lost
     assert [(version, alarm.kind) for version, alarm in alarms] == [("fooled", "false_claims")]
     assert bench.replay.state_dict()["score_version"] is None
-    practise(bench, 13, refused=False)
+    train_online(bench, 13, refused=False)
     _, live = bench.scorer.after(0, 0.0)
     said = {score.episode_id for score in live if score.declared}
     assert said == {f"{number:06d}-online-a" for number in range(10, 13)}
@@ -86,12 +86,12 @@ def test_the_next_version_is_trusted_again(bench: Bench) -> None:
     trust = trust_of(bench)
     adopt(bench, trust, Model("fooled", 0.99))
     for number in range(10, 13):
-        practise(bench, number, refused=True)
+        train_online(bench, number, refused=True)
     trust.consider()
     adopt(bench, trust, Model("mended", 0.99))
     assert not trust.lost
     assert bench.replay.state_dict()["score_version"] == "mended"
-    practise(bench, 13, refused=False)
+    train_online(bench, 13, refused=False)
     assert "000013-online-a" in bench.scorer.declared_at
     trust.consider()
     assert not trust.lost
@@ -101,7 +101,7 @@ def test_claims_that_people_confirm_keep_trust(bench: Bench) -> None:
     trust = trust_of(bench)
     adopt(bench, trust, Model("good", 0.99))
     for number in range(10, 20):
-        practise(bench, number, refused=False)
+        train_online(bench, number, refused=False)
         trust.consider()
     assert not trust.lost
 
@@ -129,7 +129,7 @@ def test_an_episode_is_looked_at_only_once_its_verdict_can_be_known(bench: Bench
 def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
     trust = trust_of(bench)
     adopt(bench, trust, Model("good", 0.99))
-    practise(bench, 10, refused=False)
+    train_online(bench, 10, refused=False)
     del bench.scorer._inputs["000010-online-a"]
     assert trust.consider() is False
     trust.renew(Model("good", 0.99), ["000000-demo-a", "000001-demo-a", "000010-online-a"])  # type: ignore[arg-type]
@@ -153,10 +153,10 @@ def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench
     bench.scorer.adopt(model, list(bench.ledger.episodes))  # type: ignore[arg-type]
     trust.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
     for number in range(10, 16):
-        practise(bench, number, refused=False)  # claimed at frame 1
+        train_online(bench, number, refused=False)  # claimed at frame 1
         goes_back(bench, f"{number:06d}-online-a")
         assert not trust.consider()
     for number in range(16, 18):
-        practise(bench, number, refused=False)
+        train_online(bench, number, refused=False)
         trust.consider()
     assert [alarm.kind for _, alarm in alarms] == ["haste"]

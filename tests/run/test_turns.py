@@ -11,7 +11,7 @@ from outcomes import outcome
 
 from robot_stack.config.task import BackwardConfig, NOfM, SuccessConfig
 from robot_stack.rollout.control_loop import EpisodeOutcome
-from robot_stack.rollout.task_turns import Turns, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason, ResetType
@@ -19,12 +19,12 @@ from robot_stack.types.transition import EndReason, ResetType
 NOMINAL, CARRIED, BACK = ResetType.NOMINAL, ResetType.CARRIED, ResetType.BACK
 
 
-def in_turn(every: int = 25, tries: int = 3) -> Turns:
+def in_turn(every: int = 25, tries: int = 3) -> TaskSchedule:
     success = SuccessConfig(threshold=0.5, n_of_m=NOfM(n=1, m=1))
-    return Turns(BackwardConfig(text="take it out", success=success, every=every, tries=tries))
+    return TaskSchedule(BackwardConfig(text="take it out", success=success, every=every, tries=tries))
 
 
-def starts(turns: Turns, went: list[bool]) -> list[ResetType]:
+def starts(turns: TaskSchedule, went: list[bool]) -> list[ResetType]:
     found = []
     for success in went:
         found.append(turns.next())
@@ -33,7 +33,7 @@ def starts(turns: Turns, went: list[bool]) -> list[ResetType]:
 
 
 def test_a_task_without_a_way_back_starts_anew_each_time() -> None:
-    assert starts(Turns(None), [True, False, True]) == [NOMINAL] * 4
+    assert starts(TaskSchedule(None), [True, False, True]) == [NOMINAL] * 4
 
 
 def test_where_one_ends_the_other_begins() -> None:

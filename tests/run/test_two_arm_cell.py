@@ -9,7 +9,7 @@ import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.training_data import nearer, to_go
+from robot_stack.learner.training_data import distance_progress, to_go
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -62,7 +62,7 @@ def resolved() -> ResolvedRun:
 
 
 class OneHand:
-    """A person with one device: drives the left arm from 1 to 2 s, changes, drives the right arm from 3 to 4 s."""
+    """An operator with one device: drives the left arm from 1 to 2 s, changes, drives the right arm from 3 to 4 s."""
 
     def __init__(self) -> None:
         self._selector = ArmSelector(["left", "right"])
@@ -90,12 +90,12 @@ def record(
     kind: EpisodeKind,
     policy: Policy | None,
     steps: int = 100,
-    person: OneHand | None = None,
+    operator: OneHand | None = None,
 ) -> tuple[EpisodeOutcome, StoredEpisode, Replay]:
     spec, task = resolved.spec(), resolved.task.name
     cell, replay = build_local_cell(resolved, seed=2), Replay(spec)
-    if person is not None:
-        cell._operator = person  # type: ignore[assignment]
+    if operator is not None:
+        cell._operator = operator  # type: ignore[assignment]
     name = episode_id(0, kind, "a")
     header = EpisodeHeader(episode_id=name, kind=kind, task=task, actor="a", started_unix_s=1.0, seed=5)
     with EpisodeStore(folder, spec, task) as store:
@@ -120,7 +120,7 @@ def test_a_demonstration_with_two_hands_is_recorded_as_the_persons_for_both_arms
     left = to_go(episode.arrays["proprio"], resolved.spec())
     assert left.shape == (episode.length + 1, 7)
     np.testing.assert_allclose(left[-1], 0.0, atol=1e-6)
-    assert nearer(episode.arrays["proprio"], resolved.spec())[-1] == pytest.approx(1.0)
+    assert distance_progress(episode.arrays["proprio"], resolved.spec())[-1] == pytest.approx(1.0)
 
 
 def test_a_policy_moves_both_arms_and_a_person_takes_both(resolved: ResolvedRun, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_policy_moves_both_arms_and_a_person_takes_both(resolved: ResolvedRun,
 
 
 def test_with_one_device_a_person_corrects_one_arm_and_then_the_other(resolved: ResolvedRun, tmp_path: Path) -> None:
-    _, episode, replay = record(resolved, tmp_path, EpisodeKind.ONLINE, Forward(), steps=55, person=OneHand())
+    _, episode, replay = record(resolved, tmp_path, EpisodeKind.ONLINE, Forward(), steps=55, operator=OneHand())
     arrays, labels = episode.arrays, replay.frames.column("label")
     left = (arrays["sources"] == [Source.HUMAN, Source.HOLD]).all(axis=1)
     right = (arrays["sources"] == [Source.HOLD, Source.HUMAN]).all(axis=1)

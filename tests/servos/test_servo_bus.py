@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -285,7 +284,7 @@ def test_stopping_ends_in_time_and_leaves_the_torque_on(bus: StsBus, arm: ServoB
     arm.stop()
     assert time.monotonic() - began < 5.0
     assert all(servo.torque for servo in bus.servos.values())
-    until(lambda: "servo-bus" not in {thread.name for thread in threading.enumerate()})
+    until(lambda: not arm._thread.is_alive())
 
 
 def test_temperature_and_voltage_are_told(arm: ServoBus):

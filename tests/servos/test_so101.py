@@ -19,7 +19,7 @@ from robot_stack.config.files.loader import load
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.schema import MODELS
 from robot_stack.config.teleop import So101LeaderTeleop, TeleopConfig
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth
 from robot_stack.control.drivers.feetech import RAD_PER_TICK
 from robot_stack.control.drivers.joint_trajectory import TrajectoryPoint
@@ -117,7 +117,7 @@ class Rig:
         state = self.arm.sense.arm.state()
         live = state is not None and self.health.reason(now_ns) is None
         self.arm.driver.send(
-            Wish(
+            DriverCommand(
                 twist=twist if live else np.zeros(6),
                 live=live,
                 pose=state.T_base_tcp if state is not None else None,

@@ -1,4 +1,4 @@
-"""Made-up episodes: same seed, same bytes; every label is what the simulator says; each kind does what it is called."""
+"""Synthetic episodes: same seed, same bytes; every label is the simulator's; each kind does what it is called."""
 
 from __future__ import annotations
 

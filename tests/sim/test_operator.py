@@ -1,4 +1,4 @@
-"""The scripted person sees late, helps when needed, and in a watched episode keeps the hands off."""
+"""The scripted operator sees late, helps when needed, and in a watched episode keeps the hands off."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SCALE = np.array([0.1, 0.1, 0.1, 0.6, 0.6, 0.6])
 
 def _operator(seed: int = 0, **config: float) -> ScriptedOperator:
     rng = np.random.default_rng(seed)
-    person = OperatorConfig(**teleop.OperatorConfig().model_dump() | config)
-    return ScriptedOperator(person, rng, PegHands(person, rng, SCALE[None]), ["arm"])
+    operator = OperatorConfig(**teleop.OperatorConfig().model_dump() | config)
+    return ScriptedOperator(operator, rng, PegHands(operator, rng, SCALE[None]), ["arm"])
 
 
 def _seen(tick: int, above_m: float = 0.08, *, force_n: float = 0.0, done: bool = False, x_m: float = 0.0) -> Seen:

@@ -82,7 +82,7 @@ def test_nothing_of_its_own_servos_light_and_camera_is_left(twin: ArmModel) -> N
 
 
 def test_a_twin_of_the_configuration_is_the_arm_of_the_world(tmp_path: Path) -> None:
-    """Through the files: those of a cell, with the place of the model set as a person would."""
+    """Through the files: those of a cell, with the place of the model set as an operator would."""
     path = published(tmp_path / "published")
     robot = (Path(__file__).parents[2] / "hardware_configs/robots/panda_twin.yaml").read_text()
     folder = tmp_path / "hardware_configs" / "robots"

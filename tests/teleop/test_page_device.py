@@ -1,4 +1,4 @@
-"""The console's page as a device, and beside the scripted person."""
+"""The console's page as a device, and beside the scripted operator."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_hand_beside_the_scripted_person_drives_as_its_file_says():
     run((), rest)
     run(("deadman",), rest)
     away = run(("deadman",), [1.0, 0, 0, 0, 0, 0])
-    assert away == pytest.approx([-0.5, 0, 0, 0, 0, 0], abs=1e-4), "from the person, who faces the robot"
+    assert away == pytest.approx([-0.5, 0, 0, 0, 0, 0], abs=1e-4), "from the operator, who faces the robot"
     now_ns += 300 * MS
     assert built.device.sample(now_ns).lost
 

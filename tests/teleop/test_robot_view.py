@@ -1,4 +1,4 @@
-"""Deflections in the frame of the tool, of the base and of the person."""
+"""Deflections in the frame of the tool, of the base and of the operator."""
 
 from __future__ import annotations
 

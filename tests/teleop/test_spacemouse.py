@@ -34,7 +34,7 @@ def test_both_layouts_say_the_same(counts: list[int]):
     ("report", "axes"),
     [
         ("01 5e01 0000 0000", [0, -1, 0, 0, 0, 0]),  # pushed right: y counts left
-        ("01 0000 a2fe 0000", [1, 0, 0, 0, 0, 0]),  # pushed away from the person: forward
+        ("01 0000 a2fe 0000", [1, 0, 0, 0, 0, 0]),  # pushed away from the operator: forward
         ("01 0000 0000 a2fe", [0, 0, 1, 0, 0, 0]),  # pulled up
         ("02 af00 0000 0000", [0, 0, 0, 0, -0.5, 0]),  # half a turn of what it can about its right: nose up
         ("02 0000 51ff 0000", [0, 0, 0, 0.5, 0, 0]),

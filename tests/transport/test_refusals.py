@@ -90,7 +90,7 @@ CALLS: dict[str, Callable[[LearnerStub], object]] = {
 
 
 def said(ask: Callable[[LearnerStub], object], channel: grpc.Channel, address: str) -> str:
-    """What a person would read of the refusal of a call."""
+    """What an operator would read of the refusal of a call."""
     with pytest.raises(grpc.RpcError) as caught:
         ask(LearnerStub(channel))
     return error_words(caught.value, address)

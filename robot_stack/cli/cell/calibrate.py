@@ -110,7 +110,7 @@ def changed_lines(before: str, after: str) -> list[str]:
 
 
 def _own_file(source: Path) -> Path:
-    """The file itself, or for one that came with the package the person's own copy of it."""
+    """The file itself, or for one that came with the package the operator's own copy of it."""
     shipped = source.resolve().is_relative_to(config_root())
     own = (Path.cwd() / FOLDER / "cells" / source.name).absolute()
     return own if shipped and own != source.absolute() else source

@@ -28,12 +28,11 @@ from robot_stack.transport.access.security import security_of
 from robot_stack.transport.calls import learner_status
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError, StackError
-from robot_stack.workcell.checkup import finding, graph, host, links, streams
-from robot_stack.workcell.checkup import operator as person
+from robot_stack.workcell.checkup import finding, graph, host, links, operator, streams
 from robot_stack.workcell.checkup.finding import Finding
 
 if TYPE_CHECKING:
-    from robot_stack.nodes.tools.doctor import Ear
+    from robot_stack.nodes.tools.doctor import DoctorNode
     from robot_stack.nodes.tools.listening import Listening
 
 RUNS = Path("runs")
@@ -68,14 +67,14 @@ def run(
         name: A cell, a run, or the folder of a run that is going on.
         overrides: Texts `dotted.key=value`.
         root: A configuration folder to search first.
-        dry: Ask nothing of a person.
+        dry: Ask nothing of an operator.
         seconds: How long to listen.
         as_json: Print the findings as JSON; progress goes to stderr either way.
-        move: If nothing failed, move each arm a little along each axis while a person holds the deadman.
+        move: If nothing failed, move each arm a little along each axis while an operator holds the deadman.
 
     Raises:
         StackError: If the configuration is wrong, the cell's DDS domain is taken, or --move is asked of a run that is
-            going on, or without a person.
+            going on, or without an operator.
     """
     folder = Path(name) if (Path(name) / RESOLVED).is_file() else None
     if move and folder is not None:
@@ -140,12 +139,12 @@ def _examine(
     seconds: float,
     enter: Enter | None,
 ) -> list[Finding]:
-    from robot_stack.nodes.tools.doctor import Ear, commands, may_be_empty, round_trips
+    from robot_stack.nodes.tools.doctor import DoctorNode, commands, may_be_empty, round_trips
     from robot_stack.nodes.tools.listening import listening
 
     namespace = namespace_of(resolved)
     names = [row.name for row in cell_processes(resolved, RUNS)]
-    with listening(lambda: Ear(resolved, namespace, names)) as here:
+    with listening(lambda: DoctorNode(resolved, namespace, names)) as here:
         ear = here.node
         say(f"waiting for {', '.join(names)}")
         here.listen(START_S, lambda: bool(ending()) or not ear.missing())
@@ -206,7 +205,7 @@ def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) ->
 
 
 def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bool) -> list[Finding]:
-    """Move each arm a little while a person holds the deadman, if nothing failed so far."""
+    """Move each arm a little while an operator holds the deadman, if nothing failed so far."""
     failed = sorted({each.check for each in findings if each.level is finding.Level.FAIL} - NOT_NEEDED)
     if failed:
         text = f"nothing was moved, because of {', '.join(failed)}; mend that first"
@@ -215,14 +214,14 @@ def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bo
     enter = None if dry else Enter.on_terminal()
     if not simulated and enter is None:
         return [finding.fail("move", "nobody was asked; run --move on a terminal, without --dry, at the arm")]
-    from robot_stack.nodes.tools.doctor import Ear
+    from robot_stack.nodes.tools.doctor import DoctorNode
     from robot_stack.nodes.tools.listening import listening
 
     names = [row.name for row in cell_processes(resolved, RUNS)]
     place = RUNS / "doctor" / f"{resolved.name}_move"
     with (
         own_cell(resolved, place, running=False, stand_ins={TELEOP: FIRST_MOTION}) as ending,
-        listening(lambda: Ear(resolved, namespace_of(resolved), names)) as here,
+        listening(lambda: DoctorNode(resolved, namespace_of(resolved), names)) as here,
     ):
         here.listen(START_S, lambda: bool(ending()) or not here.node.missing())
         refusal = _begin_motion(here, ending, enter if not simulated else None)
@@ -234,7 +233,7 @@ def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bo
         return [each for arm in resolved.robots for each in _verdicts(here, arm)]
 
 
-def _begin_motion(here: Listening[Ear], ending: Callable[[], str], enter: Enter | None) -> str:
+def _begin_motion(here: Listening[DoctorNode], ending: Callable[[], str], enter: Enter | None) -> str:
     """Arm the cell and begin; why that cannot be, or ""."""
     if ending():
         return ending()
@@ -254,7 +253,7 @@ def _begin_motion(here: Listening[Ear], ending: Callable[[], str], enter: Enter 
     return "" if here.listen(ARMING_S, begun) else f"cell was not armed: {refusals[-1]}"
 
 
-def _verdicts(here: Listening[Ear], arm: str) -> list[Finding]:
+def _verdicts(here: Listening[DoctorNode], arm: str) -> list[Finding]:
     verdicts = here.node.motions.get(arm)
     if verdicts is None:
         mode = here.node.mode
@@ -266,14 +265,14 @@ def _verdicts(here: Listening[Ear], arm: str) -> list[Finding]:
     ]
 
 
-def _request(here: Listening[Ear], name: str) -> str:
+def _request(here: Listening[DoctorNode], name: str) -> str:
     from robot_stack.nodes.tools.doctor import request
 
     return request(here, name)
 
 
-def _not_started(here: Listening[Ear], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:
-    """Every process that has failed, not only the first: a person mends them all at once."""
+def _not_started(here: Listening[DoctorNode], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:
+    """Every process that has failed, not only the first: an operator mends them all at once."""
 
     def look() -> bool:
         ending()
@@ -283,25 +282,25 @@ def _not_started(here: Listening[Ear], ending: Callable[[], str], failures: Mapp
     return [finding.fail("node", how) for how in list(failures.values()) or [ending()]]
 
 
-def _with_person(resolved: ResolvedRun, here: Listening[Ear], enter: Enter | None) -> list[Finding]:
-    """Axes, deadman and emergency stop, if there is a person to ask."""
+def _with_person(resolved: ResolvedRun, here: Listening[DoctorNode], enter: Enter | None) -> list[Finding]:
+    """Axes, deadman and emergency stop, if there is an operator to ask."""
     if any(teleop.device == "scripted" for teleop in resolved.teleops.values()):
-        return [person.skipped(check, "the device is a script") for check in ("teleop", "estop")]
+        return [operator.skipped(check, "the device is a script") for check in ("teleop", "estop")]
     if enter is None:
         why = "nobody was asked; run it on a terminal, without --dry"
-        return [person.skipped(check, why) for check in ("teleop", "estop")]
+        return [operator.skipped(check, why) for check in ("teleop", "estop")]
     return [*(_axes(arm, here, enter) for arm in resolved.arms.values()), _estop(here, enter)]
 
 
-def _axes(arm: RunArm, here: Listening[Ear], enter: Enter) -> Finding:
+def _axes(arm: RunArm, here: Listening[DoctorNode], enter: Enter) -> Finding:
     heard, axes, device = here.node.arms[arm.name], arm.action.axes, arm.teleop.device
     heard.reaches, heard.deadman = {}, False
     say(f"drive {arm.name}: move {', '.join(axes)} of the {device} both ways, press its deadman; Enter skips the rest")
-    here.listen(PERSON_S, lambda: enter.pressed() or (heard.deadman and not person.unmoved(heard.reaches, axes)))
-    return person.judge_axes(device, heard.reaches, axes, deadman=heard.deadman)
+    here.listen(PERSON_S, lambda: enter.pressed() or (heard.deadman and not operator.unmoved(heard.reaches, axes)))
+    return operator.judge_axes(device, heard.reaches, axes, deadman=heard.deadman)
 
 
-def _estop(here: Listening[Ear], enter: Enter) -> Finding:
+def _estop(here: Listening[DoctorNode], enter: Enter) -> Finding:
     from robot_stack.nodes.tools.doctor import clear_stop
 
     ear = here.node
@@ -310,7 +309,7 @@ def _estop(here: Listening[Ear], enter: Enter) -> Finding:
     pressed = here.listen(PERSON_S, lambda: enter.pressed() or any(stopped for _, stopped in ear.stops))
     pressed = any(stopped for _, stopped in ear.stops)
     if not pressed:
-        return person.judge_estop(pressed=False, seen_ms=None, released=False, refusal="")
+        return operator.judge_estop(pressed=False, seen_ms=None, released=False, refusal="")
     seen_ms = (ear.stops[0][0] - ear.stop_pressed_ns) / 1e6 if ear.stop_pressed_ns is not None else None
     refusal, deadline_s = "", time.monotonic() + PERSON_S
     say("release it, then press Enter: that clears the stop")
@@ -322,4 +321,4 @@ def _estop(here: Listening[Ear], enter: Enter) -> Finding:
             break
         say(f"not cleared: {refusal}; press Enter to try again")
     released = here.listen(1.0, lambda: not ear.stops[-1][1])
-    return person.judge_estop(pressed=True, seen_ms=seen_ms, released=released, refusal=refusal)
+    return operator.judge_estop(pressed=True, seen_ms=seen_ms, released=released, refusal=refusal)

@@ -51,7 +51,7 @@ def layout(resolved: ResolvedRun) -> dict[str, Any]:
             "isSynced": True,
             "paths": [
                 {"value": f"{prefix}{topic}.data", "timestampMethod": "receiveTime", "label": label}
-                for topic, label in ((topics.MODE, "mode"), (topics.PROMPT, "asked of the person"))
+                for topic, label in ((topics.MODE, "mode"), (topics.PROMPT, "asked of the operator"))
             ],
         },
         "DiagnosticSummary!all": {

@@ -1,4 +1,4 @@
-"""Answers of a person at the terminal, without ever waiting for one."""
+"""Answers of an operator at the terminal, without ever waiting for one."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _watch(wish: Wish, resolved: ResolvedRun, look: Callable[[Listening[Onlooker
 
 
 def _move_the_arm(wish: Wish, text: str) -> Callable[[Listening[Onlooker], Callable[[], str]], None]:
-    """Let a person move the arm, by hand or by the device, until Enter or for so long."""
+    """Let an operator move the arm, by hand or by the device, until Enter or for so long."""
 
     def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
         from robot_stack.nodes.tools.onlooker import hand_over
@@ -183,7 +183,7 @@ def _part(wish: Wish, resolved: ResolvedRun) -> tuple[str, ...]:
 def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
     enter = Enter.on_terminal()
     if enter is None:
-        raise ConfigError("extrinsics need a person who moves the arm, must run on a terminal; start it there")
+        raise ConfigError("extrinsics need an operator who moves the arm, must run on a terminal; start it there")
     board = Board(square_m=wish.square_m, marker_m=wish.marker_m)
     arm: list[Pose] = []
     views: list[tuple[Corners, tuple[int, int]]] = []

@@ -64,7 +64,7 @@ def own_cell(
 
 
 def say(text: str) -> None:
-    """Progress, for the person at the terminal."""
+    """Progress, for the operator at the terminal."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -69,7 +69,7 @@ def data_show(name: str, episode: str | None) -> Said:
     lines = [
         f"{view.root}: {view.task}, {view.text!r}" + (f" and back, {view.back_text!r}" if view.back_text else ""),
         f"  arms {arms}; cameras {cameras}; proprio {proprio}; {spec.rate_hz:g} Hz",
-        f"  {len(found)} episodes, {steps} steps, {human / max(steps, 1):.0%} by a person",
+        f"  {len(found)} episodes, {steps} steps, {human / max(steps, 1):.0%} by an operator",
     ]
     lines += [
         f"  {kind}: {', '.join(f'{count} {outcome}' for outcome, count in each.items())}"
@@ -97,7 +97,7 @@ def _show_episode(view: StoreView, name: str, episode_id: str) -> Said:
     }
     lines = [
         f"{episode_id}: {line.kind.value}, {line.steps} steps in {line.seconds:.1f} s, ended as {line.end.value}, "
-        f"counts as {line.outcome} ({line.said_by}), {line.human_share:.0%} by a person",
+        f"counts as {line.outcome} ({line.said_by}), {line.human_share:.0%} by an operator",
         f"  actor {header.actor}, seed {header.seed}, reset {header.reset.value}, help level {header.level}",
     ]
     lines += [f"  label {label.verdict.value} by {label.source.value} {label.note}".rstrip() for label in labels]

@@ -14,7 +14,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     """Declare its words and their arguments."""
     words = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
 
-    text = "one line per episode: kind, length, how it counts and who says so, how much a person did"
+    text = "one line per episode: kind, length, how it counts and who says so, how much an operator did"
     _one(words, "list", text)
     text = "what a folder of episodes holds, or all about one episode"
     show = _one(words, "show", text)

@@ -1,4 +1,4 @@
-"""Writes values back into a YAML file of a person: comments, order and layout stay."""
+"""Writes values back into a YAML file of an operator: comments, order and layout stay."""
 
 from __future__ import annotations
 

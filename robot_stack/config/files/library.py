@@ -1,4 +1,4 @@
-"""Where the YAML files are. A name is a file stem; a person's own folder comes before the shipped one."""
+"""Where the YAML files are. A name is a file stem; an operator's own folder comes before the shipped one."""
 
 from __future__ import annotations
 

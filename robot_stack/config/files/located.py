@@ -14,7 +14,7 @@ class Mark:
     """A place in a file, or an argument of the command line.
 
     Attributes:
-        source: File as shown to a person, or "--set key=value".
+        source: File as shown to an operator, or "--set key=value".
         line: From 1; 0 where the source has no lines.
         column: From 1; 0 where the source has no columns.
     """

@@ -5,7 +5,7 @@ import { tone } from "./tone.js";
 const at = (id) => document.getElementById(id);
 let shown = "";
 
-export const KINDS = { demo: "demonstration", online: "practice", eval: "evaluation" };
+export const KINDS = { demo: "demonstration", online: "online training", eval: "evaluation" };
 
 export function set(id, text) {
   const element = at(id);

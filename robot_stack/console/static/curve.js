@@ -1,4 +1,4 @@
-// Progress and success of the running episode, the threshold, and the spans in which a person drove.
+// Progress and success of the running episode, the threshold, and the spans in which an operator drove.
 /* global uPlot */
 const HEIGHT = 260;
 let plot = null;

@@ -65,7 +65,7 @@ function showRow(row, episode, token) {
   said.className = "said";
   said.append(svg(OUTCOMES[shape]), word);
   const details = document.createElement("small");
-  const by = { operator: "by a person", model: "by the model" }[episode.by];
+  const by = { operator: "by an operator", model: "by the model" }[episode.by];
   const human = episode.human > 0 && episode.kind !== "demo"
     ? `human ${Math.round(100 * episode.human)} %, ${episode.interventions}×` : "";
   const parts = [KINDS[episode.kind] || episode.kind, clock(episode.at), episode.open ? "" : `${episode.s.toFixed(1)} s`, by, human, episode.state];
@@ -110,7 +110,7 @@ function showTrend(episodes) {
   const time = ended.reduce((sum, each) => sum + each.s, 0);
   const words = ended.length
     ? `last ${ended.length}: ${good} succeeded (filled), ${(helped / ended.length).toFixed(1)} interventions and ${(time / ended.length).toFixed(1)} s each`
-    : "none of practice yet";
+    : "none of online training yet";
   trend.setAttribute("aria-label", words);
   document.getElementById("sums").textContent = words;
 }

@@ -1,4 +1,4 @@
-// Puts the parts together: what the server says goes to the screen, what a person does goes to the server.
+// Puts the parts together: what the server says goes to the screen, what an operator does goes to the server.
 import { set, showBanner, showLost } from "./banner.js";
 import { layCameras, showCameras, showImage } from "./cameras.js";
 import { layCurve, showCurve, showTime } from "./curve.js";

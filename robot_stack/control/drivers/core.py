@@ -13,7 +13,7 @@ CommandT = TypeVar("CommandT", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class DriverCommand:
     """One output tick.
 
     Attributes:
@@ -37,7 +37,7 @@ class Wish:
 class DriverCore(Protocol[CommandT]):
     """Converts twists for one driver; keeps the target, if there is one."""
 
-    def step(self, wish: Wish) -> CommandT | None:
+    def step(self, wish: DriverCommand) -> CommandT | None:
         """The command of this tick, finite in every entry; None sends nothing."""
         ...
 

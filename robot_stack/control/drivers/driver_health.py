@@ -1,7 +1,7 @@
-"""Whether an arm may be driven: what must be heard of its driver, how old it is, and which faults a person must clear.
+"""Whether an arm may be driven: what must be heard of its driver, how old it is, which faults must be cleared by hand.
 
 Two kinds of reasons. Something missing or stale ends by itself when it is there again: the safety filter holds
-meanwhile, and only a person ends that. A fault that the driver reports is latched here until a person asks for
+meanwhile, and only an operator ends that. A fault that the driver reports is latched here until an operator asks for
 recovery. All ages are between arrivals on the steady clock: no stamp of another machine counts.
 """
 
@@ -13,7 +13,7 @@ from robot_stack.types.reason import Fault, FaultKind
 
 NEVER = -1
 RECOVERY_NS = 10_000_000_000
-"""After a person has asked, the driver may take this long until it reports that it is well."""
+"""After an operator has asked, the driver may take this long until it reports that it is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class DriverHealth:
         """Nothing is expected yet.
 
         Args:
-            recovery: The service that a person calls after a fault, for messages.
+            recovery: The service that an operator calls after a fault, for messages.
         """
         self.recovery = recovery
         self._inputs: dict[str, Input] = {}
@@ -101,7 +101,7 @@ class DriverHealth:
             self._fault, self._recovery_until_ns = None, NEVER
 
     def recover(self, now_ns: int, *, asked_driver: bool) -> Fault | None:
-        """A person asks; returns why it cannot be.
+        """An operator asks; returns why it cannot be.
 
         Args:
             now_ns: Steady clock.

@@ -149,7 +149,7 @@ def goals_of(calibrations: Mapping[str, ServoCalibration], angles: np.ndarray) -
 
 
 def status_fault(statuses: Mapping[str, int], port: str) -> Fault | None:
-    """What the status of servos says that a person must see to: the protection of a servo first."""
+    """What the status of servos says that an operator must see to: the protection of a servo first."""
     found = [
         Fault(kind=kind, text=f"servo {name} on {port} says that {what}, then recover")
         for name, status in statuses.items()

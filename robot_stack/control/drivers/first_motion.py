@@ -100,7 +100,8 @@ class FirstMotion:
         Args:
             pose: Measured T_base_tcp.
             now_ns: Steady clock.
-            held: Whether the person holds the deadman. Letting go leaves the arm where it is; on the way out, the axis
+            held: Whether the operator holds the deadman. Letting go leaves the arm where it is; on the way out, the
+                axis
                 begins anew then.
         """
         if self.done:

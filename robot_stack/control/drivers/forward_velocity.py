@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 
 
@@ -21,7 +21,7 @@ class ForwardVelocityCore:
         self._solver = solver
         self._joints = joints
 
-    def step(self, wish: Wish) -> np.ndarray:
+    def step(self, wish: DriverCommand) -> np.ndarray:
         """Always speeds, shape (J,), rad/s: a speed that is not replaced goes on."""
         if not wish.live or wish.angles is None:
             return np.zeros(self._joints)

@@ -1,4 +1,4 @@
-"""Franka: the robot's mode, and recovery that only a person starts.
+"""Franka: the robot's mode, and recovery that only an operator starts.
 
 A command that is not finite makes franka_ros2 put its hardware into ERROR. A reflex or an error then stays until
 error recovery is asked for; this side never asks by itself.
@@ -26,7 +26,7 @@ class RobotMode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What a mode means for the cell, and what a person does about it."""
+    """What a mode means for the cell, and what an operator does about it."""
 
     kind: FaultKind
     remedy: str
@@ -37,7 +37,7 @@ TROUBLE = {
     RobotMode.USER_STOPPED: Trouble(kind=FaultKind.EMERGENCY_STOP, remedy="release the stop button"),
     RobotMode.OTHER: Trouble(kind=FaultKind.DRIVER_ERROR, remedy="look at Franka Desk"),
 }
-"""Modes that a person must clear. USER_STOPPED is entered by the button that Franka gives a person to stop the arm
+"""Modes that an operator must clear. USER_STOPPED is entered by the button that Franka gives people to stop the arm
 with, so somebody wants it to stay where it is: it latches STOP, as any other emergency stop does."""
 WAITING = (RobotMode.GUIDING, RobotMode.AUTOMATIC_ERROR_RECOVERY, RobotMode.IDLE)
 
@@ -59,7 +59,7 @@ class FrankaStatus:
         self._mode = RobotMode(mode) if mode in set(RobotMode) else RobotMode.OTHER
 
     def fault(self) -> Fault | None:
-        """What a person must clear."""
+        """What an operator must clear."""
         trouble = None if self._mode is None else TROUBLE.get(self._mode)
         if trouble is None:
             return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.control.drivers.core import Fading, Wish
+from robot_stack.control.drivers.core import DriverCommand, Fading
 from robot_stack.control.drivers.targets import JointTarget
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 
@@ -56,7 +56,7 @@ class JointTrajectoryCore:
         self._rest: np.ndarray | None = None
         self._stop_left_s = 0.0
 
-    def step(self, wish: Wish) -> tuple[TrajectoryPoint, ...] | None:
+    def step(self, wish: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
         """The trajectory of this tick, or None while the controller already holds what it shall."""
         if not wish.live or wish.angles is None:
             return self._come_to_rest(wish)
@@ -78,7 +78,7 @@ class JointTrajectoryCore:
             TrajectoryPoint(angles=rest, speeds=np.zeros_like(rest), at_s=self._horizon_s + STOP_S),
         )
 
-    def _come_to_rest(self, wish: Wish) -> tuple[TrajectoryPoint, ...] | None:
+    def _come_to_rest(self, wish: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
         """Where the last speeds come to zero, for a moment. The next motion starts at what is measured then."""
         target = self._target.angles
         if target is not None and self._speeds is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from robot_stack.control.drivers.core import Fading, Wish
+from robot_stack.control.drivers.core import DriverCommand, Fading
 from robot_stack.control.drivers.targets import PoseTarget
 from robot_stack.types.pose import Pose
 
@@ -22,7 +22,7 @@ class PoseTargetCore:
         self._rest: Pose | None = None
         self._resting = Fading(REST_S)
 
-    def step(self, wish: Wish) -> Pose | None:
+    def step(self, wish: DriverCommand) -> Pose | None:
         """T_base_tcp to go to, or None once the driver has been told to stay where it is."""
         if wish.live and wish.pose is not None:
             if not self._target.is_set and not wish.twist.any():

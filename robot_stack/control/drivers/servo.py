@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.types.reason import Fault, FaultKind
 
 
@@ -71,7 +71,7 @@ class ServoCore:
         scale = np.array([linear_scale_m_s] * 3 + [rotational_scale_rad_s] * 3)
         self._scale = scale if unitless else None
 
-    def step(self, wish: Wish) -> np.ndarray:
+    def step(self, wish: DriverCommand) -> np.ndarray:
         """Always a twist, shape (6,): zeros bring the arm to rest sooner than silence does."""
         twist = wish.twist if wish.live else np.zeros(6)
         if self._scale is None:
@@ -83,7 +83,7 @@ class ServoCore:
 
 
 class ServoStatus:
-    """What Servo says of itself. A halt is a fault when it begins; a person may then drive out of it."""
+    """What Servo says of itself. A halt is a fault when it begins; an operator may then drive out of it."""
 
     def __init__(self, states: dict[int, ServoState], topic: str) -> None:
         self._states = states
@@ -108,9 +108,9 @@ class ServoStatus:
             self._halted = Fault(kind=FaultKind.DRIVER_ERROR, text=text)
 
     def fault(self) -> Fault | None:
-        """Why Servo halted, until it goes on or a person has seen it."""
+        """Why Servo halted, until it goes on or an operator has seen it."""
         return self._halted
 
     def acknowledge(self) -> None:
-        """A person has seen the halt: motion out of it may pass, Servo itself refuses the way further in."""
+        """An operator has seen the halt: motion out of it may pass, Servo itself refuses the way further in."""
         self._halted = None

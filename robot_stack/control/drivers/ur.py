@@ -1,7 +1,7 @@
 """Universal Robots: is the program running, is the safety controller content, how fast does the pendant let it go.
 
 The driver's motion controllers are stopped when the program on the robot stops, and the arm moves again only after a
-person has started it again.
+operator has started it again.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from robot_stack.control.safety.arbiter import Arbiter
 from robot_stack.control.safety.checks import check_age
 from robot_stack.control.safety.clock_watch import ClockWatch
-from robot_stack.control.safety.senders import Senders
+from robot_stack.control.safety.publisher_guard import PublisherGuard
 from robot_stack.types.reason import Refusal, RefusalKind
 
 STRIKES = 3
@@ -51,7 +51,7 @@ class Admission:
         self._arbiter = arbiter
         self._arms = tuple(arms)
         self._strikes: deque[int] = deque(maxlen=STRIKES)
-        self._senders = Senders()
+        self._senders = PublisherGuard()
         self._clocks = ClockWatch()
 
     def admit(self, offer: Offer, broken: Refusal | None, now_ns: int) -> Refusal | None:

@@ -1,11 +1,11 @@
 """Who is in control: `DISARMED -> READY -> POLICY <-> HUMAN -> HOLD`, and STOP latched from anywhere.
 
-One state for the whole cell: what holds or stops one arm holds or stops all. A person who takes one of several arms
+One state for the whole cell: what holds or stops one arm holds or stops all. An operator who takes one of several arms
 takes the cell. The arms that are not in a hand stand still meanwhile: the policy decides for all arms together, and it
-is in a state that the person thought wrong; so while the banner says HUMAN nothing moves but by a person's hand.
+is in a state that the operator thought wrong; so while the banner says HUMAN nothing moves but by an operator's hand.
 
-Only a person leaves HOLD and STOP. One exception, off by default: a HOLD for a silent policy may end by itself after
-`auto_resume_ticks` fresh commands. In that HOLD a person may also drive, by pressing the deadman anew.
+Only an operator leaves HOLD and STOP. One exception, off by default: a HOLD for a silent policy may end by itself after
+`auto_resume_ticks` fresh commands. In that HOLD an operator may also drive, by pressing the deadman anew.
 A demo episode (no policy expected) is HUMAN from start to end: released, the arm holds.
 """
 
@@ -36,7 +36,7 @@ class ArbiterTiming:
         state_s: Silence of the robot that leads to HOLD.
         idle_s: Standing still for longer than this is no correction any more.
         start_s: What a policy may take for its first command of an episode.
-        auto_resume_ticks: Fresh policy commands that end a HOLD for a silent policy; 0 leaves it to a person.
+        auto_resume_ticks: Fresh policy commands that end a HOLD for a silent policy; 0 leaves it to an operator.
     """
 
     policy_s: float = 0.15
@@ -51,7 +51,7 @@ class Arbiter:
 
     Args:
         timing: When what is believed.
-        hands: Arm -> the person's hand on it.
+        hands: Arm -> the operator's hand on it.
     """
 
     def __init__(self, timing: ArbiterTiming, hands: Mapping[str, Takeover]) -> None:
@@ -126,7 +126,7 @@ class Arbiter:
             self.mode, self.reason = Mode.READY, None
 
     def hold(self, reason: Refusal, *, waiting_for_policy: bool = False) -> None:
-        """Stand still until a person resumes. Nothing to do while disarmed, stopped or already holding."""
+        """Stand still until an operator resumes. Nothing to do while disarmed, stopped or already holding."""
         if self.mode in (Mode.READY, Mode.POLICY, Mode.HUMAN):
             self._let_go()
             for hand in self._hands.values():
@@ -184,7 +184,7 @@ class Arbiter:
         return {arm: Intent(twist=np.zeros(6)) for arm in self._hands}
 
     def _by_hand(self, now_ns: int) -> dict[str, Intent]:
-        """A person who rests for a moment is idle with all arms; one arm may stand while the other is moved.
+        """An operator who rests for a moment is idle with all arms; one arm may stand while the other is moved.
 
         In a demonstration an arm that is not in a hand is shown to stand still; in a correction it is only held.
         """
@@ -239,7 +239,7 @@ class Arbiter:
             self.hold(Refusal(kind=RefusalKind.POLICY_SILENT, text=text), waiting_for_policy=True)
 
     def _leave_policy_hold(self, now_ns: int) -> None:
-        """The two ways out of a HOLD that only waits for the policy: a person drives, or fresh commands in a row."""
+        """The two ways out of a HOLD that only waits for the policy: an operator drives, or fresh commands in a row."""
         if not (self._waiting_for_policy and self._running):
             return
         fresh = self._policy is not None and now_ns - self._policy_ns <= self._timing.policy_s * 1e9

@@ -126,17 +126,17 @@ class ArmFilter:
         holding = intent.source is Source.HOLD
         if holding:
             wanted = self._retract(state, mode, now_ns)
-        twist, cut = self._motion.shape(wanted, state, age_s, dt_s, brake=holding)
+        twist, clamped = self._motion.shape(wanted, state, age_s, dt_s, brake=holding)
         if holding:
-            cut = ()
-        for name in cut:
-            self._counters[f"{self._prefix}cut_{name}"] += 1
+            clamped = ()
+        for name in clamped:
+            self._counters[f"{self._prefix}clamped_{name}"] += 1
         return Decision(
             command=Command(arm=self._name, twist=twist, gripper=intent.gripper, stamp_ns=now_ns, source=intent.source),
             mode=mode,
             source=intent.source,
             requested=intent.twist.copy(),
-            cut=cut,
+            clamped=clamped,
             reason=reason,
         )
 

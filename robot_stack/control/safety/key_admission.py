@@ -1,7 +1,7 @@
 """Which keys of an operator count: young, of a process of this run, each once.
 
 `stop` and `hold` count whoever sends them and however old they are: a stop that waited while a process stood still is
-still a stop. Every other key may start something or judge an episode, and must be a person's own, now.
+still a stop. Every other key may start something or judge an episode, and must be an operator's own, now.
 """
 
 from __future__ import annotations

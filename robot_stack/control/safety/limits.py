@@ -70,7 +70,7 @@ class SafetyLimits:
             counted; two turns, 4 pi, switch it off.
         joint_range_share: Share of each joint's range, around its middle, beyond which nothing moves further out.
         soft_force_n: From here on, motion into the contact is scaled down.
-        hard_force_n: From here on, the arm holds until a person resumes.
+        hard_force_n: From here on, the arm holds until an operator resumes.
         policy_timeout_s: Age of the newest policy command after which the arm holds.
         teleop_timeout_s: Age of the newest teleop sample after which, if the human is in control, the arm holds.
         state_timeout_s: Age of the robot state after which the arm holds.

@@ -83,10 +83,10 @@ class MotionShaper:
         elif state is not self._state:
             self._state, self._R_base_tcp = state, state.T_base_tcp.rotation.as_matrix()
             self._turns.watch(state.T_base_tcp.quaternion_xyzw)
-        bounded, cut = self._within(wanted, state, age_s)
+        bounded, clamped = self._within(wanted, state, age_s)
         softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])
         if _differ(softened, bounded):
-            cut.append("force")
+            clamped.append("force")
         bounded, too_fast = self._slow(softened)
         shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
         jerked = not brake
@@ -96,7 +96,7 @@ class MotionShaper:
             shaped, jerked = self._step(bounded, dt_s, jerk=False), False
             if not self._fits(shaped, state, age_s):
                 shaped = self._step(self._within(self.last, state, age_s)[0], dt_s, jerk=False)
-        names = [*cut, *too_fast]
+        names = [*clamped, *too_fast]
         if _differ(shaped, bounded):
             names.append("jerk" if jerked else "acceleration")
         if state is not None and float(np.linalg.norm(state.wrench[:3])) >= self._limits.hard_force_n:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.safety.checks import check_age, check_opening, check_vector
-from robot_stack.control.safety.senders import Senders
+from robot_stack.control.safety.publisher_guard import PublisherGuard
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import Refusal, RefusalKind
 
@@ -42,7 +42,7 @@ class OutputWatchdog:
         self.last_rejection = ""
         self.gripper: float | None = None
         """Newest wanted opening in [0, 1]; None before the first, and while nothing may move."""
-        self._senders = Senders()
+        self._senders = PublisherGuard()
         self._topic = topic
         self._limits = limits
         self._timeout_ns = round(timeout_s * 1e9)

@@ -1,4 +1,4 @@
-"""The person at the operator's page, where a run asks for one: nobody there is a HOLD."""
+"""The operator at the operator's page, where a run asks for one: nobody there is a HOLD."""
 
 from __future__ import annotations
 

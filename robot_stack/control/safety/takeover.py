@@ -1,4 +1,4 @@
-"""A person's hand on one arm: when it is in control, and when it no longer is."""
+"""An operator's hand on one arm: when it is in control, and when it no longer is."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def foreign_episode(
     """An episode of a dataset that another program recorded.
 
     Its last action led to a frame that is not there, so it goes: T rows become T frames and T-1 actions. Where the
-    dataset does not say who acted, a person did. Where it does not say how it ended, it was cut short.
+    dataset does not say who acted, an operator did. Where it does not say how it ended, it was cut short.
 
     Args:
         rows: Feature -> rows; at least observation.state and action.

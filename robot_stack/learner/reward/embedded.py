@@ -10,8 +10,8 @@ import numpy as np
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
-from reward_models.both_ways import BothWays
-from reward_models.confirmed import ConfirmedModel
+from reward_models.bidirectional import BidirectionalModel
+from reward_models.classifier_gated import ClassifierGatedModel
 from reward_models.interface import (
     Capabilities,
     ClipQuery,
@@ -27,7 +27,7 @@ from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
 from reward_models.progress.model import FrameScores
 from robot_stack.learner.fitting import OnStep, RewardNetwork, image_shapes
-from robot_stack.learner.training_data import nearer, reward_inputs, to_go
+from robot_stack.learner.training_data import distance_progress, reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
@@ -48,9 +48,9 @@ class EmbeddedModel:
 
     def __init__(self, trunk: Trunk, model: RewardNetwork) -> None:
         self._trunk = trunk
-        model = model.forward if isinstance(model, BothWays) else model
-        self._model = model.model if isinstance(model, ConfirmedModel) else model
-        self._classifier = model.classifier if isinstance(model, ConfirmedModel) else None
+        model = model.forward if isinstance(model, BidirectionalModel) else model
+        self._model = model.model if isinstance(model, ClassifierGatedModel) else model
+        self._classifier = model.classifier if isinstance(model, ClassifierGatedModel) else None
         self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
         self.version = f"{trunk.identity}-{model.version}"
         self.capabilities = Capabilities(
@@ -155,7 +155,7 @@ def fit_embedded(
             frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
             success=demo.success,
             done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
-            progress=nearer(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
+            progress=distance_progress(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
         )
         for demo in demos
     ]

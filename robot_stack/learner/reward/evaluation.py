@@ -1,4 +1,4 @@
-"""Evaluates reward models: a fresh embedded one on made-up episodes, or a run's own on what it has recorded."""
+"""Evaluates reward models: a fresh embedded one on synthetic episodes, or a run's own on what it has recorded."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def done_rule(resolved: ResolvedRun) -> DoneRule:
 
 
 def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every: int, say: Say) -> Evaluated:
-    """Fit the embedded model on made-up demonstrations and evaluate it on other made-up episodes.
+    """Fit the embedded model on synthetic demonstrations and evaluate it on other synthetic episodes.
 
     Args:
         resolved: Names cell and task.
@@ -82,7 +82,7 @@ def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every
         on_step=lambda step, steps, loss: say("step of the fit", step, steps),
     )
     fit_s = time.perf_counter() - begun
-    made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "made-up episode"))
+    made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "synthetic episode"))
     scored = labelled(made, shown=demos[0])
     report = evaluate(
         model,

@@ -15,11 +15,11 @@ from robot_stack.types.event import LabelSource, Verdict
 
 STORE = "store"
 _RANK = (LabelSource.TRUTH, LabelSource.OPERATOR)
-"""Whose word is the label: the simulator's where there is one, else the person's. Never the model's own."""
+"""Whose word is the label: the simulator's where there is one, else the operator's. Never the model's own."""
 
 
 def labels_of(folder: Path) -> dict[str, Verdict]:
-    """Episode -> what is true of it, by the simulator or a person; without those of whom nobody said anything.
+    """Episode -> what is true of it, by the simulator or an operator; without those of whom nobody said anything.
 
     Args:
         folder: Of the run, which may still be going on: nothing in it is touched.

@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from reward_models.alarms import Alarm, AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
-from reward_models.both_ways import BothWays, OneWay
+from reward_models.bidirectional import BidirectionalModel, OneWay
 from reward_models.progress.text import other_task
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.scoring import Scorer
-from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.event import LabelSource
 from robot_stack.types.transition import EpisodeKind
 
 JUDGED_AFTER = 2
-"""Episodes that have begun since, by when a person's verdict on an episode has come in."""
+"""Episodes that have begun since, by when an operator's verdict on an episode has come in."""
 CANARY_TEXTS = 5
 
 
-class Trust:
+class RewardMonitor:
     """Of one run.
 
     Args:
@@ -47,14 +47,14 @@ class Trust:
         *,
         threshold: float,
         back_threshold: float = 1.0,
-        ledger: Ledger,
+        ledger: EpisodeStatistics,
         scorer: Scorer,
         shape: Callable[[bool], None],
         log: Callable[[str, Alarm], None],
     ) -> None:
         self._config = config
         self._thresholds = threshold, back_threshold
-        self._ledger = ledger
+        self._statistics = ledger
         self._scorer = scorer
         self._shape = shape
         self._log = log
@@ -72,10 +72,10 @@ class Trust:
         self._watches, self._known = {}, {}
         demos: list[str] = []
         for backward in (False, True):
-            same = [name for name in known if self._ledger.episodes[name].header.backward is backward]
+            same = [name for name in known if self._statistics.episodes[name].header.backward is backward]
             if same:
                 demos += self._watch(same, backward=backward)
-        self._seen = {a.header.episode_id for a in self._ledger.accounts if a.end is not None}
+        self._seen = {a.header.episode_id for a in self._statistics.accounts if a.end is not None}
         self.lost = False
         alarm = self._canary(model, demos)
         if alarm is not None:
@@ -88,7 +88,7 @@ class Trust:
         """Look at the episodes that have been judged since; True if that ended trust."""
         if not self._watches or self.lost:
             return False
-        online = [a for a in self._ledger.accounts if a.header.kind is EpisodeKind.ONLINE]
+        online = [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
         for number, account in enumerate(online):
             old = number < len(online) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
             name = account.header.episode_id
@@ -118,9 +118,9 @@ class Trust:
 
     def _watch(self, known: list[str], *, backward: bool) -> list[str]:
         """Begin to watch one way, of which these episodes are known; returns those that say what is usual there."""
-        demos = [a.header.episode_id for a in self._ledger.demos() if a.header.episode_id in known] or known
+        demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known] or known
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
-        normal = Normal.of([self._evidence(self._ledger.episodes[name], others[name]) for name in demos])
+        normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
         self._watches[backward], self._known[backward] = Watch(self._config, normal), known
         return demos
 
@@ -136,7 +136,7 @@ class Trust:
             distance=nearest_distance(inputs, trained),
             claimed_at=self._scorer.declared_at.get(episode_id),
             refused=account.refused,
-            again=self._ledger.again(account),
+            again=self._statistics.again(account),
         )
 
     def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
@@ -148,7 +148,7 @@ class Trust:
         for name in demos:
             inputs = self._scorer.inputs(name)
             asked = self._asked(model, inputs)
-            threshold = self._thresholds[self._ledger.episodes[name].header.backward]
+            threshold = self._thresholds[self._statistics.episodes[name].header.backward]
             if asked.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= threshold:
                 false.append(f"{name} standing at its start")
             said = [
@@ -168,4 +168,4 @@ class Trust:
 
     @staticmethod
     def _asked(model: RewardNetwork, inputs: np.ndarray) -> OneWay:
-        return model.of(inputs) if isinstance(model, BothWays) else model
+        return model.of(inputs) if isinstance(model, BidirectionalModel) else model

@@ -1,4 +1,4 @@
-"""Fits the reward model on demonstrations, and again when practice has brought verdicts to learn from."""
+"""Fits the reward model on demonstrations, and again when online training has brought verdicts to learn from."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from reward_models.both_ways import BothWays, OneWay
+from reward_models.bidirectional import BidirectionalModel, OneWay
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.task import TaskConfig
 from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.ingest import Ingest
-from robot_stack.learner.reward.monitor import Trust
+from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
-from robot_stack.learner.training_data import nearer
+from robot_stack.learner.training_data import distance_progress
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.statistics import EpisodeAccount, Ledger
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import ResumeError, RewardError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.spec import DIRECTION, Spec
@@ -43,9 +43,9 @@ class Refitter:
         settings: ProgressConfig,
         spec: Spec,
         task: TaskConfig,
-        ledger: Ledger,
+        ledger: EpisodeStatistics,
         scorer: Scorer,
-        trust: Trust,
+        trust: RewardMonitor,
         ingest: Ingest,
         metrics: MetricsLog,
         seed: int,
@@ -54,7 +54,7 @@ class Refitter:
         self._settings = settings
         self._spec = spec
         self._task = task
-        self._ledger = ledger
+        self._statistics = ledger
         self._scorer = scorer
         self._trust = trust
         self._ingest = ingest
@@ -79,7 +79,7 @@ class Refitter:
         if self._thread is not None and self._thread.is_alive():
             return
         self._trust.consider()
-        online = len(self._ledger.ended(EpisodeKind.ONLINE))
+        online = len(self._statistics.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
         if not due and not (self._trust.lost and online >= self._retry_at):
             return
@@ -99,7 +99,7 @@ class Refitter:
             self.fit(on_step=fitting.unless(self._stopping))
         except fitting.FitStopped:
             return
-        except RewardError as error:  # a person has taken back what it was to learn from; the model in use goes on
+        except RewardError as error:  # an operator has taken back what it was to learn from; the model in use goes on
             self._metrics.log("refit_failed", reason=str(error))
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
@@ -109,14 +109,14 @@ class Refitter:
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on what is known now, score everything, switch over."""
         accounts = self._accounts()
-        practised = len(self._ledger.ended(EpisodeKind.ONLINE))
+        practised = len(self._statistics.ended(EpisodeKind.ONLINE))
         forward, back = ([a for a in accounts if a.header.backward is way] for way in (False, True))
         model: RewardNetwork
         model, said = self._fit_way(forward, self._task.text, practised, on_step)
         if self._task.backward is not None:
             other, said_back = self._fit_way(back, self._task.backward.text, practised, on_step)
             column = self._spec.part(DIRECTION).start - self._spec.proprio_size
-            model, said = BothWays(model, other, column), said | {"backward": said_back}
+            model, said = BidirectionalModel(model, other, column), said | {"backward": said_back}
         fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
         self._switch_to(model, set(), [a.header.episode_id for a in accounts])
         self._metrics.log("reward_fit", **(said | {"version": model.version}), online_episodes=practised)
@@ -155,11 +155,11 @@ class Refitter:
 
         Then by name: after a restart the accounts are in another order, and the model must not depend on it.
         """
-        accounts = [a for a in self._ledger.accounts if a.end is not None and self._known(a)]
+        accounts = [a for a in self._statistics.accounts if a.end is not None and self._known(a)]
         return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
 
     def _known(self, account: EpisodeAccount) -> bool:
-        """Training needs an outcome that a person stands behind, or a demonstration, or a plain failure."""
+        """Training needs an outcome that an operator stands behind, or a demonstration, or a plain failure."""
         if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
             return False
         if account.header.kind is EpisodeKind.EVAL:
@@ -171,17 +171,21 @@ class Refitter:
     def _switch_to(self, model: RewardNetwork, scored: set[str], known: list[str]) -> None:
         """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
-            ended = [a.header.episode_id for a in self._ledger.accounts if a.end is not None]
+            ended = [a.header.episode_id for a in self._statistics.accounts if a.end is not None]
             for scores in self._scorer.adopt(model, [name for name in ended if name not in scored]):
                 self._ingest.add_scores(scores)
                 scored.add(scores.episode_id)
         self._trust.renew(model, known)
 
     def _progress(self, episode_id: str) -> np.ndarray | None:
-        return nearer(self._scorer.proprio(episode_id), self._spec) if self._settings.labels == "distance" else None
+        return (
+            distance_progress(self._scorer.proprio(episode_id), self._spec)
+            if self._settings.labels == "distance"
+            else None
+        )
 
     def _done_frames(self, account: EpisodeAccount) -> int:
-        """A person waits before he says so; the model does not, and its word must not creep forward in time."""
+        """An operator waits before he says so; the model does not, and its word must not creep forward in time."""
         return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
     def load(self, version: str, completed_at: int, *, trusted: bool) -> None:

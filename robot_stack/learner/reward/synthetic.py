@@ -1,4 +1,4 @@
-"""Made-up episodes of a run's own cell and task, and what reward models are evaluated on."""
+"""Synthetic episodes of a run's own cell and task, and what reward models are evaluated on."""
 
 from __future__ import annotations
 

@@ -201,14 +201,14 @@ class RosCell:
             return link.mode[1]
 
     def events(self) -> tuple[str, ...]:
-        """Events a person sent since the previous call."""
+        """Events an operator sent since the previous call."""
         link = self._connected()
         with link.locked():
             events, link.events = tuple(link.events), []
         return events
 
     def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
-        """Start state, fresh images and state of it, and a person who has armed the cell; begins the observer anew.
+        """Start state, fresh images and state of it, and an operator who has armed the cell; begins the observer anew.
 
         Raises:
             RobotError: If any of it does not come within the task's reset timeout.
@@ -226,7 +226,7 @@ class RosCell:
         self._observer.begin_episode(backward=backward, again=not scene and not moves)
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
-        """Hand the arms to the policy, or in a demo to the person.
+        """Hand the arms to the policy, or in a demo to the operator.
 
         Raises:
             RobotError: If the safety filter refuses; the message is its own.
@@ -240,7 +240,7 @@ class RosCell:
         self.executed()
 
     def claim(self, verdict: Verdict) -> None:
-        """Tell the person what the model claims."""
+        """Tell the operator what the model claims."""
         self._connected().claims.publish(String(data=verdict.value))
 
     def finish(self) -> None:

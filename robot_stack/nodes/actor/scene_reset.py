@@ -1,4 +1,4 @@
-"""The scene before an episode, over DDS: put back by the simulator or a person, seen anew, and the cell armed."""
+"""The scene before an episode, over DDS: put back by the simulator or an operator, seen anew, and the cell armed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Await = Callable[[Callable[[], bool], float, Callable[[], str]], None]
 
 
 def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline_s: float, wait: Await) -> None:
-    """Start state, fresh images and state of it, and a person who has armed the cell.
+    """Start state, fresh images and state of it, and an operator who has armed the cell.
 
     Args:
         link: To the cell.
@@ -32,10 +32,10 @@ def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline
     Raises:
         RobotError: If a step fails, or does not come in time.
     """
-    by_person = run.task.reset.by == "person"
-    done_ns = _by_person(link, run, deadline_s, wait) if by_person and request.scene else time.monotonic_ns()
+    by_operator = run.task.reset.by == "operator"
+    done_ns = _by_operator(link, run, deadline_s, wait) if by_operator and request.scene else time.monotonic_ns()
     if all(robot.backend == "sim" for robot in run.robots.values()):  # it must know which way, whoever resets
-        asked = replace(request, scene=request.scene and not by_person)
+        asked = replace(request, scene=request.scene and not by_operator)
         done_ns = _by_robot(link, asked.to_text(), deadline_s, wait)
     wait(
         lambda: min(link.stamps_ns.values()) > done_ns and not _problem(link),
@@ -56,8 +56,8 @@ def _by_robot(link: CellLink, request: str, deadline_s: float, wait: Await) -> i
     return done_ns
 
 
-def _by_person(link: CellLink, run: ResolvedRun, deadline_s: float, wait: Await) -> int:
-    """A person places the objects and says so; returns when they had."""
+def _by_operator(link: CellLink, run: ResolvedRun, deadline_s: float, wait: Await) -> int:
+    """An operator places the objects and says so; returns when they had."""
     prompt = run.task.reset.prompt
     with link.locked():
         link.events.clear()

@@ -38,7 +38,7 @@ class Session:
     stop: threading.Event
 
     def say(self, text: str) -> None:
-        """For the person at the terminal: the table passes stderr on."""
+        """For the operator at the terminal: the table passes stderr on."""
         print(text, file=sys.stderr, flush=True)
 
 

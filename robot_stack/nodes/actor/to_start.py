@@ -22,7 +22,7 @@ PERIOD_S = 0.05
 def go_to_start(
     link: CellLink, run: ResolvedRun, seed: int, deadline_s: float, send: Callable[[Mapping[str, np.ndarray]], None]
 ) -> None:
-    """Drive to starts drawn by `seed`, past the safety filter like any policy; in a HOLD wait for a person.
+    """Drive to starts drawn by `seed`, past the safety filter like any policy; in a HOLD wait for an operator.
 
     Args:
         link: What is heard of the cell.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.types.reason import Fault
 
 
@@ -17,12 +17,12 @@ class Driver(Protocol):
         """Of the wanted speed that the driver lets happen, in [0, 1]."""
         ...
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """The command of one tick."""
         ...
 
     def fault(self) -> Fault | None:
-        """What the driver reports now that a person must clear."""
+        """What the driver reports now that an operator must clear."""
         ...
 
     def waiting(self) -> Fault | None:
@@ -30,7 +30,7 @@ class Driver(Protocol):
         ...
 
     def recover(self) -> bool:
-        """A person asks for recovery; True if the driver was told to recover and will report when it has."""
+        """An operator asks for recovery; True if the driver was told to recover and will report when it has."""
         ...
 
     def values(self) -> Mapping[str, object]:

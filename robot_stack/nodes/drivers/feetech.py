@@ -14,7 +14,7 @@ import numpy as np
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.teleop import So101LeaderTeleop
 from robot_stack.control.drivers.arm_sense import ArmSense, JointReader
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth, Input
 from robot_stack.control.drivers.feetech import (
     WHOLE_PERCENT,
@@ -140,7 +140,7 @@ class ServoDriver(QuietDriver):
         self._bus, self._servos = bus, dict(servos)
         self._broken: Fault | None = None
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """The goal of one tick; one that is not finite is a fault, and none is sent."""
         points = self._core.step(wish)
         if points is None:
@@ -181,7 +181,7 @@ class ServoGripperFace:
 
 
 class LeaderPort:
-    """An SO-101 leader in a person's hand, as joints; a port of `teleop.hotplug`."""
+    """An SO-101 leader in an operator's hand, as joints; a port of `teleop.hotplug`."""
 
     def __init__(self, config: So101LeaderTeleop) -> None:
         """Opens the port, takes the torque off and begins to read.

@@ -9,7 +9,7 @@ from std_msgs.msg import Bool, Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_stack.config.drivers import DriverRobot, ForwardVelocityRobot, JointTrajectoryRobot, UrRobot
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.forward_velocity import ForwardVelocityCore
 from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
 from robot_stack.control.drivers.ur import UrStatus
@@ -26,7 +26,7 @@ from robot_stack.workcell.build_arm import build_limits, joint_names
 class JointCommands(Protocol):
     """Sends joint commands."""
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """The command of one tick."""
         ...
 
@@ -44,7 +44,7 @@ class Trajectories:
         self._core = JointTrajectoryCore(JointMotionSolver(chain, limits), limits, lead_rad, robot.rate_hz)
         self._trajectories = wires.speak(JointTrajectory, topic)
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """While there is motion, at every tick."""
         points = self._core.step(wish)
         if points is not None:
@@ -63,7 +63,7 @@ class Speeds:
         self._core = ForwardVelocityCore(solver, len(robot.joints))
         self._speeds = wires.speak(Float64MultiArray, topic)
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """At every tick, zeros included: what is not replaced goes on."""
         self._speeds.publish(numbers_to_msg(self._core.step(wish)))
 
@@ -78,7 +78,7 @@ class JointDriver(QuietDriver):
     def __init__(self, commands: JointCommands) -> None:
         self._commands = commands
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """The command of one tick."""
         self._commands.send(wish)
 

@@ -12,7 +12,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import Trigger
 
 from robot_stack.config.drivers import FrankaRobot, PoseCommandedRobot
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.franka import FrankaStatus
 from robot_stack.control.drivers.pose_target import PoseTargetCore
 from robot_stack.nodes.drivers.driver import QuietDriver
@@ -30,7 +30,7 @@ class PoseTargetDriver(QuietDriver):
         self._core = PoseTargetCore(robot.max_lead_m, robot.max_lead_rad)
         self._poses = wires.speak(PoseStamped, robot.command)
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """While the arm may move, at every tick; then for a moment where it came to rest."""
         target = self._core.step(wish)
         if target is not None:

@@ -10,7 +10,7 @@ from std_msgs.msg import Header
 from std_srvs.srv import SetBool
 
 from robot_stack.config.drivers import ServoRobot
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoStatus
 from robot_stack.nodes.drivers.driver import QuietDriver
 from robot_stack.nodes.drivers.messages import twist_to_msg
@@ -53,7 +53,7 @@ class ServoDriver(QuietDriver):
             remedy=f"if Servo runs, it is paused, and {wires.health.recovery} goes on",
         )
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wish: DriverCommand) -> None:
         """At every tick, zeros included."""
         header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
         self._twists.publish(twist_to_msg(self._core.step(wish), header))

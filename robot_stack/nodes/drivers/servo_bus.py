@@ -2,7 +2,7 @@
 
 A goal is sent only while it is young: what was wanted before a stall is not done after it. Torque goes on with the
 first goal, after each servo's goal was set to where it stands; it is never taken off here. So an arm whose process
-dies stays at its last goal, and one that has just got power hangs limp until a person moves it.
+dies stays at its last goal, and one that has just got power hangs limp until an operator moves it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ServoBus:
 
     @property
     def fault(self) -> Fault | None:
-        """What a person must see to: what lasts until `rearm`, else what a servo says of itself now."""
+        """What an operator must see to: what lasts until `rearm`, else what a servo says of itself now."""
         return self._lasting or self._of_status
 
     def start(self) -> None:
@@ -97,7 +97,7 @@ class ServoBus:
         self._goals = {**self._goals, **{name: (ticks, now_ns) for name, ticks in goals.items()}}
 
     def rearm(self) -> None:
-        """A person asks: check the calibration again, and set torque anew with the next goal."""
+        """An operator asks: check the calibration again, and set torque anew with the next goal."""
         self._rearm = True
 
     def _run(self) -> None:
@@ -184,7 +184,7 @@ class ServoBus:
 
 
 class LeaderServos:
-    """All servos of an arm that a person moves: without torque, and only read. A port of `teleop.hotplug`."""
+    """All servos of an arm that an operator moves: without torque, and only read. A port of `teleop.hotplug`."""
 
     def __init__(self, line: ServoLine, *, port: str, rate_hz: float, timeout_s: float) -> None:
         """Takes the torque off and begins to read.

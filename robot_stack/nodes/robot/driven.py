@@ -1,7 +1,7 @@
 """ROS 2 face of real arms: between safety's commands and the drivers' topics. What to send is decided in
 `control.drivers`, whether to send it in `control.drivers.driver_health`.
 
-Obeys safety's commands and nothing else. Nothing here clears a fault but a person's call of an arm's recovery.
+Obeys safety's commands and nothing else. Nothing here clears a fault but an operator's call of an arm's recovery.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.robot import RobotConfig
-from robot_stack.control.drivers.core import Wish
+from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth
 from robot_stack.control.drivers.handshake import Handshake
 from robot_stack.nodes import topics
@@ -28,7 +28,7 @@ from robot_stack.nodes.drivers.feetech import ServoArm, ServoGripperFace
 from robot_stack.nodes.drivers.grippers import GripperFace
 from robot_stack.nodes.drivers.sense import Sense
 from robot_stack.nodes.drivers.wires import Wires
-from robot_stack.nodes.robot.arm_face import ArmFace
+from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.reason import Fault
 from robot_stack.types.robot import RobotState
@@ -89,7 +89,7 @@ class DrivenArm:
             self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
         handshake = Handshake(questions_about(robot, node.resolve_topic_name), time.monotonic_ns())
         self._asking = Asking(node, name, handshake, self._sense.pace)
-        self._face = ArmFace(node, name, robot, output_timeout_s)
+        self._face = ArmTopics(node, name, robot, output_timeout_s)
         self._meter = RateMeter(robot.rate_hz)
         self._look_due = Due(LOOK_HZ)
         self._ticked_ns = time.monotonic_ns()
@@ -156,10 +156,10 @@ class DrivenArm:
             self._published_ns = state.stamp_ns
             self._face.publish_state(state, now_ns)
 
-    def _wish(self, state: RobotState | None, now_ns: int, *, live: bool) -> Wish:
+    def _wish(self, state: RobotState | None, now_ns: int, *, live: bool) -> DriverCommand:
         elapsed_s, self._ticked_ns = (now_ns - self._ticked_ns) / 1e9, now_ns
         heard = state is not None and not self._health.silent(now_ns)
-        return Wish(
+        return DriverCommand(
             twist=self._face.watchdog.twist(now_ns) if live else np.zeros(6),
             live=live,
             pose=state.T_base_tcp if state is not None and heard else None,
@@ -190,7 +190,7 @@ class DrivenArm:
         self._gripper.follow(self._face.gripper)
 
     def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """A person asks; the answer says why not, or what happens now."""
+        """An operator asks; the answer says why not, or what happens now."""
         now_ns = time.monotonic_ns()
         if self._driver is None:
             response.success, response.message = (

@@ -21,7 +21,7 @@ from robot_stack.nodes.conversion import header_of, vector_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.nodes.reset_request import ResetRequest
-from robot_stack.nodes.robot.arm_face import ArmFace
+from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.reason import Fault, FaultKind
@@ -46,7 +46,7 @@ class SimRobotNode(StackNode):
         self._counters: Counter[str] = Counter()
         self._meter = RateMeter(1.0 / STEP_S)
         self._faces = {
-            name: ArmFace(self, name, robot, run.safety.output_timeout_s) for name, robot in run.robots.items()
+            name: ArmTopics(self, name, robot, run.safety.output_timeout_s) for name, robot in run.robots.items()
         }
         self._snapshot = self.create_publisher(JointState, topics.SNAPSHOT, NEWEST)
         self._seen = self.create_publisher(JointState, topics.SEEN, NEWEST)

@@ -1,7 +1,7 @@
 """The file that keeps a STOP over a restart of the safety process: written before the STOP is announced.
 
 The file is made at the start, as large as it will ever be, and overwritten in place: a disk that is full by then cannot
-forget a STOP. Writing waits for the disk, so a thread does it; the arm is braked meanwhile. Only a person's clearing of
+forget a STOP. Writing waits for the disk, so a thread does it; the arm is braked meanwhile. Only an operator who clears
 the STOP ends what the file says, and a file that cannot be read counts as a STOP.
 """
 
@@ -67,7 +67,7 @@ class StopLatch:
             self._writer.join(1.0)
 
     def clear(self) -> Refusal | None:
-        """End what the file says, as a person asks; or say why it cannot be."""
+        """End what the file says, as an operator asks; or say why it cannot be."""
         self.wait()
         try:
             self._put(_content(CLEAR, ""))

@@ -1,6 +1,6 @@
-"""ROS 2 face of one teleop device; what it means is decided in robot_stack.teleop, or by the scripted person.
+"""ROS 2 face of one teleop device; what it means is decided in robot_stack.teleop, or by the scripted operator.
 
-A device is for one arm, or for all of the cell: then it drives one at a time, and the scripted person has two hands.
+A device is for one arm, or for all of the cell: then it drives one at a time, and the scripted operator has two hands.
 
 What the device says goes out at a steady rate. It is read more often than that: a change of the deadman, of the grip,
 or the loss of the device goes out at once, and so do keys.
@@ -27,11 +27,11 @@ from robot_stack.types.errors import ConfigError
 from robot_stack.types.robot import TeleopSample
 
 READ_HZ = 250.0
-"""A real device is read at least this often; the scripted person moves at the rate of the file."""
+"""A real device is read at least this often; the scripted operator moves at the rate of the file."""
 
 
 class TeleopNode(StackNode):
-    """Samples the device and publishes what the person does with each arm that it is for."""
+    """Samples the device and publishes what the operator does with each arm that it is for."""
 
     def __init__(self, settings: NodeSettings) -> None:
         run, arm = settings.run, settings.options.arm

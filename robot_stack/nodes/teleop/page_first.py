@@ -1,4 +1,4 @@
-"""A person at the console's page beside the scripted one: the page goes first, and never do both drive. Pure."""
+"""An operator at the console's page beside the scripted one: the page goes first, and never do both drive. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from robot_stack.nodes.teleop.scripted_operator import ScriptedPerson
+from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
 from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.interfaces import TeleopDevice
 from robot_stack.types.robot import TeleopSample
 
 REST_NS = 1_000_000_000
-"""After the page has let go the scripted person waits this long before taking the arm again."""
+"""After the page has let go the scripted operator waits this long before taking the arm again."""
 
 
 class PageFirst:
@@ -22,13 +22,13 @@ class PageFirst:
     Args:
         page: The page's device.
         selector: Which arm the page drives.
-        person: The scripted person, who goes on watching and judging meanwhile.
+        operator: The scripted operator, who goes on watching and judging meanwhile.
     """
 
-    def __init__(self, page: TeleopDevice, selector: ArmSelector, person: ScriptedPerson) -> None:
+    def __init__(self, page: TeleopDevice, selector: ArmSelector, operator: OperatorRoutine) -> None:
         self._page = page
         self._selector = selector
-        self._person = person
+        self._operator = operator
         self._driving = False
         self._lost_until_ns = 0
         self._rest_until_ns = 0
@@ -37,9 +37,9 @@ class PageFirst:
         """What is done with each arm. A page that vanishes while it drives is a lost device."""
         page = self._page.sample(now_ns)
         if not page.lost:
-            self._person.share(now_ns)
+            self._operator.share(now_ns)
         if page.deadman and not self._driving:
-            self._person.step_back()
+            self._operator.step_back()
         if self._driving and not page.deadman:
             self._rest_until_ns = now_ns + REST_NS
             self._lost_until_ns = now_ns + LOST_NS if page.lost else 0
@@ -48,11 +48,11 @@ class PageFirst:
         if now_ns < self._lost_until_ns:
             routed = self._selector.route(TeleopSample(stamp_ns=now_ns, twist=np.zeros(6), lost=True))
         elif not page.deadman and now_ns >= self._rest_until_ns:
-            return self._person.sample(now_ns)
+            return self._operator.sample(now_ns)
         elif page.lost:
-            return self._person.rest(now_ns)
-        return _with_words(routed, self._person.rest(now_ns))
+            return self._operator.rest(now_ns)
+        return _with_words(routed, self._operator.rest(now_ns))
 
 
-def _with_words(hands: dict[str, TeleopSample], person: dict[str, TeleopSample]) -> dict[str, TeleopSample]:
-    return {arm: replace(sample, events=(*sample.events, *person[arm].events)) for arm, sample in hands.items()}
+def _with_words(hands: dict[str, TeleopSample], operator: dict[str, TeleopSample]) -> dict[str, TeleopSample]:
+    return {arm: replace(sample, events=(*sample.events, *operator[arm].events)) for arm, sample in hands.items()}

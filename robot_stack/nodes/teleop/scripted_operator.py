@@ -1,4 +1,4 @@
-"""The scripted person as a whole: drives, judges, arms the cell, and resumes after a hold. Pure."""
+"""The scripted operator as a whole: drives, judges, arms the cell, and resumes after a hold. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
 
 PATIENCE_NS = {Mode.DISARMED: 300_000_000, Mode.HOLD: 1_000_000_000}
-"""How long a person looks at a cell that waits for them before they press the key. A STOP they never clear."""
+"""How long an operator looks at a cell that waits for them before they press the key. A STOP they never clear."""
 OWNERLESS_NS = 10_000_000_000
 """A HOLD of somebody at the console's page is theirs to end, until nobody has been at the page for so long."""
 OF_A_PAGE = (RefusalKind.KEY, RefusalKind.TELEOP_LOST)
-"""Kinds of reason of such a HOLD; the scripted person presses no `hold`, and their own hands are never lost."""
+"""Kinds of reason of such a HOLD; the scripted operator presses no `hold`, and their own hands are never lost."""
 
 
-class ScriptedPerson:
+class OperatorRoutine:
     """Around `ScriptedOperator`, which knows only how to do the task."""
 
     def __init__(self, operator: ScriptedOperator) -> None:

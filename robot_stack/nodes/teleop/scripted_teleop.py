@@ -1,4 +1,4 @@
-"""The scripted person at the teleop device: sees sim/seen, reads the banner, follows the episode."""
+"""The scripted operator at the teleop device: sees sim/seen, reads the banner, follows the episode."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from robot_stack.nodes.conversion import mode_from_text, stamp_ns_of, vector_fro
 from robot_stack.nodes.episode_status import EpisodeStatus
 from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
 from robot_stack.nodes.seeing import seen_from_vector
-from robot_stack.nodes.teleop.scripted_operator import ScriptedPerson
+from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
 from robot_stack.workcell.build import build_operator
 
 
-def connect_person(node: StackNode, run: ResolvedRun) -> ScriptedPerson:
-    """The person, with eyes and ears on the topics."""
-    person = ScriptedPerson(build_operator(run, run.run.seed))
+def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
+    """The operator, with eyes and ears on the topics."""
+    operator = OperatorRoutine(build_operator(run, run.run.seed))
 
     def on_seen(msg: JointState) -> None:
-        person.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
+        operator.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
 
     def on_mode(msg: String) -> None:
         mode, reason = mode_from_text(msg.data)
-        person.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
+        operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
 
     def on_status(msg: String) -> None:
-        person.follow(EpisodeStatus.from_text(msg.data))
+        operator.follow(EpisodeStatus.from_text(msg.data))
 
     def on_claim(_: String) -> None:
-        person.hear_claim(time.monotonic_ns())
+        operator.hear_claim(time.monotonic_ns())
 
     node.create_subscription(JointState, topics.SEEN, on_seen, SAMPLED)
     node.create_subscription(String, topics.MODE, on_mode, LATCHED)
     node.create_subscription(String, topics.STATUS, on_status, LATCHED)
     node.create_subscription(String, topics.CLAIM, on_claim, EVERY)
-    return person
+    return operator

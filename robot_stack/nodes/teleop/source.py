@@ -1,4 +1,4 @@
-"""What a teleop device is fed with: topics of foreign nodes, the robot's state, or what the scripted person sees."""
+"""What a teleop device is fed with: topics of foreign nodes, the robot's state, or what the scripted operator sees."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TeleopSource:
     """A device that is fed.
 
     Attributes:
-        sample: At a time in ns, what the person does with each arm.
+        sample: At a time in ns, what the operator does with each arm.
         problem: Why there is nothing to believe, else "".
         real: Whether it may change at any time, so that it is worth reading often.
     """
@@ -69,14 +69,14 @@ def connect(
         ConfigError: If its file names a key or an axis that there is not.
     """
     if not isinstance(config, RealTeleop):
-        from robot_stack.nodes.teleop.scripted_teleop import connect_person  # a real cell loads no simulator
+        from robot_stack.nodes.teleop.scripted_teleop import connect_operator  # a real cell loads no simulator
 
-        person = connect_person(node, run)
+        operator = connect_operator(node, run)
         if not isinstance(config, ScriptedTeleop) or config.page is None:
-            return TeleopSource(sample=person.sample, problem=lambda: "", real=False)
+            return TeleopSource(sample=operator.sample, problem=lambda: "", real=False)
         selector, page = ArmSelector(arms), build_page(config.page)
         _subscribe(node, config, selector, arms, page, wake)
-        return TeleopSource(sample=PageFirst(page.device, selector, person).sample, problem=lambda: "", real=False)
+        return TeleopSource(sample=PageFirst(page.device, selector, operator).sample, problem=lambda: "", real=False)
     selector = ArmSelector(arms)
     scale = teleop_scale(run.arms[arms[0]], ActionSpace(run.spec()))
     built = build_teleop(config, scale, Machine(servos=LeaderPort))

@@ -35,11 +35,11 @@ from robot_stack.console.access import (
     split_address,
     write_address,
 )
-from robot_stack.console.courier import Courier
-from robot_stack.console.desk import Desk
 from robot_stack.console.figures import Diagnosed
 from robot_stack.console.journal import Journal
+from robot_stack.console.label_forwarder import LabelForwarder
 from robot_stack.console.record_of import RunRecord
+from robot_stack.console.session import ConsoleSession
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
@@ -76,7 +76,7 @@ GB = 1e9
 
 
 class ConsoleNode(StackNode):
-    """Hears the cell, serves the pages, and does what they may have done: `console.desk.Deeds`."""
+    """Hears the cell, serves the pages, and does what they may have done: `console.session.ConsoleActions`."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("console", settings.namespace, key=settings.key)
@@ -87,20 +87,20 @@ class ConsoleNode(StackNode):
         self._journal = Journal(self._folder)
         self._pictures = EpisodePictures(self._folder)
         self._record = RunRecord(self._folder)
-        self._desk = Desk(run, self, self._journal, self._pictures.has)
-        self._heard = self._desk.heard
+        self._session = ConsoleSession(run, self, self._journal, self._pictures.has)
+        self._heard = self._session.heard
         self._server: PageServer | None = None
-        self._courier: Courier | None = None
+        self._forwarder: LabelForwarder | None = None
         self._refused: dict[str, str] = {}
         self._pressed_ns = 0
         self._stop_inputs: dict[str, bool] = {}
         self._events = self.create_publisher(Joy, topics.EVENTS, EVERY)
         self._operator = self.create_publisher(Header, topics.OPERATOR, NEWEST)
         self._hand: Publisher | None = (
-            self.create_publisher(Joy, PAGE_TOPIC, NEWEST) if self._desk.rights.drive else None
+            self.create_publisher(Joy, PAGE_TOPIC, NEWEST) if self._session.rights.drive else None
         )
         self._requests: dict[str, Client] = {}
-        if self._desk.rights.enable:
+        if self._session.rights.enable:
             self._requests = {name: self.create_client(Trigger, topics.safety_service(name)) for name in REQUESTS}
         self._subscribe()
         self.steady_timer(RECORD_HZ, self._read_record)
@@ -115,37 +115,37 @@ class ConsoleNode(StackNode):
         self._journal.open()
         self._pictures.open()
         self._read_record()
-        with self._desk.locked():
+        with self._session.locked():
             self._heard.notes(self._journal.notes())
             self._heard.labels(self._journal.waiting)
         self._server = server = self._serve()
         self._heard.facts.learner_asked = bool(self._learner)
         if self._learner:
             security = actor_credentials(self._run.cell.learner_certs, self._folder)
-            self._courier = Courier(self._desk, self._learner, server.change, security)
-            self._courier.start()
+            self._forwarder = LabelForwarder(self._session, self._learner, server.change, security)
+            self._forwarder.start()
 
     def diagnose(self) -> list[Diagnosis]:
         """Pages, and messages that could not be read."""
-        seats = self._desk.seats
+        seats = self._session.seats
         return [Diagnosis(task="pages", values={"pages": seats.pages, "writer": seats.writer, **self._refused})]
 
     def safe_stop(self, reason: str) -> None:
         """Pages see that the server has gone; a hand that drove is a lost device."""
-        if self._courier is not None:
-            self._courier.stop()
+        if self._forwarder is not None:
+            self._forwarder.stop()
         if self._server is not None:
             self._server.stop()
 
-    # Deeds: called by the thread of the pages ------------------------------------------------------------------
+    # ConsoleActions: called by the thread of the pages --------------------------------------------------------------
     def press(self, events: tuple[str, ...]) -> None:
-        """See `Deeds`."""
+        """See `ConsoleActions`."""
         self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
         msg = events_to_msg(events, self._pressed_ns, Device.BROWSER)
         self._events.publish(self.sealer.seal(topics.EVENTS, msg))
 
     def request(self, name: str) -> None:
-        """See `Deeds`."""
+        """See `ConsoleActions`."""
         client = self._requests[name]
         if not client.service_is_ready():
             self._tell(f"{name} is not asked: the safety process is not there")
@@ -159,12 +159,12 @@ class ConsoleNode(StackNode):
         client.call_async(Trigger.Request()).add_done_callback(answered)
 
     def move(self, packet: JoyPacket) -> None:
-        """See `Deeds`."""
+        """See `ConsoleActions`."""
         if self._hand is not None:
             self._hand.publish(self.sealer.seal(PAGE_TOPIC, page_to_msg(packet, time.monotonic_ns())))
 
     def _tell(self, text: str) -> None:
-        with self._desk.locked():
+        with self._session.locked():
             self._heard.tell(text, time.time())
         if self._server is not None:
             self._server.notice(text)
@@ -192,7 +192,7 @@ class ConsoleNode(StackNode):
         def receive(raw: bytes) -> None:
             """Most images are dropped as they come: to unpack all of them is what would cost."""
             now_ns, server = time.monotonic_ns(), self._server
-            with self._desk.locked():
+            with self._session.locked():
                 self._heard.cameras[camera].frame(raw_stamp_ns(raw))
             open_pages = server is not None and server.watched
             if not (watched if open_pages else unwatched).now(now_ns):
@@ -214,7 +214,7 @@ class ConsoleNode(StackNode):
         except SpecError as error:
             self._refused[topics.MODE] = str(error)
             return
-        with self._desk.locked():
+        with self._session.locked():
             self._heard.banner(mode, str(reason or ""), time.monotonic_ns(), time.time())
         self._changed()
 
@@ -228,7 +228,7 @@ class ConsoleNode(StackNode):
         self._changed()
 
     def _on_events(self, msg: Joy) -> None:
-        with self._desk.locked():
+        with self._session.locked():
             device, _ = frame_and_session(msg.header.frame_id)
             self._heard.events(events_from_msg(msg), device, time.monotonic_ns(), time.time())
         self._changed()
@@ -240,7 +240,7 @@ class ConsoleNode(StackNode):
             self._refused[topics.STATUS] = str(error)
             return
         now_ns = time.monotonic_ns()
-        with self._desk.locked():
+        with self._session.locked():
             if status.phase is Phase.RUNNING and status.kind is not None:
                 kind, back = status.kind.value, status.backward
                 self._heard.episode(status.episode_id, kind, now_ns, time.time(), backward=back)
@@ -251,13 +251,13 @@ class ConsoleNode(StackNode):
         self._changed()
 
     def _on_claim(self, msg: String) -> None:
-        with self._desk.locked():
+        with self._session.locked():
             if msg.data in tuple(Verdict):
                 self._heard.claimed(Verdict(msg.data), time.monotonic_ns(), time.time())
         self._changed()
 
     def _on_prompt(self, msg: String) -> None:
-        with self._desk.locked():
+        with self._session.locked():
             self._heard.prompt = msg.data
         self._changed()
 
@@ -266,7 +266,7 @@ class ConsoleNode(StackNode):
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         now_ns = time.monotonic_ns()
-        with self._desk.locked():
+        with self._session.locked():
             for status in msg.status:
                 if status.hardware_id != self.get_namespace():
                     continue  # of another cell, or a foreign node
@@ -285,14 +285,14 @@ class ConsoleNode(StackNode):
     # by the clock ----------------------------------------------------------------------------------------------
     def _read_record(self) -> None:
         """Files of the run, and the room that is left for more."""
-        with self._desk.locked():
+        with self._session.locked():
             self._record.read_into(self._heard)
             self._heard.facts.free_gb = shutil.disk_usage(self._folder).free / GB
 
     def _attend(self) -> None:
         now_ns = time.monotonic_ns()
-        with self._desk.locked():
-            attended = self._desk.seats.attended(now_ns)
+        with self._session.locked():
+            attended = self._session.seats.attended(now_ns)
         if attended:
             self._operator.publish(self.sealer.seal(topics.OPERATOR, header_of(now_ns)))
 
@@ -307,7 +307,7 @@ class ConsoleNode(StackNode):
         host, _ = split_address(address)
         token = "" if is_local(host) else keep_token(self._state / TOKEN_FILE)
         listening = serving.listen(address, read_port(url))
-        pages = serving.Pages(self._desk, Gate(token, listening.getsockname()[1]), self._pictures.get)
+        pages = serving.Pages(self._session, Gate(token, listening.getsockname()[1]), self._pictures.get)
         server = serving.PageServer(pages, listening)
         server.start()
         shown = serving.page_address(listening, host, token)

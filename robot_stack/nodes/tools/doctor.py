@@ -76,7 +76,7 @@ class ArmHeard:
     Attributes:
         states: Messages of its state.
         decisions: Of the safety filter's decisions about it.
-        samples: Of what a person does with it.
+        samples: Of what an operator does with it.
         state: The newest.
         fault: What its robot reports.
         twists: Of the samples.
@@ -94,7 +94,7 @@ class ArmHeard:
     deadman: bool = False
 
 
-class Ear(Node):
+class DoctorNode(Node):
     """Keeps what it hears of one cell. All of it runs in the thread that calls `listen`."""
 
     def __init__(self, run: ResolvedRun, namespace: str, nodes: Sequence[str]) -> None:
@@ -252,7 +252,7 @@ class Ear(Node):
                     self.handshakes[arm] = {pair.key: pair.value for pair in status.values}
 
 
-def round_trips(here: Listening[Ear], count: int) -> tuple[list[float], int]:
+def round_trips(here: Listening[DoctorNode], count: int) -> tuple[list[float], int]:
     """Seconds of each answered request to the safety process, and how many were not answered."""
     times_s: list[float] = []
     for _ in range(count):
@@ -264,15 +264,15 @@ def round_trips(here: Listening[Ear], count: int) -> tuple[list[float], int]:
     return times_s, count - len(times_s)
 
 
-def clear_stop(here: Listening[Ear]) -> str:
-    """Ask for it, as a person said so; why it was refused, or ""."""
+def clear_stop(here: Listening[DoctorNode]) -> str:
+    """Ask for it, as an operator said so; why it was refused, or ""."""
     answer = here.ask(here.node.clearing, Trigger.Request())
     if answer is None:
         return "the safety process does not answer"
     return "" if answer.success else str(answer.message)
 
 
-def request(here: Listening[Ear], name: str) -> str:
+def request(here: Listening[DoctorNode], name: str) -> str:
     """Ask the safety process for something; why it was refused, or ""."""
     answer = here.ask(here.node.requests[name], Trigger.Request())
     if answer is None:

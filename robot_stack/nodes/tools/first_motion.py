@@ -1,4 +1,4 @@
-"""Takes the place of the teleop process for `robot-stack doctor CELL --move`: the person's deadman, a script's motion.
+"""Takes the teleop process's place for `robot-stack doctor CELL --move`: the operator's deadman, a script's motion.
 
 The device is the cell's own and is read as always; while its deadman is held, the twist is that of the first motion. So
 the arm moves as it does for a hand: past the safety process, with every limit, and not a moment after letting go. A

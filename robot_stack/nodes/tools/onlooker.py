@@ -67,7 +67,7 @@ class Onlooker(Node):
 
 
 def hand_over(here: Listening[Onlooker]) -> None:
-    """Let the device move the arm as in a demonstration, as soon as a person has armed the cell."""
+    """Let the device move the arm as in a demonstration, as soon as an operator has armed the cell."""
     if here.node.mode is Mode.READY:
         here.ask(here.node.starting, Trigger.Request())
 

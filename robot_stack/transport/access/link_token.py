@@ -23,7 +23,7 @@ class LinkToken:
 
     Attributes:
         token: The secret, at least 16 printable ASCII characters.
-        path: The file it is from, as the person is told who lacks it.
+        path: The file it is from, as the operator is told who lacks it.
     """
 
     token: str = field(repr=False)

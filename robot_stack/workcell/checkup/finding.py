@@ -1,4 +1,4 @@
-"""What a check found, and the table that a person reads."""
+"""What a check found, and the table that an operator reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ok(check: str, text: str) -> Finding:
 
 
 def warn(check: str, text: str) -> Finding:
-    """Works, but a person should know."""
+    """Works, but an operator should know."""
     return Finding(level=Level.WARN, check=check, text=text)
 
 

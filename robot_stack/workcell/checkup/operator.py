@@ -1,4 +1,4 @@
-"""What only a person can check: every axis of the device, its keys, the emergency stop."""
+"""What only an operator can check: every axis of the device, its keys, the emergency stop."""
 
 from __future__ import annotations
 
@@ -70,5 +70,5 @@ def judge_estop(*, pressed: bool, seen_ms: float | None, released: bool, refusal
 
 
 def skipped(check: str, why: str) -> Finding:
-    """A check that needs a person, and none was asked."""
+    """A check that needs an operator, and none was asked."""
     return warn(check, f"not checked: {why}")

@@ -15,7 +15,7 @@ STRANGER = "a stranger"
 """Who sends what carries no seal of this run."""
 
 
-class Senders:
+class PublisherGuard:
     """Remembers who sends on each topic, and who else tried."""
 
     def __init__(self) -> None:

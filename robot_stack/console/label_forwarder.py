@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from robot_stack.console.desk import Desk
+from robot_stack.console.session import ConsoleSession
 from robot_stack.transport.access.security import Credentials
 from robot_stack.transport.calls import LearnerAwayError, learner_status, send_label
 from robot_stack.transport.score_watch import ScoreWatch
@@ -21,7 +21,7 @@ NAME = "page"
 log = logging.getLogger(__name__)
 
 
-class Courier:
+class LabelForwarder:
     """Works in a thread of its own; a learner that is away is asked again.
 
     Args:
@@ -32,9 +32,9 @@ class Courier:
     """
 
     def __init__(
-        self, desk: Desk, address: str, changed: Callable[[], None], security: Credentials | None = None
+        self, desk: ConsoleSession, address: str, changed: Callable[[], None], security: Credentials | None = None
     ) -> None:
-        self._desk = desk
+        self._session = desk
         self._address = address
         self._changed = changed
         self._security = security
@@ -65,13 +65,13 @@ class Courier:
             status, error = learner_status(self._address, security=self._security, timeout_s=1.0, name=NAME), ""
         except TransportError as away:
             status, error = None, str(away)
-        with self._desk.locked():
-            self._desk.heard.facts.learner, self._desk.heard.facts.learner_error = status, error
+        with self._session.locked():
+            self._session.heard.facts.learner, self._session.heard.facts.learner_error = status, error
 
     def _bring(self) -> None:
         """Verdicts, in their order. One that the learner refuses is not sent again."""
-        with self._desk.locked():
-            labels = self._desk.to_send(time.monotonic_ns())
+        with self._session.locked():
+            labels = self._session.to_send(time.monotonic_ns())
         for label in labels:
             refused = ""
             try:
@@ -81,12 +81,12 @@ class Courier:
             except TransportError as error:
                 refused = str(error)
             try:
-                with self._desk.locked():
-                    self._desk.sent(label, refused)
+                with self._session.locked():
+                    self._session.sent(label, refused)
             except StoreError as error:
                 log.error("%s", error)  # it is sent once more after a restart, which is harmless
 
     def _hear(self, score: LiveScore) -> None:
-        with self._desk.locked():
-            self._desk.heard.score(score, time.monotonic_ns())
+        with self._session.locked():
+            self._session.heard.score(score, time.monotonic_ns())
         self._changed()

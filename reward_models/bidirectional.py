@@ -6,13 +6,13 @@ import hashlib
 
 import numpy as np
 
-from reward_models.confirmed import ConfirmedModel
+from reward_models.classifier_gated import ClassifierGatedModel
 from reward_models.progress.model import FrameScores, ProgressModel
 
-OneWay = ProgressModel | ConfirmedModel
+OneWay = ProgressModel | ClassifierGatedModel
 
 
-class BothWays:
+class BidirectionalModel:
     """Looks at one entry of each frame to know which way an episode goes.
 
     Args:

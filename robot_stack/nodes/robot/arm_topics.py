@@ -69,7 +69,7 @@ class StateViews:
                 publisher.publish(make())
 
 
-class ArmFace:
+class ArmTopics:
     """Topics of one arm on the side of the cell."""
 
     def __init__(self, node: StackNode, arm: str, robot: RobotConfig, output_timeout_s: float) -> None:

@@ -10,7 +10,7 @@ KEPT_NS = 5_000_000_000
 """So long the desk is kept for a page that has gone, so that a reload does not lose it."""
 
 
-class Seats:
+class OperatorLock:
     """The desk, and the pages around it."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Seats:
             self._heard_ns[page] = now_ns
 
     def sit(self, page: str, now_ns: int, *, driving: bool) -> None:
-        """A person asks for the desk, which nobody keeps for ever.
+        """An operator asks for the desk, which nobody keeps for ever.
 
         Raises:
             PageError: If the one who has it drives the arm, or the page is closed.

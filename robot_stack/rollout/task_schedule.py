@@ -19,7 +19,7 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason, ResetType
 
 
-class Turns:
+class TaskSchedule:
     """Says how the next episode starts; told how each went. Begins with a fresh scene, also after a restart.
 
     Args:
@@ -51,7 +51,7 @@ class Turns:
         self._since = None
 
 
-def run_in_turn(turns: Turns, start: ResetType, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:
+def run_in_turn(turns: TaskSchedule, start: ResetType, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:
     """Run an episode that starts so, and tell `turns` how it went.
 
     One that cannot be run, or that a fault ended, leaves the scene unknown: somebody may have been in it since.
@@ -68,7 +68,7 @@ def run_in_turn(turns: Turns, start: ResetType, episode: Callable[[], EpisodeOut
 
 
 def _did_it(outcome: EpisodeOutcome) -> bool:
-    """Whether an episode ended with its task done, by the person's word where there is one."""
+    """Whether an episode ended with its task done, by the operator's word where there is one."""
     if outcome.operator is not None:
         return outcome.operator is Verdict.SUCCESS
     return outcome.end is EndReason.SUCCESS

@@ -1,4 +1,4 @@
-"""The operator's desk: who sits there, and what a page may have done. What happens then is called on `Deeds`.
+"""The operator's desk: who sits there, and what a page may have done. What happens then is called on `ConsoleActions`.
 
 Callers in several threads hold `locked` around everything.
 """
@@ -16,8 +16,8 @@ from robot_stack.console.hand import Hand
 from robot_stack.console.heard import Heard
 from robot_stack.console.journal import Journal
 from robot_stack.console.messages import Message, Move, PageError, Press, Say, Seen, Sit, Undo, Write
+from robot_stack.console.operator_lock import OperatorLock
 from robot_stack.console.rights import ENABLING, Rights
-from robot_stack.console.seats import Seats
 from robot_stack.console.verdicts import operator_label
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
@@ -29,11 +29,11 @@ HERE_NS = 300_000_000
 """A hand that says nothing for so long is not on the arm, whatever it held."""
 
 
-class Deeds(Protocol):
+class ConsoleActions(Protocol):
     """What the desk has done by others. Called in the thread of the caller; never waits."""
 
     def press(self, events: tuple[str, ...]) -> None:
-        """Tell everybody that a person pressed these, out of `EVENTS`."""
+        """Tell everybody that an operator pressed these, out of `EVENTS`."""
         ...
 
     def request(self, name: str) -> None:
@@ -45,7 +45,7 @@ class Deeds(Protocol):
         ...
 
 
-class Desk:
+class ConsoleSession:
     """Of one run.
 
     Args:
@@ -56,11 +56,15 @@ class Desk:
     """
 
     def __init__(
-        self, run: ResolvedRun, deeds: Deeds, journal: Journal, pictures: Callable[[str], bool] = lambda _: False
+        self,
+        run: ResolvedRun,
+        deeds: ConsoleActions,
+        journal: Journal,
+        pictures: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.heard = Heard(run)
         self.rights = Rights.of(run)
-        self.seats = Seats()
+        self.seats = OperatorLock()
         self._run = run
         self._deeds = deeds
         self._journal = journal
@@ -91,7 +95,7 @@ class Desk:
         """Do what a page wishes.
 
         Raises:
-            PageError: Why not, for the person at the page.
+            PageError: Why not, for the operator at the page.
             StoreError: If it cannot be kept on disk.
         """
         if isinstance(message, Seen):
@@ -162,7 +166,7 @@ class Desk:
     def _judge(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
         """A verdict on the success that the model claims, or on the running episode.
 
-        A claim is answered by name: the next episode may have begun by the time a person has made up their mind.
+        A claim is answered by name: the next episode may have begun by the time an operator has made up their mind.
         """
         heard, claim = self.heard, self.heard.claim(now_ns)
         if claim is not None:

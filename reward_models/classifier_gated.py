@@ -11,7 +11,7 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.model import FrameScores, ProgressModel
 
 
-class ConfirmedModel:
+class ClassifierGatedModel:
     """Scores as the progress model does, but success is 0 where the classifier does not see it.
 
     Attributes:
