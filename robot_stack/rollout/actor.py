@@ -146,7 +146,7 @@ class Actor:
             return "training" if self._policy.version else "away"
 
     def _episode(self, kind: EpisodeKind, stop: threading.Event) -> EpisodeOutcome:
-        """Run a demonstration that the learner waits for, an online episode, or what the curriculum puts in its place."""
+        """Run a demonstration that is waited for, an online episode, or what the curriculum puts in its place."""
         number = self._next_number()
         plan = _DEMONSTRATE if kind is EpisodeKind.DEMO else self._help.next()
         start = self._turns.next()

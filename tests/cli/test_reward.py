@@ -79,7 +79,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return fitted
 
 
-def test_made_up_episodes_end_in_json_table_and_page(
+def test_synthetic_episodes_end_in_json_table_and_page(
     cheap: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "eval.json"
@@ -127,7 +127,7 @@ def test_wrong_usage_is_exit_code_two(arguments: tuple[str, ...]) -> None:
     assert left.value.code == 2
 
 
-def test_too_few_made_up_episodes_are_refused_before_anything_is_made(
+def test_too_few_synthetic_episodes_are_refused_before_anything_is_made(
     cheap: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reward", "eval", "--generated", "--episodes", "3"]) == 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_episodes import two_handed_spec
+from synthetic_episodes import two_handed_spec
 
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.types.errors import SpecError

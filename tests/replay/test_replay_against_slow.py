@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up_episodes import (
+from recorded import TASK, header_of
+from slow_replay import SlowEpisode, chunk, gripper_change, human, labels, mc_return, pools, transition, whole
+from synthetic_episodes import (
     FEATURES,
     Item,
     arrivals,
@@ -20,8 +22,6 @@ from made_up_episodes import (
     take,
     two_handed_spec,
 )
-from recorded import TASK, header_of
-from slow_replay import SlowEpisode, chunk, gripper_change, human, labels, mc_return, pools, transition, whole
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_episodes import two_handed_spec
 from recorded import header_of, small_spec
+from synthetic_episodes import two_handed_spec
 
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.episode_store import EpisodeStore

@@ -12,8 +12,8 @@ import torch
 from driven import Driven
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from made_up_episodes import FEATURES, arrivals, begin_all, recordings, take, two_handed_spec
 from recorded import header_of, small_spec, steps_of
+from synthetic_episodes import FEATURES, arrivals, begin_all, recordings, take, two_handed_spec
 from tiny_run import write_run
 
 from policies.learner import TensorBatch

@@ -71,7 +71,7 @@ def test_labels_are_those_of_the_episode_and_the_demonstration_is_shown() -> Non
     assert labelled([episode])[0].instruction.goal is None
 
 
-def test_task_without_made_up_episodes_is_refused() -> None:
+def test_task_without_synthetic_episodes_is_refused() -> None:
     resolved = load_run("peg_insert")
     resolved = replace(resolved, task=resolved.task.model_copy(update={"name": "fold_towel"}))
     with pytest.raises(ConfigError, match="record some instead"):

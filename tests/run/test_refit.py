@@ -68,10 +68,10 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
     assert (row["version"], row["episodes"], row["failures"]) == (version, 4, 2)
 
 
-@pytest.mark.parametrize(("trained online", "steps"), [(0, 6), (1, 3)])
-def test_fits_are_shorter_while_the_policy_learns_beside_them(bench: Bench, practised: int, steps: int) -> None:
+@pytest.mark.parametrize(("episodes", "steps"), [(0, 6), (1, 3)])
+def test_fits_are_shorter_while_the_policy_learns_beside_them(bench: Bench, episodes: int, steps: int) -> None:
     _demos(bench)
-    _practise(bench, practised)
+    _practise(bench, episodes)
     taken: list[int] = []
     settings = TINY.model_copy(update={"steps": 6, "refit_steps": 3})
     _refitter(bench, settings).fit(on_step=lambda step, of, loss: taken.append(step))

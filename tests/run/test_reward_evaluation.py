@@ -44,7 +44,7 @@ def made(resolved: ResolvedRun) -> list[LabelledEpisode]:
     return labelled(generate(resolved, {"partial": 1, "success": 1}, seed=(0,)))
 
 
-def test_made_up_episodes_are_such_as_the_cell_records(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
+def test_synthetic_episodes_are_such_as_the_cell_records(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
     spec = resolved.spec()
     for episode in made:
         for frame in episode.frames:
