@@ -92,11 +92,11 @@ class Facts:
         except (KeyError, ValueError):
             return None
 
-    def cuts(self) -> dict[str, int]:
+    def clamped(self) -> dict[str, int]:
         """Limit -> ticks in which the safety filter clamped a command, since it began."""
         said = self.diagnoses.get(("safety", "filter"))
         found = said.values if said is not None else {}
-        return {key.replace("cut_", ""): int(value) for key, value in found.items() if "cut_" in key}
+        return {key.replace("clamped_", ""): int(value) for key, value in found.items() if "clamped_" in key}
 
 
 def figures(facts: Facts, now_ns: int) -> list[Figure]:
@@ -192,7 +192,7 @@ def _reward(facts: Facts, now_ns: int) -> Figure:
 
 
 def _safety(facts: Facts) -> Figure:
-    cuts = {name: count - facts.clips.get(name, 0) for name, count in facts.cuts().items()}
+    cuts = {name: count - facts.clips.get(name, 0) for name, count in facts.clamped().items()}
     parts = [f"{name} {count / facts.safety_hz:.2f} s" for name, count in sorted(cuts.items()) if count > 0]
     said = facts.diagnoses.get(("safety", "inputs"))
     doubt = said.message if said is not None and said.level else ""

@@ -102,7 +102,7 @@ class Heard:
             return
         self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
         self.curve.begin(episode_id, self.mode, now_ns, threshold=self._thresholds[backward])
-        self.facts.clips = self.facts.cuts()
+        self.facts.clips = self.facts.clamped()
         self.kind, self.way, self._last_episode = kind, self._ways[backward], episode_id
         self.finished = self.resetting = False
 

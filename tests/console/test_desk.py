@@ -297,7 +297,7 @@ def test_a_page_is_heard_by_what_it_shows(at):
 
 def test_everything_that_is_shown_is_json(at, cell):
     at.episode()
-    cell.diagnosis("safety: filter", cut_speed=3)
+    cell.diagnosis("safety: filter", clamped_speed=3)
     cell.diagnosis("actor: policy", link="up", params_version=1, params_age_s=1.0, jitter_p99_ms=1, act_ms="")
     at.heard.score(
         LiveScore(

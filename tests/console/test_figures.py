@@ -74,19 +74,19 @@ def test_a_session_without_a_learner_is_nothing_wrong():
 
 def test_what_the_filter_cut_is_counted_from_the_start_of_the_episode():
     heard = facts()
-    tell(heard, "safety", "filter", cut_speed=40, cut_workspace=5, hold=3)
-    heard.clips = heard.cuts()
-    assert line(heard, "safety").text == "nothing cut this episode"
-    tell(heard, "safety", "filter", cut_speed=77, cut_workspace=5, hold=4)
-    assert line(heard, "safety").text == "cut this episode: speed 0.37 s"
+    tell(heard, "safety", "filter", clamped_speed=40, clamped_workspace=5, hold=3)
+    heard.clips = heard.clamped()
+    assert line(heard, "safety").text == "nothing clamped this episode"
+    tell(heard, "safety", "filter", clamped_speed=77, clamped_workspace=5, hold=4)
+    assert line(heard, "safety").text == "clamped this episode: speed 0.37 s"
     tell(heard, "safety", "inputs", level=1, message="clocks differ")
     assert line(heard, "safety").over
 
 
 def test_cuts_of_several_arms_are_named():
     heard = facts()
-    tell(heard, "safety", "filter", **{"left.cut_speed": 10, "right.cut_tilt": 20})
-    assert line(heard, "safety").text == "cut this episode: left.speed 0.10 s, right.tilt 0.20 s"
+    tell(heard, "safety", "filter", **{"left.clamped_speed": 10, "right.clamped_tilt": 20})
+    assert line(heard, "safety").text == "clamped this episode: left.speed 0.10 s, right.tilt 0.20 s"
 
 
 def test_a_process_that_is_silent_or_complains_is_named():

@@ -11,10 +11,10 @@ from robot_stack.types.command import Command, Decision, Mode, Source
 
 
 def decision(
-    source: Source, motion: np.ndarray, *, cut: tuple[str, ...] = (), gripper: float | None = None
+    source: Source, motion: np.ndarray, *, clamped: tuple[str, ...] = (), gripper: float | None = None
 ) -> Decision:
     command = Command(arm="arm", twist=motion, stamp_ns=1, source=source, gripper=gripper)
-    return Decision(command=command, mode=Mode.POLICY, source=source, requested=2 * motion, cut=cut)
+    return Decision(command=command, mode=Mode.POLICY, source=source, requested=2 * motion, clamped=clamped)
 
 
 def window(*decisions: Decision):

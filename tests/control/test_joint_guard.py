@@ -61,7 +61,7 @@ def test_it_slows_before_the_end_names_the_cut_and_lets_the_arm_back():
     decisions = rig.run(4.0)
     assert rig.joints[3] == pytest.approx(SOFT_RAD, abs=0.01)
     assert decisions[-1].clamped[0] == "joints"
-    assert rig.filter.counters["cut_joints"] > 10
+    assert rig.filter.counters["clamped_joints"] > 10
     speeds = [d.command.twist[0] for d in decisions]
     assert np.diff(speeds).min() > -GUARDED.max_acceleration_m_s2 * TICK_NS / 1e9 * 1.01
     rig.policy = twist(y=0.1)  # moves another joint

@@ -168,4 +168,4 @@ def test_a_limit_of_exactly_zero_is_a_limit():
     assert rig.pose.position_m[0] < 1e-9
     assert "workspace" in decisions[-1].clamped
     assert decisions[-1].source is Source.POLICY
-    assert rig.filter.counters["cut_workspace"] > 100
+    assert rig.filter.counters["clamped_workspace"] > 100

@@ -192,8 +192,8 @@ def test_cuts_are_counted_for_the_arm_that_was_cut():
     decisions = rig.run(0.6)[-1]
     assert "speed" in decisions["right"].clamped
     assert decisions["left"].clamped == ()
-    assert rig.filter.counters["right.cut_speed"] > 10
-    assert not any(name.startswith("left.cut_speed") for name in rig.filter.counters)
+    assert rig.filter.counters["right.clamped_speed"] > 10
+    assert not any(name.startswith("left.clamped_speed") for name in rig.filter.counters)
 
 
 @pytest.mark.parametrize("arm", ["middle", ""])

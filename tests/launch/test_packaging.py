@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from robot_stack.processes.table import module_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES = ("robot", "camera", "safety", "teleop", "actor", "learner", "bring_up", "console")
@@ -92,6 +95,6 @@ def test_package_xml_is_valid_down_to_the_address():
 @pytest.mark.parametrize("node", NODES)
 def test_each_executable_starts_its_module(node):
     shim = (ROOT / "ros/bin" / node).read_text()
-    room = "run" if node == "learner" else "nodes"
-    assert f'-m robot_stack.{room}.{node} "$@"' in shim
-    assert (ROOT / "robot_stack" / room / f"{node}.py").is_file()
+    module = "robot_stack.learner.process" if node == "learner" else module_of(node)
+    assert f'-m {module} "$@"' in shim
+    assert importlib.util.find_spec(module) is not None

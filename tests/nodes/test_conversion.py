@@ -152,7 +152,7 @@ def test_an_unknown_event_means_nothing():
 )  # fmt: skip
 def test_labels_carry_the_whole_decision(requested, executed, source, mode, gripper, cut):
     command = Command(arm="arm", twist=executed, gripper=gripper, stamp_ns=4, source=source)
-    decision = Decision(command=command, mode=mode, source=source, requested=requested, cut=tuple(cut))
+    decision = Decision(command=command, mode=mode, source=source, requested=requested, clamped=tuple(cut))
     back = c.decision_from_msg(c.decision_to_msg(decision), "arm")
     assert np.array_equal(back.requested, requested)
     assert np.array_equal(back.command.twist, executed)

@@ -159,7 +159,7 @@ def test_every_field_is_read(name: str) -> None:
     config: Any = ALGORITHMS[name].config
     own = Path(inspect.getfile(config)).parent
     policies = own.parent
-    folders = (own, policies / "rlpd", policies / "bc", policies.parent / "robot_stack" / "run")
+    folders = (own, policies / "rlpd", policies / "bc", policies.parent / "robot_stack" / "learner")
     source = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
     source += inspect.getsource(config.sampling.fget).replace("self.", "config.")
     unread = [field for field in own_fields(name) if not re.search(rf"\bconfig\.{field}\b", source)]

@@ -46,7 +46,7 @@ class ArmFilter:
         name: Of the arm.
         guarded: Its limits.
         prefix: Of its counters.
-        counters: Takes cut_<limit>, how often each limit changed something.
+        counters: Takes clamped_<limit>, how often each limit changed something.
     """
 
     def __init__(self, name: str, guarded: GuardedArm, prefix: str, counters: Counter[str]) -> None:

@@ -80,8 +80,8 @@ class SafetyFilter:
         self._stalled_ns = 0
         self._tracking = {name: TrackingMonitor(arm.tracking) for name, arm in arms.items()}
         self.counters = self._arbiter.counters
-        """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, cut_<limit>,
-        hold, stop, take_over, auto_resume. With several arms the cuts are of `<arm>.cut_<limit>`."""
+        """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, clamped_<limit>,
+        hold, stop, take_over, auto_resume. With several arms these are of `<arm>.clamped_<limit>`."""
         self._arms = {
             name: ArmFilter(name, arm, "" if len(arms) == 1 else f"{name}.", self.counters)
             for name, arm in arms.items()
