@@ -1,4 +1,7 @@
-"""Which sent records the learner is done with: on its disk, or refused. The spool is released in order."""
+"""The window of sent records that the learner has not settled yet; the spool is released in order.
+
+A record is settled once it is on the learner's disk, or refused.
+"""
 
 from __future__ import annotations
 
@@ -20,36 +23,36 @@ class AckWindow:
 
     @property
     def released(self) -> int:
-        """Position below which everything is on the learner's disk, or refused."""
+        """Return the position below which every record is on the learner's disk, or refused."""
         return self._released
 
     def wait_room(self, timeout_s: float) -> bool:
-        """True once fewer than `limit` records are in flight."""
+        """Wait until fewer than `limit` records are in flight; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: len(self._flying) < self._limit, timeout_s)
 
     def sent(self, position: int, episode_id: str, index: int) -> None:
-        """A record is on its way; index -1 is the header of the episode."""
+        """Note that a record is on its way; index -1 is the header of the episode."""
         with self._changed:
             self._flying[position] = (episode_id, index)
 
     def acked(self, episode_id: str, index: int) -> None:
-        """The header and all steps of the episode up to `index` are on disk."""
+        """Note that the header and all steps of the episode up to `index` are on disk."""
         with self._changed:
             self._land([p for p, (e, i) in self._flying.items() if e == episode_id and LABEL < i <= index])
 
     def refused(self, episode_id: str, index: int) -> None:
-        """This one item will never be on disk; nothing is said about those before it."""
+        """Note that this one item will never be on disk; nothing is said about those before it."""
         with self._changed:
             self._land([p for p, item in self._flying.items() if item == (episode_id, index)])
 
     def confirmed(self, position: int) -> None:
-        """The learner is done with one record: it is on disk, or will never be."""
+        """Note that the learner is done with one record: it is on disk, or will never be."""
         with self._changed:
             self._land([position])
 
     def wait_released(self, position: int, timeout_s: float) -> bool:
-        """True once everything below `position` is on disk, or refused."""
+        """Wait until every record below `position` is on disk, or refused; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: self._released >= position, timeout_s)
 

@@ -1,4 +1,4 @@
-"""What the gRPC server needs of a learner. Every method is called from several threads at once."""
+"""The interface of a learner to its gRPC server; every method is called from several threads at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robot_stack.types.transition import EpisodeHeader, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerStatus:
-    """What the learner is doing.
+    """The state of a learner as it reports it to operators and actors.
 
     Attributes:
         phase: One word, e.g. collecting_demos, fitting, training, done.
@@ -40,38 +40,38 @@ class LearnerBackend(Protocol):
 
     @property
     def spec(self) -> Spec:
-        """Spec of the run: what every step is checked against before it arrives here."""
+        """Return the spec of the run, against which every step is checked before it arrives here."""
         ...
 
     @property
     def task(self) -> str:
-        """Task of the run."""
+        """Return the name of the run's task."""
         ...
 
     @property
     def run_id(self) -> str:
-        """Identity of the run, the same after a resume."""
+        """Return the identity of the run, the same after a resume."""
         ...
 
     @property
     def roster(self) -> Roster:
-        """Where the server counts what each actor sends."""
+        """Return the roster in which the server counts what each actor sends."""
         ...
 
     def hello(self) -> int:
-        """An actor whose protocol, spec, task and run fit has connected; returns steps of the run on disk."""
+        """Welcome an actor whose protocol, spec, task and run fit; return the number of steps of the run on disk."""
         ...
 
     def wait_room(self, timeout_s: float) -> bool:
-        """True once the learner has room for more steps, False after `timeout_s`; until then none are read."""
+        """Wait until the learner has room for more steps; False after `timeout_s`. Until then none are read."""
         ...
 
     def begin(self, header: EpisodeHeader) -> bool:
-        """Start an episode; on disk when this returns. False if it is there: the same header again changes nothing."""
+        """Start an episode, on disk when this returns; False if it is there: the same header again changes nothing."""
         ...
 
     def append(self, step: Step) -> bool:
-        """Take the next step of an episode that was begun, maybe in an earlier life of this process.
+        """Append the next step to an episode that was begun, maybe in an earlier life of this process.
 
         Returns False for a step it already holds, on disk or in memory, which changes nothing. Steps arrive in
         order; a gap, or a step behind the end of its episode, is a SpecError. Arrays are read-only views.
@@ -83,7 +83,7 @@ class LearnerBackend(Protocol):
         ...
 
     def durable(self, episode_id: str) -> int:
-        """Highest index on disk with everything before it, -1 for none. Cheap: asked 20 times a second.
+        """Return the highest index on disk with everything before it, -1 for none. Cheap: asked 20 times a second.
 
         The backend flushes by itself at least each second, and, if it likes its actors to know at once, calls
         `LearnerServer.durable_advanced` after it.
@@ -95,19 +95,19 @@ class LearnerBackend(Protocol):
         ...
 
     def params_after(self, version: int, timeout_s: float) -> Params | None:
-        """Newest parameters with a version above `version`, or None once `timeout_s` has passed.
+        """Return the newest parameters with a version above `version`, or None once `timeout_s` has passed.
 
         `version` may be what an actor holds from before a resume: number the next ones above it.
         """
         ...
 
     def scores_after(self, cursor: int, timeout_s: float) -> tuple[int, Sequence[LiveScore]]:
-        """Live scores published since `cursor` and the next cursor; () once `timeout_s` has passed.
+        """Return live scores published since `cursor`, after the next cursor; () once `timeout_s` has passed.
 
         Cursor 0 is a new reader. Old scores may be dropped: only the newest of an episode matters.
         """
         ...
 
     def status(self) -> LearnerStatus:
-        """What the learner is doing now."""
+        """Return the present state of the learner."""
         ...

@@ -1,4 +1,4 @@
-"""Params <-> a safetensors message, and the checks before an actor may use them."""
+"""Conversion of Params to a safetensors message and back, and the checks before an actor may use them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEC_DIGEST = "spec_digest"
 
 
 def seal(*, version: int, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> Params:
-    """Params with the digest of their serialised tensors; `metadata` must name the spec digest.
+    """Make Params with the digest of their serialised tensors; `metadata` must name the spec digest.
 
     Raises:
         TransportError: If the version is below 1, the spec digest is missing, or a value is not finite.
@@ -38,7 +38,7 @@ def seal(*, version: int, tensors: Mapping[str, np.ndarray], metadata: Mapping[s
 
 
 def encode_params(params: Params, *, created_unix_s: float) -> pb.Params:
-    """The message for `params`; the digest is the one they carry.
+    """Encode `params` as a message, with the digest that they carry.
 
     Raises:
         TransportError: If the message is larger than the link takes.
@@ -59,7 +59,7 @@ def encode_params(params: Params, *, created_unix_s: float) -> pb.Params:
 
 
 def decode_params(message: pb.Params, *, above_version: int, spec_digest: str) -> Params:
-    """Params that are newer than `above_version`, whole, finite and of this cell.
+    """Decode params, once they are known to be newer than `above_version`, whole, finite and of this cell.
 
     Raises:
         TransportError: If they are not; the message says which check failed.
@@ -124,7 +124,7 @@ def _check_size(message: pb.Params) -> None:
 
 
 def _elements(shape: object) -> int:
-    """Values of a tensor.
+    """Return the number of values in a tensor of this shape.
 
     Raises:
         ValueError: If it is no shape.

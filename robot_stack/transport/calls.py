@@ -1,4 +1,4 @@
-"""Single calls to a learner, for the console and the command line: no spool, no thread, always bounded."""
+"""Single calls to a learner, for the console and the command line: no spool, no thread, always bounded in time."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ PASSING = frozenset({Refusal.SESSION_OVER, Refusal.FULL, Refusal.TOO_MANY_CALLS,
 
 
 class LearnerAwayError(TransportError):
-    """Nobody answered, or had room: worth another try."""
+    """An error because nobody answered, or had room: worth another try."""
 
 
 def learner_status(
     address: str, *, security: Credentials | None = None, timeout_s: float = 2.0, name: str = OPERATOR
 ) -> LearnerStatus:
-    """What the learner at `address` is doing.
+    """Ask the learner at `address` for its status.
 
     Raises:
         LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
@@ -60,7 +60,7 @@ def learner_status(
 def send_label(
     address: str, label: Label, *, security: Credentials | None = None, timeout_s: float = 5.0, name: str = OPERATOR
 ) -> None:
-    """Hand a verdict over; it is on the learner's disk when this returns.
+    """Send a verdict to the learner at `address`; it is on the learner's disk when this returns.
 
     Raises:
         LearnerAwayError: If it does not answer within `timeout_s`, or has no room now.
@@ -71,7 +71,7 @@ def send_label(
 
 
 def greet(channel: grpc.Channel, request: pb.HelloRequest, timeout_s: float) -> tuple[LearnerStub, pb.HelloReply]:
-    """Say Hello; returns a stub whose calls bear the session, and the reply.
+    """Say Hello; return a stub whose calls bear the session, and the reply.
 
     Raises:
         grpc.RpcError: If the learner is away or refuses.
@@ -81,12 +81,12 @@ def greet(channel: grpc.Channel, request: pb.HelloRequest, timeout_s: float) -> 
 
 
 def operator_hello(name: str, life: str) -> pb.HelloRequest:
-    """The Hello of who looks and labels; `life` is random and new for each connection."""
+    """Make the Hello of a peer that looks and labels; `life` is random and new for each connection."""
     return pb.HelloRequest(protocol=PROTOCOL_VERSION, role=Role.OPERATOR.value, actor_id=name, life=life)
 
 
 def error_words(error: grpc.RpcError, address: str) -> str:
-    """What an operator should read about a failed call."""
+    """Explain a failed call to an operator, in one sentence."""
     code, details = error.code(), str(error.details())
     distrust = next((words for sign, words in _DISTRUST.items() if sign in details), None)
     if code is grpc.StatusCode.UNAVAILABLE and "failed to connect" in details and distrust is not None:
@@ -100,7 +100,7 @@ def error_words(error: grpc.RpcError, address: str) -> str:
 
 
 def away(error: grpc.RpcError) -> bool:
-    """Whether a failed call says that nobody was there to answer or had room, and not that somebody refused."""
+    """Return True if a failed call means that nobody answered or had room, and not that somebody refused."""
     kind = refusal_of(error)
     if kind is not None:
         return kind in PASSING

@@ -28,7 +28,7 @@ from robot_stack.types.transition import EpisodeHeader, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkCounters:
-    """What went over the link since `connect`.
+    """Counts of what went over the link since `connect`.
 
     Attributes:
         spooled: Records (headers, steps, labels) to deliver, with those an earlier process left.
@@ -50,7 +50,7 @@ class LinkCounters:
 
 
 class LearnerClient:
-    """StepSink, ParamsSource and ScoreSource over gRPC.
+    """The actor's client of the learner: a StepSink, ParamsSource and ScoreSource over gRPC.
 
     Args:
         address: Of the learner, host:port. It may come up later, restart or go away.
@@ -109,7 +109,7 @@ class LearnerClient:
         self._link.start()
 
     def begin(self, header: EpisodeHeader) -> None:
-        """Announce an episode.
+        """Queue the header of a new episode for the learner.
 
         Raises:
             SpecError: If the header is not well-formed.
@@ -147,36 +147,39 @@ class LearnerClient:
             self._put(pb.SpoolRecord(label=encode_label(label)), f"label of {label.episode_id}")
 
     def latest(self) -> Params | None:
-        """Newest good parameters, each version once, or None."""
+        """Return the newest good parameters, each version once, or None."""
         return self._params.take()
 
     def newest(self, episode_id: str) -> LiveScore | None:
-        """Newest score of that episode, or None."""
+        """Return the newest score of that episode, or None."""
         return self._scores.newest(episode_id)
 
     @property
     def link(self) -> bool:
-        """True while connected."""
+        """Return True while the actor is connected to the learner."""
         return self._link.up
 
     @property
     def refusal(self) -> str:
-        """Why the learner will not have this actor, or "". Final: an operator must act; steps stay in the spool."""
+        """Return the reason for which the learner refuses this actor for good, or "".
+
+        It is final: an operator must act; steps stay in the spool.
+        """
         return self._link.refusal
 
     @property
     def last_error(self) -> str:
-        """What went wrong last, or ""."""
+        """Return the newest error of the spool, of the parameters or of the connection, or ""."""
         return self._spool.error or self._params.refusal or self._link.last_error
 
     @property
     def run_id(self) -> str:
-        """The learner's run, "" until known."""
+        """Return the id of the learner's run, "" until known."""
         return self._run_id
 
     @property
     def counters(self) -> LinkCounters:
-        """Counts now."""
+        """Return the present counts of the link."""
         return LinkCounters(
             spooled=self._spool.end - self._first,
             acked=self._spool.released - self._first,
@@ -188,7 +191,7 @@ class LearnerClient:
         )
 
     def status(self, timeout_s: float = 2.0) -> LearnerStatus:
-        """Ask the learner what it does. Waits: not for the control loop.
+        """Ask the learner for its status. Waits: not for the control loop.
 
         Raises:
             TransportError: If it does not answer in time.
@@ -196,7 +199,7 @@ class LearnerClient:
         return learner_status(self._address, security=self._security, timeout_s=timeout_s, name=self._actor_id)
 
     def wait_acked(self, timeout_s: float) -> bool:
-        """True once all that was handed over is acked: on the learner's disk, or refused by it and gone for good.
+        """Wait until all that was handed over is acked: on the learner's disk, or refused by it and gone for good.
 
         `counters.refused` tells the two apart. False after `timeout_s`, or at once if the learner refuses this actor.
         """
@@ -209,7 +212,7 @@ class LearnerClient:
         return self._spool.released >= self._spool.end
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Deliver what is left for at most `timeout_s`, then stop; what remains stays in the spool.
+        """Deliver the records that are left for at most `timeout_s`, then stop; what remains stays in the spool.
 
         Returns:
             True if nothing remains.
@@ -246,7 +249,7 @@ class LearnerClient:
             self._write_binding()
 
     def _bind(self) -> None:
-        """A spool with steps in it belongs to one spec and one run."""
+        """Bind the spool to one spec and one run; raise TransportError if it holds records of others."""
         pending = self._spool.end - self._spool.released
         if pending and self._binding.exists():
             bound = json.loads(self._binding.read_text())

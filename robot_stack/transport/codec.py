@@ -1,6 +1,7 @@
-"""Steps, headers, labels, scores and status <-> protobuf. Both directions check against the Spec and raise SpecError.
+"""Conversion of steps, headers, labels, scores and status to protobuf and back.
 
-Arrays of a decoded step are read-only views of the message.
+Steps are checked against the Spec, the others against their bounds; a misfit is a SpecError. Arrays of a decoded step
+are read-only views of the message.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 def encode_step(step: Step, spec: Spec) -> pb.Step:
-    """Copies every array, so the caller may reuse its buffers."""
+    """Encode a step as a message; every array is copied, so the caller may reuse its buffers."""
     _check_step(step, spec)
     observation, action = step.observation, step.action
     message = pb.Step(
@@ -56,7 +57,7 @@ def encode_step(step: Step, spec: Spec) -> pb.Step:
 
 
 def decode_step(message: pb.Step, spec: Spec) -> Step:
-    """Inverse of `encode_step`."""
+    """Decode a step from its message; the inverse of `encode_step`."""
     observation = message.observation
     if len(observation.images) > len(spec.cameras):
         raise SpecError(
@@ -84,7 +85,7 @@ def decode_step(message: pb.Step, spec: Spec) -> Step:
 
 
 def encode_header(header: EpisodeHeader) -> pb.EpisodeHeader:
-    """The header of an episode."""
+    """Encode the header of an episode as a message."""
     _check_header(header)
     return pb.EpisodeHeader(
         episode_id=header.episode_id,
@@ -99,7 +100,7 @@ def encode_header(header: EpisodeHeader) -> pb.EpisodeHeader:
 
 
 def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
-    """Inverse of `encode_header`."""
+    """Decode the header of an episode from its message; the inverse of `encode_header`."""
     header = EpisodeHeader(
         episode_id=message.episode_id,
         kind=_word(EpisodeKind, message.kind, "kind"),
@@ -115,7 +116,7 @@ def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
 
 
 def encode_label(label: Label) -> pb.Label:
-    """A verdict."""
+    """Encode a label, a verdict on an episode, as a message."""
     _check_label(label)
     return pb.Label(
         episode_id=label.episode_id,
@@ -127,7 +128,7 @@ def encode_label(label: Label) -> pb.Label:
 
 
 def decode_label(message: pb.Label) -> Label:
-    """Inverse of `encode_label`."""
+    """Decode a label from its message; the inverse of `encode_label`."""
     label = Label(
         episode_id=message.episode_id,
         verdict=_word(Verdict, message.verdict, "verdict"),
@@ -140,7 +141,7 @@ def decode_label(message: pb.Label) -> Label:
 
 
 def encode_score(score: LiveScore) -> pb.LiveScore:
-    """A live score."""
+    """Encode a live score as a message."""
     _check_score(score)
     return pb.LiveScore(
         episode_id=score.episode_id,
@@ -153,7 +154,7 @@ def encode_score(score: LiveScore) -> pb.LiveScore:
 
 
 def decode_score(message: pb.LiveScore) -> LiveScore:
-    """Inverse of `encode_score`."""
+    """Decode a live score from its message; the inverse of `encode_score`."""
     score = LiveScore(
         episode_id=message.episode_id,
         index=message.index,
@@ -167,14 +168,14 @@ def decode_score(message: pb.LiveScore) -> LiveScore:
 
 
 def encode_status(status: LearnerStatus) -> pb.StatusReply:
-    """What the learner does."""
+    """Encode the status of the learner as a message."""
     actors = [pb.ActorStatus(**asdict(actor)) for actor in status.actors]
     message = status.message[: bounds.MAX_NOTE_CHARS]
     return pb.StatusReply(phase=status.phase, message=message, counters=dict(status.counters), actors=actors)
 
 
 def decode_status(reply: pb.StatusReply) -> LearnerStatus:
-    """Inverse of `encode_status`."""
+    """Decode the status of the learner from its message; the inverse of `encode_status`."""
     if len(reply.counters) > bounds.MAX_COUNTERS or len(reply.actors) > bounds.MAX_KNOWN_ACTORS:
         raise SpecError(
             f"numbers of counters and actors are {len(reply.counters)} and {len(reply.actors)}, must be at most "

@@ -1,4 +1,4 @@
-"""Who may talk: peers of one protocol; and to record, an actor of one spec, one task and one run."""
+"""The checks of a Hello: any peer must speak this protocol, an actor must also have the spec, task and run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_DIFFERENCES = 20
 
 
 def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str) -> Role:
-    """The role of a peer that may talk.
+    """Return the role of a peer that said Hello, once it is known that it may talk.
 
     Raises:
         SpecError: If a field is missing, too long or no name.
@@ -49,7 +49,7 @@ def check_hello(request: pb.HelloRequest, *, spec: Spec, task: str, run_id: str)
 
 
 def _check_fields(request: pb.HelloRequest) -> Role:
-    """The role that a Hello names, once each of its fields is known to be short."""
+    """Return the role that a Hello names, once each of its fields is known to be short."""
     if not request.actor_id or not request.life:
         raise SpecError(
             f"actor is {request.actor_id[: bounds.MAX_NAME_CHARS]!r}, life {request.life[: bounds.MAX_LIFE_CHARS]!r}, "
@@ -76,7 +76,7 @@ def check_length(value: str, what: str, most: int) -> None:
 
 
 def spec_differences(actor_json: str, spec: Spec) -> Iterator[str]:
-    """One line for each field on which the actor's spec differs."""
+    """Yield one line for each field on which the actor's spec differs, at most `MAX_DIFFERENCES`."""
     try:
         theirs = json.loads(actor_json)
         found = list(itertools.islice(_differences("spec", theirs, json.loads(spec.to_json())), MAX_DIFFERENCES))

@@ -1,4 +1,7 @@
-"""What the learner sends to an actor, checked, until the control loop takes it. Nothing here waits."""
+"""Inboxes of an actor, which keep what the learner sent until the control loop takes it.
+
+Everything is checked before it is kept. Nothing here waits.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ParamsInbox:
-    """The newest good parameters, handed out once. A bad bundle is counted and the old one stays."""
+    """An inbox with the newest good parameters, handed out once. A bad bundle is counted and the old one stays."""
 
     def __init__(self, spec_digest: str) -> None:
         self.version = 0
@@ -40,20 +43,20 @@ class ParamsInbox:
             self.version = params.version
 
     def refuse(self, reason: str) -> None:
-        """Count a bundle that never became one."""
+        """Count a bundle that was bad or never arrived, and log the reason."""
         self.refused += 1
         self.refusal = reason
         log.error("params refused, version %d stays: %s", self.version, reason)
 
     def take(self) -> Params | None:
-        """The newest parameters, once; None until there are newer ones."""
+        """Take the newest parameters, once; None until there are newer ones."""
         with self._lock:
             params, self._fresh = self._fresh, None
             return params
 
 
 class ScoreInbox:
-    """The newest score of each of the last few episodes."""
+    """An inbox with the newest score of each of the last few episodes."""
 
     def __init__(self, episodes: int = 64) -> None:
         self._limit = episodes
@@ -77,6 +80,6 @@ class ScoreInbox:
                 self._newest.popitem(last=False)
 
     def newest(self, episode_id: str) -> LiveScore | None:
-        """Newest score of that episode, or None."""
+        """Return the newest score of that episode, or None."""
         with self._lock:
             return self._newest.get(episode_id)

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class _Connection:
-    """What lives as long as one connection."""
+    """The state of one connection to the learner."""
 
     def __init__(self, stub: LearnerStub, run_id: str, window: AckWindow) -> None:
         self.stub = stub
@@ -56,7 +56,7 @@ class _Connection:
 
 
 class Link:
-    """Runs from `start` to `stop` or to a refusal.
+    """The actor's connection to the learner, kept up from `start` until `stop` or a refusal.
 
     Args:
         address: Of the learner, host:port.
@@ -99,12 +99,12 @@ class Link:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Connect in the background, as often as it takes."""
+        """Connect to the learner in the background, as often as it takes."""
         self._thread = threading.Thread(target=self._run, name="learner-link", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_s: float) -> None:
-        """Drop the connection."""
+        """Drop the connection, and wait at most `timeout_s` for its thread."""
         self._stop.set()
         push = self._push
         if push is not None:
@@ -145,7 +145,7 @@ class Link:
             log.warning("learner link lost: %s", self.last_error)
 
     def _connect(self) -> None:
-        """One connection from Hello to its end, which is always an RpcError or `stop`."""
+        """Hold one connection from Hello to its end, which is always an RpcError or `stop`."""
         with open_channel(self._address, self._security) as channel:
             stub, reply = greet(channel, self._hello(), CALL_TIMEOUT_S)
             self._linked(reply)
@@ -193,7 +193,7 @@ class Link:
             self.acks.notify_all()
 
     def _outgoing(self, connection: _Connection) -> Iterator[pb.PushRequest]:
-        """Records in order, from the first one not acked. Runs on a thread of gRPC."""
+        """Yield the records of the spool in order, from the first one not acked. Runs on a thread of gRPC."""
         position = connection.window.released
         while not connection.over.is_set():
             if not connection.window.wait_room(POLL_S):
@@ -223,7 +223,7 @@ class Link:
             position += 1
 
     def _send_labels(self, connection: _Connection) -> None:
-        """Each label once everything spooled before it is on the learner's disk."""
+        """Send each label once everything spooled before it is on the learner's disk."""
         while not connection.over.is_set():
             try:
                 position, label = connection.labels.get(timeout=POLL_S)

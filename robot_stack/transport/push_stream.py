@@ -32,7 +32,9 @@ DRAIN_S = 5.0
 
 
 class PushStream:
-    """Reads on its own thread, so that acks flow while the actor is silent.
+    """The learner's end of a recording stream.
+
+    It reads on its own thread, so that acks flow while the actor is silent.
 
     Args:
         backend: Takes the items.
@@ -142,7 +144,7 @@ class PushStream:
             self._waiting.setdefault(step.episode_id, deque()).append((step.index, self._now_s()))
 
     def _refuse(self, episode_id: str, index: int, reason: str) -> None:
-        """Close what cannot go on, and tell the actor; it does not send the item again."""
+        """Close the episode of a refused item, and tell the actor, which does not send the item again."""
         self._actor.refused += 1
         self._refusals.note(Refusal.MALFORMED, self._actor.actor_id, f"{episode_id[:LONGEST]}/{index}: {reason}")
         if len(episode_id) > LONGEST:
@@ -173,7 +175,7 @@ class PushStream:
         yield from acks
 
     def _landed(self, episode_id: str, durable: int) -> pb.Ack | None:
-        """The newest of the steps this stream brought that is on disk; of one sent again more may be there."""
+        """Ack the newest of the steps this stream brought that is on disk; of one sent again more may be there."""
         waiting, landed = self._waiting[episode_id], []
         while waiting and waiting[0][0] <= durable:
             index, received_s = waiting.popleft()

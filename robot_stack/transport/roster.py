@@ -1,4 +1,4 @@
-"""Who records into the learner: which actor is there, since when not, and what each has sent."""
+"""The roster of actors that record into the learner: who is connected, since when not, and what each has sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECENT_ACKS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorStatus:
-    """One actor, since the learner started.
+    """The status of one actor, counted since the learner started.
 
     Attributes:
         actor_id: Its name.
@@ -52,7 +52,7 @@ class ActorStatus:
 
 
 class ActorRecord:
-    """What one actor has sent since the learner started. Its recording streams count here, one at a time."""
+    """A count of what one actor has sent since the learner started; its recording streams count here, one at a time."""
 
     def __init__(self, actor_id: str, now_s: float) -> None:
         self.actor_id = actor_id
@@ -66,7 +66,7 @@ class ActorRecord:
         self.acks_s: deque[float] = deque(maxlen=RECENT_ACKS)
 
     def status(self, now_s: float) -> ActorStatus:
-        """As numbers."""
+        """Return the counts of this actor as a status."""
         acks_ms = 1e3 * np.array([*self.acks_s])
         p50, p99 = np.percentile(acks_ms, (50, 99)) if len(acks_ms) else (0.0, 0.0)
         return ActorStatus(
@@ -87,7 +87,7 @@ class ActorRecord:
 
 
 class Roster:
-    """All actors of this life of the learner.
+    """The roster of all actors of this life of the learner.
 
     Args:
         now_s: Monotonic seconds.
@@ -120,7 +120,7 @@ class Roster:
 
     @contextmanager
     def stream(self, actor_id: str, life: str, peer: str) -> Iterator[ActorRecord]:
-        """The record to count in while a recording stream of the actor is open."""
+        """Yield the record to count in while a recording stream of the actor is open."""
         with self._mutex:  # looked at and taken in one: of two processes that start together one is refused
             self._check(actor_id, life)
             record = self._records.setdefault(actor_id, ActorRecord(actor_id, self.now_s()))
@@ -135,7 +135,10 @@ class Roster:
                 record.seen_s = self.now_s()
 
     def away_s(self, actor_id: str) -> float:
-        """Seconds since its stream ended; of one that has not come yet, since the learner started."""
+        """Return the seconds since the actor's stream ended, 0 while it is open.
+
+        Of an actor that has not come yet: the seconds since the learner started.
+        """
         with self._mutex:
             record = self._records.get(actor_id)
             if record is not None and record.streams:
@@ -143,7 +146,7 @@ class Roster:
             return self.now_s() - (self._began_s if record is None else record.seen_s)
 
     def statuses(self) -> tuple[ActorStatus, ...]:
-        """Every actor that has recorded, sorted by name."""
+        """Return the status of every actor that has recorded, sorted by name."""
         with self._mutex:
             now_s = self.now_s()
             return tuple(self._records[name].status(now_s) for name in sorted(self._records))

@@ -1,4 +1,4 @@
-"""Live scores for whoever only looks: a stream in a thread of its own, opened again as often as it breaks."""
+"""A watch on live scores for peers that only look: a stream in its own thread, opened again whenever it breaks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELLO_S = 5.0
 
 
 class ScoreWatch:
-    """Hands every score to `take`, in its own thread.
+    """A watch that hands every live score to `take`, in its own thread.
 
     Args:
         address: Of the learner, host:port.
@@ -42,11 +42,11 @@ class ScoreWatch:
         self._thread = threading.Thread(target=self._watch, name="scores", daemon=True)
 
     def start(self) -> None:
-        """Watch from now on, also while there is no learner yet."""
+        """Start watching, also while there is no learner yet."""
         self._thread.start()
 
     def stop(self) -> None:
-        """No score is handed over any more."""
+        """Stop watching; no score is handed over any more."""
         self._over.set()
         if self._channel is not None:
             self._channel.close()

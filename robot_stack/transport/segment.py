@@ -14,7 +14,7 @@ SUFFIX = ".spool"
 
 
 class Segment:
-    """Records first, first+1, ... in the file named after the first.
+    """A segment of the spool: records first, first+1, ... in the file named after the first.
 
     Attributes:
         first: Position of its first record.
@@ -30,7 +30,7 @@ class Segment:
 
     @classmethod
     def create(cls, folder: Path, first: int) -> Segment:
-        """An empty file, on disk by name when this returns."""
+        """Create an empty segment, on disk by name when this returns."""
         path = folder / f"{first:016d}{SUFFIX}"
         path.touch()
         sync_folder(folder)
@@ -38,7 +38,7 @@ class Segment:
 
     @classmethod
     def recover(cls, path: Path) -> Segment:
-        """The whole records of a file, as far as length and CRC fit; what a crash tore off behind them is ignored."""
+        """Read the records of a file, as far as length and CRC fit; what a crash tore off behind them is ignored."""
         segment = cls(path)
         with path.open("rb") as file:
             while True:
@@ -53,11 +53,11 @@ class Segment:
 
     @property
     def end(self) -> int:
-        """Position after its last record."""
+        """Return the position after the segment's last record."""
         return self.first + len(self.offsets)
 
     def write(self, descriptor: int, record: bytes) -> None:
-        """Put a record behind the others; it counts only once `took` is called.
+        """Write a record behind the others; it counts only once `took` is called.
 
         Raises:
             OSError: If the disk is full or broken; the next write starts at the same place.
@@ -73,7 +73,7 @@ class Segment:
         self.size += _HEAD.size + length
 
     def read(self, position: int) -> bytes:
-        """Record `position`.
+        """Read the record at `position`.
 
         Raises:
             StoreError: If it does not read back as written.

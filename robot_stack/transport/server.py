@@ -1,4 +1,4 @@
-"""The learner's gRPC face: checks what comes in, words for what is refused, no learning in here."""
+"""The learner's gRPC server, which checks what comes in and explains what it refuses; no learning in here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WATCH_S = 0.5
 
 
 class LearnerServer:
-    """Serves a backend at `address` (host:port; port 0 takes a free one), to whoever brings the token of `security`."""
+    """A gRPC server of a backend at `address` (host:port; port 0: a free one), for peers with its token."""
 
     def __init__(self, backend: LearnerBackend, address: str, security: Credentials) -> None:
         self._backend = backend
@@ -44,11 +44,11 @@ class LearnerServer:
 
     @property
     def address(self) -> str:
-        """host:port with the port really in use."""
+        """Return host:port with the port really in use."""
         return f"{self._wanted.rpartition(':')[0]}:{self._port}"
 
     def start(self) -> str:
-        """Listen; returns `address`.
+        """Start listening; return `address`.
 
         Raises:
             TransportError: If the port is in use, or the address is beyond this machine and there is no TLS.
@@ -106,7 +106,7 @@ class LearnerServer:
 
 
 class _Servicer(LearnerServicer):
-    """What each call does, once the door has let it in; errors of ours are put into words there."""
+    """The calls of the service, which arrive once the door has let them in; the door puts our errors into words."""
 
     def __init__(
         self,

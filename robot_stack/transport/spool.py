@@ -20,7 +20,7 @@ from robot_stack.types.errors import TransportError
 
 
 class Spool:
-    """One folder, one process.
+    """A queue of records on disk that wait for the learner's acknowledgement; one folder, one process.
 
     Args:
         folder: Created if missing.
@@ -55,7 +55,7 @@ class Spool:
         self._writer: threading.Thread | None = None
 
     def open(self) -> None:
-        """Recover what an earlier process left, and start writing.
+        """Recover the records that an earlier process left, and start writing.
 
         Raises:
             TransportError: If another process has the folder, or a file in the middle is damaged.
@@ -75,17 +75,17 @@ class Spool:
 
     @property
     def released(self) -> int:
-        """Position of the first record not yet released."""
+        """Return the position of the first record not yet released."""
         return self._released
 
     @property
     def end(self) -> int:
-        """Position the next record gets."""
+        """Return the position that the next record gets."""
         with self._changed:
             return (self._segments[-1].end if self._segments else 0) + len(self._queue)
 
     def put(self, record: bytes) -> bool:
-        """Queue a record; False, and nothing done, if memory or disk are at their limit."""
+        """Queue a record; return False, and do nothing, if memory or disk are at their limit."""
         with self._changed:
             backlog = sum(segment.size for segment in self._segments)
             if self._queued + len(record) > self._queue_bytes or backlog + len(record) > self._disk_bytes:
@@ -96,7 +96,7 @@ class Spool:
             return True
 
     def read(self, position: int, timeout_s: float) -> bytes | None:
-        """Record `position` once it is in the file, or None after `timeout_s`."""
+        """Read the record at `position` once it is in the file, or return None after `timeout_s`."""
         with self._changed:
             if not self._changed.wait_for(lambda: position < self._segments[-1].end, timeout_s):
                 return None
@@ -118,7 +118,7 @@ class Spool:
             segment.path.unlink(missing_ok=True)
 
     def wait_written(self, timeout_s: float) -> bool:
-        """True once everything put so far is in the file."""
+        """Wait until every record put so far is in the file; False after `timeout_s`."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._queue, timeout_s)
 
@@ -195,7 +195,10 @@ class Spool:
             self._segments.append(segment)
 
     def _read_mark(self) -> int:
-        """Where the last process had released up to; lost with the power, then records are sent twice."""
+        """Read the position up to which the last process had released.
+
+        The mark is lost with the power; then records are sent twice, which is harmless.
+        """
         try:
             return int((self.folder / "released").read_text())
         except (OSError, ValueError):

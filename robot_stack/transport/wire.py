@@ -1,4 +1,4 @@
-"""Numbers and channel options both ends share."""
+"""The protocol version, limits and channel options that both ends of the link share."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ CLIENT_OPTIONS = (
 
 
 def server_options(request_bytes: int) -> tuple[tuple[str, int], ...]:
-    """Channel options of a learner that takes messages of at most so many bytes."""
+    """Return the channel options of a learner that takes messages of at most `request_bytes`."""
     return (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", request_bytes), *_SERVER_OPTIONS)

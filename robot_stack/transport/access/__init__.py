@@ -1,1 +1,1 @@
-"""Who may speak on the link, and how much: tokens, certificates, sessions, bounds."""
+"""Access control of the learner link: tokens, certificates, sessions, and bounds on what one peer may send."""

@@ -1,4 +1,4 @@
-"""How much one peer of the learner may hold, send and say. Every bound of the link, each with its reason."""
+"""Bounds on what one peer of the learner may hold, send and say; every bound of the link, each with its reason."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ SLACK_BYTES = 64 << 10
 
 
 def step_bytes(spec: Spec) -> int:
-    """The most that one step of a cell can be on the link."""
+    """Return the most bytes that one step of a cell can take on the link."""
     images = sum(camera.height_px * camera.width_px * 3 for camera in spec.cameras)
     return images + 4 * (spec.proprio_size + 3 * spec.action_size) + SLACK_BYTES
 
 
 def request_bytes(spec: Spec) -> int:
-    """The most that the learner of a cell takes in one message; gRPC reads no further."""
+    """Return the most bytes that the learner of a cell takes in one message; gRPC reads no further."""
     return max(step_bytes(spec), MAX_HELLO_BYTES)

@@ -37,7 +37,7 @@ _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9
 
 
 def make_set(folder: Path, hosts: Sequence[str], now: datetime) -> datetime:
-    """Write a set into a new folder, all of it or nothing; returns until when it is valid.
+    """Write a set of keys into a new folder, all of it or nothing; return the time until which it is valid.
 
     Args:
         folder: Must not exist, or be empty.

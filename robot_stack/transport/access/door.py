@@ -1,7 +1,8 @@
-"""The learner's door: every call has the token, every call but Hello a session, and nobody holds more than his places.
+"""The learner's door, which checks the token of every call, its session, and the number of calls a peer has open.
 
-Strangers are refused before anything of theirs is read, so that they hold no thread. Every handler is wrapped into one
-that reads its request itself: its length is bounded, and so is the time until it comes.
+Every call but Hello needs a session. Strangers are refused before anything of theirs is read, so that they hold no
+thread. Every handler is wrapped into one that reads its request itself: its length is bounded, and so is the time until
+it comes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ REQUESTS: dict[Method, tuple[Callable[[bytes], Any], int]] = {
 
 
 class Door(grpc.ServerInterceptor):
-    """Refuses who may not call; for the others it keeps count.
+    """A gRPC interceptor that refuses calls without a valid token or session, and counts the open calls of the others.
 
     Args:
         token: What every call must bear, of certificates or of the run folder.
@@ -60,18 +61,18 @@ class Door(grpc.ServerInterceptor):
         self._sweeper = threading.Thread(target=self._sweep, name="door", daemon=True)
 
     def open(self) -> None:
-        """End calls whose request does not come, from now on."""
+        """Start the thread that ends calls whose request does not come."""
         self._sweeper.start()
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread that ends slow calls."""
         self._shut.set()
         self._sweeper.join(2.0)
 
     def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler], details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler | None:
-        """A handler that answers, or one that refuses without reading; None for a call that there is not."""
+        """Return a handler that answers a call, or one that refuses it unread; None for a method there is not."""
         handler = continuation(details)
         if handler is None:
             return None
@@ -100,7 +101,10 @@ class Door(grpc.ServerInterceptor):
 
     @staticmethod
     def _handler(handler: grpc.RpcMethodHandler, behaviour: Callable[..., Any]) -> grpc.RpcMethodHandler:
-        """Streams on both sides, whatever the call is: on the wire that is the same, and nothing is read by itself."""
+        """Wrap a behaviour as a handler that streams both ways, whatever the call is.
+
+        On the wire that is the same, and nothing is read by itself.
+        """
         return grpc.stream_stream_rpc_method_handler(behaviour, None, handler.response_serializer)
 
     def _refuse(self, error: RefusedError) -> Callable[..., Any]:
@@ -160,7 +164,7 @@ class Door(grpc.ServerInterceptor):
 
     @contextmanager
     def _soon(self, method: Method, call: Call) -> Iterator[None]:
-        """The call ends unless the block does within `bounds.FIRST_MESSAGE_S`, or when too many say a slow Hello."""
+        """End the call unless the block finishes within `bounds.FIRST_MESSAGE_S`, or if too many slow Hellos wait."""
         with self._mutex:
             self._waiting[call] = (time.monotonic(), method)
             hellos = [each for each, (_, kind) in self._waiting.items() if kind is Method.HELLO]

@@ -1,4 +1,4 @@
-"""The token in the folder of a run: on one machine it tells the run's own processes from those of other accounts."""
+"""The token in a run's folder, which on one machine tells the run's own processes from those of other accounts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN = "stop the run, remove the file and start again: a new one is made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkToken:
-    """What both ends of a link on one machine bring: no TLS, but a secret that only the run's owner can read.
+    """The credentials of a link on one machine: no TLS, but a secret that only the run's owner can read.
 
     Attributes:
         token: The secret, at least 16 printable ASCII characters.
@@ -34,7 +34,7 @@ class LinkToken:
 
     @classmethod
     def keep(cls, folder: Path) -> LinkToken:
-        """The token of the run in `folder`, made by whoever comes first: it appears with all that is in it, or not.
+        """Return the token of the run in `folder`, made atomically by whichever process comes first.
 
         Raises:
             TransportError: As `read`, or if the folder cannot be written.
@@ -53,7 +53,7 @@ class LinkToken:
 
     @classmethod
     def read(cls, folder: Path) -> LinkToken:
-        """The token of the run in `folder`.
+        """Read the token of the run in `folder`.
 
         Raises:
             TransportError: If it is missing, no plain file, of another owner, readable by others, empty, or no token.
@@ -85,7 +85,7 @@ class LinkToken:
 
 
 def check_token(token: str, what: str, advice: str) -> None:
-    """Raise TransportError unless a token is long enough to be none that is guessed, and fits into a header."""
+    """Raise TransportError unless a token is long enough that nobody guesses it, and fits into a header."""
     good = MIN_TOKEN_CHARS <= len(token) <= MAX_TOKEN_CHARS and token.isascii() and token.isprintable()
     if not good:
         raise TransportError(
@@ -95,7 +95,10 @@ def check_token(token: str, what: str, advice: str) -> None:
 
 
 def _make(path: Path) -> None:
-    """Write beside, then link: a link is refused where somebody was faster, and nobody ever sees half a token."""
+    """Write a new token file beside `path`, then link it into place.
+
+    A link is refused where another process was faster, and nobody ever sees half a token.
+    """
     draft = path.with_name(f".{FILE}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:

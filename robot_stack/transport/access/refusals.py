@@ -1,4 +1,4 @@
-"""Why the learner refuses: a kind for programs, a sentence for people, and how often and how loudly."""
+"""Refusals by the learner: a kind for programs, a sentence for people, a count of each kind, and a bounded log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Refusal(StrEnum):
-    """What is wrong with a call or an item."""
+    """The kind of a refusal, which says what is wrong with a call or an item."""
 
     TOKEN_MISSING = "token_missing"
     TOKEN_WRONG = "token_wrong"
@@ -60,7 +60,7 @@ CODES = {
 
 
 class RefusedError(TransportError):
-    """A call or an item that is refused for a reason of its own kind."""
+    """An error by which the learner refuses a call or an item, with the kind of the refusal."""
 
     def __init__(self, kind: Refusal, words: str) -> None:
         super().__init__(words)
@@ -68,14 +68,17 @@ class RefusedError(TransportError):
 
 
 class ActorTakenError(RefusedError):
-    """Another process of that name is connected. Worth another try: its connection may be dead and not yet noticed."""
+    """A refusal because another process of that name is connected.
+
+    Worth another try: its connection may be dead and not yet noticed.
+    """
 
     def __init__(self, words: str) -> None:
         super().__init__(Refusal.TAKEN, words)
 
 
 def kind_of(error: StackError) -> Refusal:
-    """What a learner's own error is as a refusal."""
+    """Return the kind of refusal that an error of the learner becomes."""
     if isinstance(error, RefusedError):
         return error.kind
     if isinstance(error, SpecError):
@@ -84,13 +87,13 @@ def kind_of(error: StackError) -> Refusal:
 
 
 def refusal_of(error: grpc.RpcError) -> Refusal | None:
-    """The kind that came with a failed call; None if no learner of ours has refused it."""
+    """Return the kind of refusal that came with a failed call, or None if no learner of ours has refused it."""
     said = dict(error.trailing_metadata() or ()).get(KIND)
     return Refusal(said) if said in tuple(Refusal) else None
 
 
 class Refusals:
-    """Counts what is refused, and logs it at most once a second. For many threads.
+    """A thread-safe count of what is refused, which logs at most one refusal a second.
 
     Args:
         now_s: Monotonic seconds.
@@ -105,12 +108,12 @@ class Refusals:
 
     @property
     def counts(self) -> Mapping[Refusal, int]:
-        """Kind -> how often since the learner started."""
+        """Return how often each kind was refused since the learner started."""
         with self._mutex:
             return dict(self._counts)
 
     def note(self, kind: Refusal, peer: str, words: str) -> None:
-        """Count one, and say it unless another one was said within the last second."""
+        """Count one refusal, and log it unless another one was logged within the last second."""
         with self._mutex:
             self._counts[kind] += 1
             if self._now_s() - self._spoke_s < LOG_EVERY_S:
@@ -122,14 +125,14 @@ class Refusals:
 
     @contextmanager
     def in_words(self, context: grpc.ServicerContext) -> Iterator[None]:
-        """Our errors become a gRPC status, their kind and their message; anything else is a bug and logged by gRPC."""
+        """Turn our errors into a gRPC status with their kind and message; any other is a bug, and gRPC logs it."""
         try:
             yield
         except (SpecError, StoreError, TransportError) as error:
             self.abort(context, kind_of(error), str(error))
 
     def abort(self, context: grpc.ServicerContext, kind: Refusal, words: str) -> None:
-        """End a call with a refusal; raises what gRPC wants raised."""
+        """Count a refusal and end the call with it; raises what gRPC wants raised."""
         self.note(kind, context.peer(), words)
         context.set_trailing_metadata(((KIND, kind.value),))
         context.abort(CODES[kind], words[:MAX_DETAIL_CHARS])

@@ -1,4 +1,4 @@
-"""What an end of the link brings: certificates and a token, or on one machine the token in the run folder."""
+"""Credentials of an end of the link: certificates and a token, or on one machine the token in the run folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robot_stack.types.errors import TransportError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """Mutual TLS and a bearer token; both ends need all four.
+    """Credentials for mutual TLS and a bearer token; both ends need all four.
 
     Attributes:
         ca: Certificate that signed the other end's, PEM.
@@ -69,7 +69,7 @@ Credentials = Security | LinkToken
 
 
 def security_of(certs: str | None, role: Literal["learner", "actor"]) -> Security | None:
-    """Of this end of a link with certificates; `certs` is `learner_certs` of the cell.
+    """Read the certificates of one end of a link, or return None without; `certs` is `learner_certs` of the cell.
 
     Raises:
         TransportError: As `Security.from_folder`.
@@ -78,7 +78,9 @@ def security_of(certs: str | None, role: Literal["learner", "actor"]) -> Securit
 
 
 def learner_credentials(certs: str | None, folder: Path) -> Credentials:
-    """Of the learner of the run in `folder`, which makes the token where there are no certificates and no token yet.
+    """Return the credentials of the learner of the run in `folder`.
+
+    Where there are no certificates and no token yet, the token is made.
 
     Raises:
         TransportError: If one cannot be read or made, or others can read it.
@@ -87,7 +89,7 @@ def learner_credentials(certs: str | None, folder: Path) -> Credentials:
 
 
 def actor_credentials(certs: str | None, folder: Path) -> Credentials:
-    """Of whoever asks the learner of the run in `folder`.
+    """Return the credentials of an actor or operator that calls the learner of the run in `folder`.
 
     Raises:
         TransportError: If one cannot be read, or others can read it.
@@ -114,14 +116,14 @@ def require_loopback(address: str) -> None:
 
 
 def server_credentials(security: Security) -> grpc.ServerCredentials:
-    """TLS that asks for a client certificate."""
+    """Return TLS credentials of the learner, which ask for a client certificate."""
     return grpc.ssl_server_credentials(
         [(security.key, security.cert)], root_certificates=security.ca, require_client_auth=True
     )
 
 
 def open_channel(address: str, security: Credentials | None) -> grpc.Channel:
-    """A channel to the learner; connects lazily. Without credentials the learner refuses every call.
+    """Open a channel to the learner, which connects lazily. Without credentials the learner refuses every call.
 
     Raises:
         TransportError: If `address` is beyond this machine and there is no TLS.
@@ -138,12 +140,12 @@ def open_channel(address: str, security: Credentials | None) -> grpc.Channel:
 
 
 def with_metadata(channel: grpc.Channel, key: str, value: str) -> grpc.Channel:
-    """The same channel, whose calls bear one more pair of metadata; close the one it was made of."""
+    """Wrap a channel so that its calls bear one more pair of metadata; close the channel it was made of."""
     return grpc.intercept_channel(channel, _Bearer(key, value))
 
 
 class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamStreamClientInterceptor):
-    """Adds a pair of metadata to every call; gRPC's own call credentials need TLS."""
+    """A client interceptor that adds a pair of metadata to every call; gRPC's own call credentials need TLS."""
 
     def __init__(self, key: str, value: str) -> None:
         self._pair = (key, value)

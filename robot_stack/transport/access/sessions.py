@@ -1,4 +1,4 @@
-"""Who has said Hello: one session a peer, so that each has its own number of places and nobody takes another's."""
+"""Sessions of the peers that have said Hello, one each, so that no peer takes another's number of calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from robot_stack.transport.access.refusals import Refusal, RefusedError
 
 
 class Role(StrEnum):
-    """What a peer is there for."""
+    """The role of a peer: an actor records; an operator looks and labels."""
 
     ACTOR = "actor"
     OPERATOR = "operator"
 
 
 class Method(StrEnum):
-    """Calls of the service, by their names in learner.proto."""
+    """The calls of the service, by their names in learner.proto."""
 
     HELLO = "Hello"
     PUSH_STEPS = "PushSteps"
@@ -43,16 +43,16 @@ CALLS = {Role.ACTOR: bounds.CALLS_OF_ACTOR, Role.OPERATOR: bounds.CALLS_OF_OPERA
 
 
 class Call(Protocol):
-    """A call that is open; grpc.ServicerContext is one."""
+    """An open call, as the sessions need it; grpc.ServicerContext is one."""
 
     def cancel(self) -> object:
-        """End it."""
+        """End the call from the server's side."""
         ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Session:
-    """One peer; not frozen, because its calls come and go.
+    """The session of one peer; not frozen, because its calls come and go.
 
     Attributes:
         key: What the peer shows with each call.
@@ -72,7 +72,7 @@ class Session:
 
 
 class Sessions:
-    """All peers of this life of the learner. For many threads.
+    """The sessions of all peers of this life of the learner, safe for many threads.
 
     Args:
         now_s: Monotonic seconds.
@@ -84,7 +84,7 @@ class Sessions:
         self._mutex = threading.Lock()
 
     def open(self, role: Role, name: str, life: str) -> Session:
-        """A session for a peer that has said Hello; an earlier one of the same peer ends, with its calls.
+        """Open a session for a peer that has said Hello; an earlier one of the same peer ends, with its calls.
 
         Raises:
             RefusedError: If all places of its role are taken by peers that are there.
@@ -112,7 +112,7 @@ class Sessions:
         return fresh
 
     def find(self, key: str, method: Method) -> Session:
-        """The session of a call.
+        """Return the session of a call, once it is known that its role may make that call.
 
         Raises:
             RefusedError: If there is none, or its role may not call this.
