@@ -30,7 +30,7 @@ _DESCRIPTION = {"algorithm", "settings", "trunk", "trunk_reference", "trunk_trai
 def pack_tensors(
     trunk: Trunk, actor: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, np.ndarray]:
-    """Tensors of a bundle.
+    """Collect the tensors that an actor needs into one mapping, prefixed by `TRUNK` or `ACTOR`.
 
     Args:
         trunk: The run's encoder; travels as float32, so that features match bit by bit, if it travels.
@@ -45,7 +45,7 @@ def pack_tensors(
 
 
 def actor_metadata(trunk: Trunk, *, algorithm: str, config: BaseModel, trained: bool = False) -> dict[str, str]:
-    """What is needed to rebuild the networks around the tensors.
+    """Return the metadata from which an actor rebuilds the networks around published tensors.
 
     Args:
         trunk: The run's encoder, at its first weights if it is trained.
@@ -134,7 +134,7 @@ class ActingPolicy:
 
     @torch.no_grad()
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
-        """Action float32 (A,) in [-1, 1].
+        """Return the action for this control tick, float32 (A,) in [-1, 1].
 
         Args:
             observation: What is sensed now.
@@ -175,7 +175,7 @@ def _check_fit(version: int, wanted: Mapping[str, Tensor], found: Mapping[str, T
 
 
 def _tensors(params: Params, prefix: str) -> dict[str, Any]:
-    """Tensors under a prefix; half precision becomes float32."""
+    """Return the tensors under a prefix, without it; half precision becomes float32."""
     found = {
         name.removeprefix(prefix): torch.from_numpy(np.array(value))
         for name, value in params.tensors.items()

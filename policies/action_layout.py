@@ -1,4 +1,4 @@
-"""How an action vector is divided: what a Gaussian moves, and what a critic of discrete grippers chooses.
+"""The layout of an action vector: arm entries, moved by a Gaussian, and discrete grippers, chosen by a critic.
 
 Shapes: B batch, C chunk, A action of one tick, G discrete grippers.
 """
@@ -20,7 +20,7 @@ CHOICES = (-1.0, 0.0, 1.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionLayout:
-    """Parts of the action vectors of one or more arms.
+    """The division of the action vectors of one or more arms into arm entries and discrete grippers.
 
     Attributes:
         actions: A.
@@ -43,29 +43,29 @@ class ActionLayout:
 
     @property
     def arm_indices(self) -> list[int]:
-        """Positions that the Gaussian moves, in one tick's action."""
+        """Return the positions in one tick's action that the Gaussian moves."""
         return [i for i in range(self.actions) if i not in self.grippers]
 
     @property
     def arm_size(self) -> int:
-        """What the Gaussian moves in one decision."""
+        """Return the number of entries that the Gaussian moves in one decision, over all ticks of a chunk."""
         return len(self.arm_indices) * self.chunk
 
     def arm(self, action: Tensor) -> Tensor:
-        """Part of the Gaussian, (B, arm_size), of whole actions (B, C * A)."""
+        """Return the Gaussian's part, (B, arm_size), of whole actions (B, C * A)."""
         return _columns(action, self.arm_indices) if self.grippers else action
 
     def gripper(self, action: Tensor) -> Tensor:
-        """Part of the discrete grippers, (B, G), of whole actions."""
+        """Return the discrete grippers' part, (B, G), of whole actions."""
         return _columns(action, self.grippers)
 
     def choices(self, action: Tensor) -> Tensor:
-        """What each discrete gripper was told, int64 (B, G): 0 close, 1 stay, 2 open."""
+        """Read the command to each discrete gripper from whole actions, int64 (B, G): 0 close, 1 stay, 2 open."""
         entries = self.gripper(action)
         return (entries > GRIPPER_DEADBAND).long() - (entries < -GRIPPER_DEADBAND).long() + 1
 
     def join(self, arm: Tensor, choices: Tensor | None) -> Tensor:
-        """Whole actions (B, C * A): the inverse of `arm` and `choices`."""
+        """Join both parts to whole actions (B, C * A): the inverse of `arm` and `choices`."""
         if choices is None:
             return arm
         action = torch.empty(len(arm), self.actions, dtype=arm.dtype, device=arm.device)
@@ -75,5 +75,8 @@ class ActionLayout:
 
 
 def _columns(action: Tensor, positions: Sequence[int]) -> Tensor:
-    """Some columns side by side; an index of them would be sent to a GPU at every call, which waits for it."""
+    """Stack some columns of an action side by side.
+
+    An index of them would be sent to a GPU at every call, which waits for it.
+    """
     return torch.stack([action[:, position] for position in positions], dim=1)

@@ -1,4 +1,4 @@
-"""Which device the learner computes on, and how what it reads gets there."""
+"""The device that the learner computes on, and the transfer of tensors to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from robot_stack.types.errors import ConfigError
 
 
 def find_device(wanted: str) -> str:
-    """The device that "auto", "cpu" or "cuda" stands for on this machine: "cpu" or "cuda".
+    """Resolve "auto", "cpu" or "cuda" to this machine's device: "cpu" or "cuda".
 
     Raises:
         ConfigError: If CUDA is asked for and torch finds none.
@@ -24,7 +24,7 @@ def find_device(wanted: str) -> str:
 
 
 def upload(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """A tensor of the host on a device, without waiting for it: on its way to a GPU it lies in pinned memory."""
+    """Copy a tensor of the host to a device without waiting; on its way to a GPU it lies in pinned memory."""
     if torch.device(device).type == "cpu":
         return tensor
     return tensor.pin_memory().to(device, non_blocking=True)

@@ -17,7 +17,7 @@ from torch import Tensor, distributed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranks:
-    """The processes of one learner.
+    """The processes (ranks) that train one learner together.
 
     Attributes:
         index: Of this one; 0 holds the replay and serves the actors.
@@ -28,7 +28,7 @@ class Ranks:
     count: int = 1
 
     def mine(self, rows: Tensor, dim: int = 0) -> Tensor:
-        """This rank's part of what is joint along `dim`; its length must be a multiple of `count`."""
+        """Return this rank's part of a joint tensor along `dim`, whose length must be a multiple of `count`."""
         return rows.chunk(self.count, dim)[self.index]
 
     def average(self, gradients: Iterable[Tensor | None]) -> None:
@@ -43,7 +43,10 @@ class Ranks:
         torch._foreach_copy_(present, [part.view_as(g) for part, g in zip(parts, present, strict=True)])
 
     def mean_count(self, chosen: Tensor) -> Tensor:
-        """How many of `chosen`, bool (B,), are True on all ranks, at least 1, divided by the ranks; float32, ()."""
+        """Count the True entries of `chosen`, bool, over all ranks, at least 1, divided by the number of ranks.
+
+        The result is float32, shape ().
+        """
         count = chosen.sum().float()
         if self.count > 1:
             distributed.all_reduce(count)

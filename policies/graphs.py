@@ -25,25 +25,25 @@ Compute = Callable[..., Metrics]
 
 
 class Recorder(Protocol):
-    """What makes a recording."""
+    """An object that records an update, so that it can be repeated."""
 
     def warm_up(self, compute: Compute, *parts: Any) -> Metrics:
-        """Compute once, as while recording."""
+        """Compute an update once, in the way in which it will be recorded."""
         ...
 
     def record(self, compute: Compute, *parts: Any) -> Callable[[], Metrics]:
-        """What repeats `compute` on the very tensors of `parts`; nothing need be computed yet."""
+        """Return a function that repeats `compute` on the very tensors of `parts`; nothing need be computed yet."""
         ...
 
 
 class CudaRecorder:
-    """Records on a stream of its own, which is what CUDA asks for."""
+    """A recorder of CUDA graphs, on a stream of its own as CUDA asks for."""
 
     def __init__(self) -> None:
         self._stream = torch.cuda.Stream()
 
     def warm_up(self, compute: Compute, *parts: Any) -> Metrics:
-        """See `Recorder`."""
+        """Compute an update once on the recorder's stream."""
         outside = torch.cuda.current_stream()
         self._stream.wait_stream(outside)
         with torch.cuda.stream(self._stream):
@@ -52,7 +52,7 @@ class CudaRecorder:
         return metrics
 
     def record(self, compute: Compute, *parts: Any) -> Callable[[], Metrics]:
-        """See `Recorder`; other threads, which encode images, may use the GPU meanwhile."""
+        """Record an update as a CUDA graph; other threads, which encode images, may use the GPU meanwhile."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
             metrics = compute(*parts)
@@ -66,7 +66,7 @@ class CudaRecorder:
 
 
 class Graphs:
-    """Runs updates, the first of each kind as they are, the others from a recording."""
+    """Runs updates: the first of each kind as they are, the others from a recording."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -74,7 +74,7 @@ class Graphs:
         self._recorded: dict[Hashable, tuple[tuple[Any, ...], Callable[[], Metrics]]] = {}
 
     def run(self, kind: Hashable, compute: Compute, *parts: Any) -> Metrics:
-        """One update.
+        """Run one update: warm up, record, or repeat the recording of its kind.
 
         Args:
             kind: What Python decided; updates of a kind differ in their tensors alone, not in shapes.
@@ -93,7 +93,7 @@ class Graphs:
         return repeat()
 
     def forget(self) -> None:
-        """Begin anew: after other state was loaded, optimisers have other tensors than those of the recordings."""
+        """Drop all recordings: after other state was loaded, optimisers have other tensors than those recorded."""
         self._warm.clear()
         self._recorded.clear()
 

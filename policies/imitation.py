@@ -9,7 +9,7 @@ from policies.learner import LearnerSpec, TensorBatch
 
 
 def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tensor) -> Tensor:
-    """Huber distance of the deterministic action to an operator's, over what they demonstrated.
+    """Compute the Huber distance of the deterministic action to an operator's, over what they demonstrated.
 
     Args:
         mean: Squashed mean, shape (B, A).
@@ -25,12 +25,18 @@ def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tens
 
 
 def labelled_ticks(batch: TensorBatch) -> Tensor:
-    """Ticks of a chunk that an expert showed, bool (B, C): the first of an expert row, and an operator's behind it."""
+    """Mark the ticks of a chunk that an expert showed, bool (B, C).
+
+    These are the first tick of an expert row, and those behind it that an operator drove.
+    """
     labelled = batch.human & batch.expert[:, None]
     labelled[:, 0] = batch.expert  # of a demonstration too, whoever drove
     return labelled
 
 
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:
-    """Entries of the first tick that an operator demonstrated, bool (B, A): no touch of the gripper is not "stay"."""
+    """Mark the entries of the first tick that an operator demonstrated, bool (B, A).
+
+    An untouched gripper is not labelled: it does not mean "stay".
+    """
     return batch.expert[:, None] & batch.label[:, : spec.actions]

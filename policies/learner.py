@@ -1,4 +1,4 @@
-"""The Protocols behind which every algorithm stands, and the batch as tensors."""
+"""The Protocols that every algorithm implements, and the batch as tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robot_stack.types.batch import Batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerSpec:
-    """What a learner is built for.
+    """The sizes and statistics that a learner is built from.
 
     Attributes:
         parts: Parts of the features that get a head of their own.
@@ -38,7 +38,7 @@ class LearnerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How an algorithm's batches are drawn from the replay.
+    """The way in which an algorithm's batches are drawn from the replay.
 
     Attributes:
         gamma: Discount per control tick.
@@ -55,7 +55,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorBatch:
-    """`Batch` on a device; fields as there, features as float32.
+    """A `Batch` as tensors on a device; fields as there, features as float32.
 
     Attributes:
         images: Camera -> uint8 (B, H, W, 3) of o where the trunk is trained; empty otherwise.
@@ -79,7 +79,7 @@ class TensorBatch:
 
     @classmethod
     def from_numpy(cls, batch: Batch) -> TensorBatch:
-        """Without a copy; float16 features become float32 once, here."""
+        """Wrap a `Batch` without a copy; only float16 features become float32, once, here."""
         tensors = {name: torch.from_numpy(getattr(batch, name)) for name in _COLUMNS}
         for name in ("features", "next_features"):
             tensors[name] = tensors[name].float()
@@ -94,7 +94,10 @@ class TensorBatch:
         label: np.ndarray,
         images: Mapping[str, np.ndarray] | None = None,
     ) -> TensorBatch:
-        """Expert rows alone, without reward or successor, for learners that only imitate; columns as in `Batch`."""
+        """Build a batch of expert rows alone, without reward or successor, for learners that only imitate.
+
+        Columns are as in `Batch`.
+        """
         count = len(action)
         seen, known = torch.from_numpy(features).float(), torch.from_numpy(proprio)
         return cls(
@@ -114,7 +117,7 @@ class TensorBatch:
         )
 
     def to(self, device: str) -> TensorBatch:
-        """On a device."""
+        """Copy the batch to a device."""
         moved = {name: getattr(self, name).to(device) for name in _COLUMNS}
         images, after = ({n: p.to(device) for n, p in seen.items()} for seen in (self.images, self.next_images))
         return TensorBatch(**moved, images=images, next_images=after)
@@ -128,13 +131,13 @@ def _images(images: Mapping[str, np.ndarray] | None) -> dict[str, Tensor]:
 
 
 class ActingNetwork(Protocol):
-    """What an actor process runs: an `nn.Module` of small networks on features, built by its algorithm."""
+    """The network that an actor process runs: a small `nn.Module` on features, built by its algorithm."""
 
     chunk: int
     """Ticks that one decision covers."""
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
-        """Whole actions (B, chunk * A) in [-1, 1].
+        """Return whole actions (B, chunk * A) in [-1, 1].
 
         Args:
             features: (B, F).
@@ -147,7 +150,7 @@ class ActingNetwork(Protocol):
 
 
 class Learner(Protocol):
-    """Learns from batches; resumes exactly from its own state."""
+    """A learner of any algorithm: it learns from batches and resumes exactly from its own state."""
 
     name: str
     updates: int
@@ -155,23 +158,23 @@ class Learner(Protocol):
     """Who trains with it: one process unless several have joined."""
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
-        """One update; returns detached scalar metrics."""
+        """Make one update from a batch and return detached scalar metrics."""
         ...
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Weights of an encoder that is trained end to end, fp16, by name; empty where it is frozen."""
+        """Return the weights of an encoder trained end to end, fp16, by name; empty where it is frozen."""
         ...
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """What an actor needs to act, fp16, by name."""
+        """Return the tensors that an actor needs to act, fp16, by name."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """All state."""
+        """Return all state that a resumed learner needs."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         ...
 
 
@@ -180,5 +183,5 @@ class WatchesEpisodes(Protocol):
     """A learner whose schedule follows how its episodes end."""
 
     def episode_ended(self, *, success: bool, human_steps: int) -> None:
-        """An online episode was counted; called in order, from the update loop's thread."""
+        """Count an ended online episode; called in order, from the update loop's thread."""
         ...

@@ -36,7 +36,7 @@ class StateEncoder(nn.Module):
         self.size = head * (len(parts) + 1)
 
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
-        """Features (B, F) of any float type and proprio (B, P) -> state (B, size)."""
+        """Encode features (B, F) of any float type and proprio (B, P) to a state (B, size)."""
         wide = features.to(proprio.dtype)
         parts = [head(wide[:, part]) for head, part in zip(self.heads, self._slices, strict=True)]
         known = ((proprio - self.proprio_mean) * self.proprio_scale).clamp(-5, 5)
@@ -44,7 +44,7 @@ class StateEncoder(nn.Module):
 
 
 def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
-    """Dense, LayerNorm, tanh per hidden layer (HIL-SERL's MLP)."""
+    """Build an MLP of dense, LayerNorm and tanh per hidden layer, as HIL-SERL's."""
     layers: list[nn.Module] = []
     for width in hidden:
         layers += [nn.Linear(inputs, width), NormTanh(width)]
@@ -53,7 +53,7 @@ def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
 
 
 class EnsembleLinear(nn.Module):
-    """E linear layers in one batched product: (E, B, inputs) -> (E, B, outputs)."""
+    """An ensemble of E linear layers in one batched product: (E, B, inputs) -> (E, B, outputs)."""
 
     def __init__(self, members: int, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -62,12 +62,12 @@ class EnsembleLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(members, 1, outputs).uniform_(-bound, bound))
 
     def forward(self, x: Tensor) -> Tensor:
-        """One product for all members."""
+        """Apply all members in one batched product."""
         return torch.baddbmm(self.bias, x, self.weight)
 
 
 class Critic(nn.Module):
-    """E independent Q functions on one encoded state."""
+    """An ensemble of E independent Q functions on one encoded state."""
 
     def __init__(self, encoder: StateEncoder, actions: int, *, members: int, hidden: Sequence[int]) -> None:
         super().__init__()
@@ -82,11 +82,11 @@ class Critic(nn.Module):
         self.out = EnsembleLinear(members, inputs, 1)
 
     def forward(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
-        """Q (E, B)."""
+        """Return the Q values (E, B) of actions at observations."""
         return self.on_state(self.encoder(features, proprio), action)
 
     def on_state(self, state: Tensor, action: Tensor) -> Tensor:
-        """Q (E, B) on an already encoded state (B, size)."""
+        """Return the Q values (E, B) of actions at an already encoded state (B, size)."""
         joint = torch.cat([state, action], dim=1)
         hidden = self.body(joint.expand(self.members, -1, -1))
         with exactly(hidden):
@@ -94,7 +94,10 @@ class Critic(nn.Module):
 
 
 class GripperCritic(nn.Module):
-    """Q of each choice of each discrete gripper (Luo et al., 2024, arXiv:2410.21845, section III)."""
+    """A critic with a Q value per choice of each discrete gripper (arXiv:2410.21845, section III).
+
+    Source: Luo et al., 2024 (HIL-SERL).
+    """
 
     def __init__(self, encoder: StateEncoder, grippers: int, *, hidden: Sequence[int]) -> None:
         super().__init__()
@@ -104,7 +107,7 @@ class GripperCritic(nn.Module):
         self.out = nn.Linear(hidden[-1], grippers * len(CHOICES))
 
     def forward(self, features: Tensor, proprio: Tensor) -> Tensor:
-        """Q (B, G, choices)."""
+        """Return the Q values (B, G, choices) of all gripper choices."""
         hidden = self.body(self.encoder(features, proprio))
         with exactly(hidden):
             q: Tensor = self.out(hidden.to(self.out.weight.dtype))
@@ -112,7 +115,7 @@ class GripperCritic(nn.Module):
 
 
 class GaussianActor(nn.Module):
-    """Tanh-squashed diagonal Gaussian (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
+    """A tanh-squashed diagonal Gaussian policy (Haarnoja et al., 2018, arXiv:1801.01290, appendix C)."""
 
     def __init__(
         self,
@@ -136,14 +139,17 @@ class GaussianActor(nn.Module):
         self.register_buffer("log_std_range", torch.tensor([math.log(std_min), math.log(std_max)]))
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log standard deviation before the squash, each (B, A)."""
+        """Return mean and log standard deviation before the squash, each (B, A)."""
         hidden = self.body(self.encoder(features, proprio))
         with exactly(hidden):
             wide = hidden.to(self.mean.weight.dtype)
             return self.mean(wide), self.log_std(wide).clamp(self.log_std_range[0], self.log_std_range[1])
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Reparameterised action (B, A) in (-1, 1), its log probability (B,), and the squashed mean (B, A)."""
+        """Sample a reparameterised action (B, A) in (-1, 1).
+
+        Returns it with its log probability (B,) and the squashed mean (B, A).
+        """
         mean, log_std = self(features, proprio)
         raw = mean + log_std.exp() * noise
         gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
@@ -152,5 +158,5 @@ class GaussianActor(nn.Module):
         return torch.tanh(raw), (gaussian - squash).sum(dim=1), torch.tanh(mean)
 
     def deterministic(self, features: Tensor, proprio: Tensor) -> Tensor:
-        """Squashed mean, (B, A)."""
+        """Return the squashed mean, (B, A)."""
         return torch.tanh(self(features, proprio)[0])

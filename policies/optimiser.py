@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 
 def make_adam(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
-    """Fused; on a GPU it also keeps its count of steps there."""
+    """Build a fused Adam; on a GPU it also keeps its count of steps there."""
     listed = list(parameters)
     return torch.optim.Adam(listed, learning_rate, fused=True, capturable=_on_gpu(listed))
 
 
 def load_adam(optimiser: torch.optim.Adam, state: Mapping[str, Any]) -> None:
-    """Inverse of `state_dict`, also of one that was trained on another kind of device."""
+    """Restore an Adam's state from `state_dict`, also of one trained on another kind of device."""
     optimiser.load_state_dict(dict(state))
     for group in optimiser.param_groups:
         group["capturable"] = _on_gpu(group["params"])

@@ -1,4 +1,4 @@
-"""Which matrix products are made in bf16, and which never."""
+"""The precision of matrix products: which are made in bf16, and which never."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAST_BF16 = {
 
 
 def fast(device: torch.device | str) -> torch.autocast:
-    """Matrix products in bf16 where the processor multiplies those faster: 4 times on AVX512-BF16, measured.
+    """Autocast matrix products to bf16 where the processor multiplies those faster: 4 times on AVX512-BF16, measured.
 
     Weights, last layers and losses stay float32. What lies between the products follows its input: on the CPU norms
     and activations are bf16 behind a product, with statistics summed in float32; on the GPU norms return float32. One
@@ -24,5 +24,5 @@ def fast(device: torch.device | str) -> torch.autocast:
 
 
 def exactly(tensor: Tensor) -> torch.autocast:
-    """Float32 also inside `fast`: for last layers, whose outputs are values and actions."""
+    """Keep float32 also inside `fast`: for last layers, whose outputs are values and actions."""
     return torch.autocast(tensor.device.type, enabled=False)

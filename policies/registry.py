@@ -1,4 +1,4 @@
-"""Algorithms by name."""
+"""The registry of algorithms by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from robot_stack.types.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
-    """What a name in `algorithm: {name: ...}` stands for.
+    """A registered algorithm, as `algorithm: {name: ...}` names it.
 
     Attributes:
         config: Model of its settings.
@@ -57,7 +57,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
 
 
 def find_algorithm(name: str) -> Algorithm:
-    """The algorithm of that name.
+    """Return the algorithm of a name.
 
     Raises:
         ConfigError: If there is none.

@@ -1,4 +1,4 @@
-"""Where a learner's features come from: frozen and replayed, or out of an encoder that it trains.
+"""The source of a learner's features: frozen and replayed, or from an encoder that it trains.
 
 A trained encoder has a running average, which targets see with (fault 14: targets use target parameters of
 everything that trains) and which is published to act with.
@@ -18,7 +18,7 @@ from policies.learner import TensorBatch
 
 
 class Seen(NamedTuple):
-    """Features of a batch, each (B, F).
+    """The features of a batch, each (B, F).
 
     Attributes:
         now: Of o; carries the gradient into a trained encoder.
@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 
 
 class Vision(nn.Module):
-    """Passes frozen features through, or encodes the images of a batch.
+    """A module that passes frozen features through, or encodes the images of a batch.
 
     Args:
         trunk: First weights of an encoder to train; None where features come frozen.
@@ -46,15 +46,15 @@ class Vision(nn.Module):
         self.average = None if trunk is None else copy.deepcopy(trunk).requires_grad_(False)
 
     def trained_parameters(self) -> Iterator[nn.Parameter]:
-        """What the critic's optimiser moves."""
+        """Return the encoder's parameters that the critic's optimiser trains; none where it is frozen."""
         return iter(()) if self.trunk is None else self.trunk.parameters()
 
     def now(self, batch: TensorBatch) -> Tensor:
-        """Features of o (B, F); carry the gradient into a trained encoder."""
+        """Return the features of o, (B, F); they carry the gradient into a trained encoder."""
         return batch.features if self.trunk is None else self.trunk(batch.images)
 
     def see(self, batch: TensorBatch) -> Seen:
-        """Features of o and o'."""
+        """Return the features of o and o'."""
         if self.trunk is None or self.average is None:
             return Seen(batch.features, batch.next_features, batch.next_features)
         now = self.now(batch)
@@ -63,12 +63,12 @@ class Vision(nn.Module):
 
     @torch.no_grad()
     def follow(self) -> None:
-        """The average takes its step."""
+        """Move the running average one step towards the trained encoder."""
         if self.trunk is not None and self.average is not None:
             torch._foreach_lerp_(list(self.average.parameters()), list(self.trunk.parameters()), self._tau)
 
     def published_tensors(self) -> dict[str, np.ndarray]:
-        """The average, fp16, by name."""
+        """Return the weights of the running average, fp16, by name; nothing where features come frozen."""
         if self.average is None:
             return {}
         return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.average.state_dict().items()}

@@ -8,7 +8,7 @@ from policies.learner import Sampling
 
 
 class BCConfig(BaseModel):
-    """The same actor network and features as RLPD, so that only the learning differs."""
+    """Hyperparameters of behaviour cloning: network and features are RLPD's, so that only the learning differs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -20,15 +20,15 @@ class BCConfig(BaseModel):
 
     @property
     def utd(self) -> float:
-        """Nothing is learned from online training."""
+        """Return 0: behaviour cloning makes no updates during online training."""
         return 0.0
 
     @property
     def shaping_weight(self) -> float:
-        """No reward is read."""
+        """Return 0: behaviour cloning reads no reward."""
         return 0.0
 
     @property
     def sampling(self) -> Sampling:
-        """Demonstrations only: there is nothing else before online training."""
+        """Return a sampling of demonstrations only: there is nothing else before online training."""
         return Sampling(expert_fraction=1.0)

@@ -21,26 +21,26 @@ from policies.vision import Vision
 
 
 class ImitationConfig(Protocol):
-    """What the learner reads of its settings."""
+    """The settings that the imitation learner reads; behaviour cloning and HG-DAgger have them."""
 
     @property
     def learning_rate(self) -> float:
-        """Of Adam."""
+        """Return Adam's learning rate."""
         ...
 
     @property
     def hidden(self) -> tuple[int, ...]:
-        """Widths of the MLP."""
+        """Return the widths of the MLP's hidden layers."""
         ...
 
     @property
     def head(self) -> int:
-        """Width of each trained head."""
+        """Return the width of each trained head."""
         ...
 
 
 class BCLearner:
-    """See `policies.learner.Learner`."""
+    """The learner of behaviour cloning; implements `policies.learner.Learner`."""
 
     name = "bc"
 
@@ -56,7 +56,7 @@ class BCLearner:
         self._optimiser = make_adam(trained, config.learning_rate)
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
-        """One step on the expert rows of a batch."""
+        """Make one gradient step on the expert rows of a batch."""
         mean = self.policy.actor.deterministic(self.vision.now(batch), batch.proprio)
         labelled = labelled_entries(batch, self._spec)
         action = batch.action[:, : self._spec.actions]  # one tick, also of a chunk
@@ -70,15 +70,15 @@ class BCLearner:
         return {"actor_loss": loss.detach()}
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """What the actor process needs, fp16."""
+        """Return the policy's weights for the actor process, fp16, by name."""
         return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.policy.state_dict().items()}
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """The encoder, fp16, where it is trained."""
+        """Return the running average of a trained encoder, fp16, by name; nothing where it is frozen."""
         return self.vision.published_tensors()
 
     def state_dict(self) -> dict[str, Any]:
-        """All state."""
+        """Return all state that a resumed learner needs."""
         return {
             "policy": self.policy.state_dict(),
             "vision": self.vision.state_dict(),
@@ -87,7 +87,7 @@ class BCLearner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         self.policy.load_state_dict(state["policy"])
         self.vision.load_state_dict(state["vision"])
         load_adam(self._optimiser, state["optimiser"])

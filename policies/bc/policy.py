@@ -1,4 +1,4 @@
-"""What imitation acts with: RLPD's actor network without its noise."""
+"""The acting policy of imitation learning: RLPD's actor network without its noise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from policies.networks import GaussianActor, StateEncoder
 
 
 class BCPolicy(nn.Module):
-    """See `policies.learner.ActingNetwork`. A discrete gripper is a number here, read with the usual deadband."""
+    """The acting network of imitation learning; implements `policies.learner.ActingNetwork`.
+
+    A discrete gripper is a number here, read with the usual deadband.
+    """
 
     chunk = 1
 
@@ -22,5 +25,5 @@ class BCPolicy(nn.Module):
         self.actor = GaussianActor(encoder, spec.actions, hidden=hidden)
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
-        """Actions (B, A); never with noise."""
+        """Return deterministic actions (B, A); never with noise."""
         return self.actor.deterministic(features, proprio)

@@ -8,7 +8,7 @@ from policies.rlpd.config import RLPDConfig
 
 
 class CalQLConfig(RLPDConfig):
-    """RLPD's, and how conservative the critics are."""
+    """Hyperparameters of calibrated Q-learning: RLPD's, and how conservative the critics are."""
 
     pretrain_updates: int = Field(5000, ge=0, description="offline updates on the demonstrations")
     bc_weight: float = Field(0.0, ge=0.0, description="conservatism keeps the policy near its data instead")

@@ -18,7 +18,7 @@ from policies.rlpd.learner import RLPDLearner
 
 
 def make_learner(spec: LearnerSpec, config: CalQLConfig, *, seed: int, device: str = "cpu") -> RLPDLearner:
-    """RLPD's learner with the conservative term in its critic loss."""
+    """Build RLPD's learner with the conservative term of Cal-QL in its critic loss."""
 
     def conservative(learner: RLPDLearner, batch: TensorBatch, features: Tensor, q: Tensor) -> Tensor:
         offline = learner.updates < config.pretrain_updates
@@ -31,7 +31,7 @@ def make_learner(spec: LearnerSpec, config: CalQLConfig, *, seed: int, device: s
 
 
 def _gap(learner: RLPDLearner, batch: TensorBatch, features: Tensor, q: Tensor, count: int) -> Tensor:
-    """`calibrated_gap` with `count` uniform actions and as many of the policy."""
+    """Compute `calibrated_gap` of a batch with `count` uniform actions and as many of the policy."""
     rows, size = len(q[0]), learner.layout.arm_size
     uniform = learner.noise(rows, copies=count, draw=torch.rand) * 2 - 1
     with torch.no_grad():

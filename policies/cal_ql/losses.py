@@ -1,4 +1,7 @@
-"""The conservative, calibrated term of Cal-QL. Shapes: E critics, B batch, N actions of a kind."""
+"""The conservative, calibrated critic term of Cal-QL.
+
+Shapes: E critics, B batch, N and M actions of a kind.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ def calibrated_gap(
     log_policy: Tensor,
     mc_return: Tensor,
 ) -> Tensor:
-    r"""How much more other actions are valued than the executed one, no lower than what was achieved.
+    r"""Return by how much the critics value other actions above the executed ones, calibrated by known returns.
 
     :math:`\frac{1}{EB}\sum \log \frac{1}{M} \sum_j e^{\max(Q_j, V) - \log p_j} - Q(o, a)`, where only the policy's
     actions are calibrated by V, the return that the executed behaviour reached.

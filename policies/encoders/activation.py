@@ -29,7 +29,7 @@ class _NormTanh(torch.autograd.Function):
 
 
 class NormTanh(nn.LayerNorm):
-    """`torch.nn.LayerNorm`, then tanh; both over the last dimension, any shape before it.
+    """A LayerNorm (`torch.nn.LayerNorm`) and a tanh in one; over the last dimension, any shape before it.
 
     tanh x = 2 / (1 + exp(-2x)) - 1, since torch's sigmoid is vectorised to the full width and its tanh is not. The 2
     before x is in the norm's scale, which loses nothing. Narrower types go through float32 there, where the difference
@@ -37,7 +37,7 @@ class NormTanh(nn.LayerNorm):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of the same shape and type."""
+        """Normalise and squash a tensor; the result has the same shape and type."""
         if x.device.type != "cpu":
             return super().forward(x).tanh()
         if torch.is_grad_enabled():
@@ -47,7 +47,7 @@ class NormTanh(nn.LayerNorm):
 
 
 def _norm_tanh(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The result, and mean and reciprocal deviation of the rows."""
+    """Compute LayerNorm and tanh; return the result and the mean and reciprocal deviation of the rows."""
     twice, mean, rstd = torch.native_layer_norm(x, weight.shape, weight + weight, bias + bias, eps)
     wide = twice.to(torch.promote_types(twice.dtype, torch.float32)).sigmoid_()
     return torch.add(_MINUS_ONE, wide, alpha=2, out=wide).to(x.dtype), mean, rstd

@@ -18,7 +18,7 @@ from policies.encoders.trunk import FeaturePart, ImageShape, check_images, encod
 
 
 class Backbone(Protocol):
-    """A `torch.nn.Module` from pixels to feature maps and one summary vector.
+    """A `torch.nn.Module` that maps pixels to feature maps and one summary vector.
 
     Attributes:
         facts: What else than its weights decides its features: normalisation, size of its input.
@@ -27,16 +27,16 @@ class Backbone(Protocol):
     facts: dict[str, Any]
 
     def __call__(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps (N, C, h, w) and summary (N, D) of pixels (N, 3, H, W), RGB float in [0, 255]."""
+        """Return maps (N, C, h, w) and summary (N, D) of pixels (N, 3, H, W), RGB float in [0, 255]."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights by name."""
+        """Return the weights by name."""
         ...
 
 
 class BackboneTrunk(nn.Module):
-    """The same backbone for every camera; cameras of equal size go through it in one pass.
+    """One backbone shared by all cameras; cameras of equal size go through it in one pass.
 
     Implements `policies.encoders.trunk.Trunk`: features are [camera 1 | camera 2 | ...]. Frozen, it stays in
     evaluation mode whatever the module around it is set to, and no parameter asks for a gradient.
@@ -86,11 +86,11 @@ class BackboneTrunk(nn.Module):
         self._identity = fingerprint(kind, facts, self.shapes, weights)
 
     def train(self, mode: bool = True) -> Self:
-        """As in torch, but a frozen trunk is never set to train."""
+        """Set training mode as in torch; a frozen trunk always stays in evaluation mode."""
         return super().train(mode and self.travels)
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
-        """Features (N, F) of images (N, H, W, 3) in [0, 255], uint8 or float, per camera."""
+        """Return features (N, F) of images (N, H, W, 3) in [0, 255], uint8 or float, per camera."""
         check_images(self.shapes, images)
         found: dict[str, Tensor] = {}
         for size in dict.fromkeys(self.shapes.values()):
@@ -102,15 +102,18 @@ class BackboneTrunk(nn.Module):
         return torch.cat([found[name] for name in self.shapes], dim=1)
 
     def encode(self, images: Mapping[str, np.ndarray], *, chunk: int = 128) -> np.ndarray:
-        """See `Trunk.encode`."""
+        """Encode images to features that are stored and replayed; see `Trunk.encode`."""
         return encode_in_chunks(self, images, chunk=chunk, device=next(self.parameters()).device)
 
     @property
     def identity(self) -> str:
-        """Of settings and shapes, and, when frozen, of the weights as they were loaded."""
+        """Return the fingerprint of settings, shapes and, when frozen, the weights as they were loaded."""
         return self._identity
 
     @property
     def reference(self) -> dict[str, str]:
-        """A frozen trunk is loaded again from the same file or hub id; a trained one gets its weights with it."""
+        """Return the name, settings and identity from which another process loads the same trunk.
+
+        A frozen trunk is loaded from the same file or hub id; a trained one gets its weights with it.
+        """
         return {"encoder": self.kind, "settings": self._settings, "identity": self.identity}

@@ -32,7 +32,10 @@ LIMIT = 8.0
 
 
 class CameraTrunk(nn.Module):
-    """RGB uint8 (N, H, W, 3) -> features (N, 3 * CHANNELS): keypoint x, keypoint y, pooled activation."""
+    """The convolutional network of one camera: keypoint x, keypoint y and pooled activation of each channel.
+
+    RGB images (N, H, W, 3) become features (N, 3 * CHANNELS).
+    """
 
     size = 3 * CHANNELS
 
@@ -49,7 +52,7 @@ class CameraTrunk(nn.Module):
         self.keypoints = SpatialSoftmax(-(-height_px // 4), -(-width_px // 4))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images uint8 or float in [0, 255], shape (N, H, W, 3)."""
+        """Return features (N, 3 * CHANNELS) of images (N, H, W, 3) in [0, 255], uint8 or float."""
         pixels = images.permute(0, 3, 1, 2).float() * (1 / 127.5) - 1.0
         # training convolves in bf16 where the processor can, 78 instead of 140 ms a step of 96; features never do
         with fast(pixels.device) if self.training else exactly(pixels):
@@ -60,7 +63,7 @@ class CameraTrunk(nn.Module):
 
 
 class EmbeddedTrunk(nn.Module):
-    """One `CameraTrunk` per camera, and a fused code of all of them from which "to go" is read linearly.
+    """The trunk of all cameras: a `CameraTrunk` for each, and a fused code from which "to go" is read linearly.
 
     Features are [camera 1 | camera 2 | ... | fused, to go], standardised over the frames the trunk was trained on.
     Implements `policies.encoders.trunk.Trunk`.
@@ -86,56 +89,59 @@ class EmbeddedTrunk(nn.Module):
 
     @property
     def feature_size(self) -> int:
-        """F, the length of a frame's features."""
+        """Return F, the length of a frame's features."""
         return self._camera_size + FUSED + self.to_go_size
 
     @property
     def parts(self) -> tuple[FeaturePart, ...]:
-        """One vector per camera, then the fused code."""
+        """Return the parts of the features: one vector per camera, then the fused code with "to go"."""
         return tuple(FeaturePart(slice=columns, maps=None) for columns in self.slices)
 
     @property
     def slices(self) -> tuple[slice, ...]:
-        """Columns of `parts`."""
+        """Return the columns of each of `parts`."""
         size = CameraTrunk.size
         cameras = [slice(i * size, (i + 1) * size) for i in range(len(self.cameras))]
         return (*cameras, slice(self._camera_size, self.feature_size))
 
     def measure(self, images: Mapping[str, Tensor]) -> Tensor:
-        """Features (N, F) before they are standardised, of images (N, H, W, 3) per camera."""
+        """Return features (N, F) before they are standardised, of images (N, H, W, 3) per camera."""
         seen = torch.cat([trunk(images[name]) for name, trunk in self.cameras.items()], dim=1)
         fused = self.fused(seen)
         return torch.cat([seen, fused, self.to_go(fused)], dim=1)
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
-        """Standardised features (N, F), clipped to +-LIMIT."""
+        """Return standardised features (N, F), clipped to +-LIMIT."""
         return ((self.measure(images) - self.mean) * self.scale).clamp(-LIMIT, LIMIT)
 
     @torch.no_grad()
     def standardise_over(self, measured: Tensor) -> None:
-        """Fix mean and scale from what `measure` says of the training frames, (N, F)."""
+        """Fix mean and scale from the features that `measure` returned of the training frames, (N, F)."""
         self.mean.copy_(measured.mean(dim=0))
         self.scale.copy_(measured.std(dim=0).clamp_min(1e-3).reciprocal())
 
     def encode(self, images: Mapping[str, np.ndarray], *, chunk: int = 128) -> np.ndarray:
-        """See `Trunk.encode`."""
+        """Encode images to features that are stored and replayed; see `Trunk.encode`."""
         return encode_in_chunks(self, images, chunk=chunk, device=self.mean.device)
 
     @property
     def identity(self) -> str:
-        """Of shapes and weights."""
+        """Return the fingerprint of shapes and weights."""
         return fingerprint("embedded", {"to_go_size": self.to_go_size}, self.shapes, self.state_dict())
 
     @property
     def reference(self) -> dict[str, str]:
-        """Its weights travel with the parameters; only a size has to be said."""
+        """Return the name, settings and identity from which another process builds the same trunk.
+
+        Its weights travel with the parameters; only a size has to be said.
+        """
         settings = json.dumps({"to_go_size": self.to_go_size})
         return {"encoder": "embedded", "settings": settings, "identity": self.identity}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFrames:
-    """One demonstration of T actions as training input.
+    """The frames and actions of one demonstration of T actions, as training input of the trunk.
 
     Attributes:
         images: Camera -> uint8 (T+1, H, W, 3).
@@ -152,7 +158,7 @@ class DemoFrames:
 
 
 class EmbeddedConfig(BaseModel):
-    """How long and with what augmentation the trunk is trained."""
+    """Training settings of the embedded trunk: budget, augmentation and loss weight."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -165,7 +171,7 @@ class EmbeddedConfig(BaseModel):
 
 
 class _Heads(nn.Module):
-    """Training-time heads, thrown away afterwards."""
+    """Heads of the training objectives, thrown away after training."""
 
     def __init__(self, features: int, proprio: int, actions: int) -> None:
         super().__init__()
@@ -179,7 +185,7 @@ class _Heads(nn.Module):
 
 
 def _augment(images: Tensor, config: EmbeddedConfig, rng: torch.Generator) -> Tensor:
-    """Brightness and contrast per image and colour, and pixel noise.
+    """Vary brightness and contrast per image and colour, and add pixel noise.
 
     No shifts: where a thing is in the image is what the trunk has to measure.
     """

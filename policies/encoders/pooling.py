@@ -1,4 +1,4 @@
-"""From feature maps to the columns that are stored: pooled, keypoints, or the maps themselves.
+"""Pooling of feature maps to the columns that are stored: summaries, keypoints, or the maps themselves.
 
 Shapes: N images, C channels, maps of h rows and w columns.
 """
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class SpatialSoftmax(nn.Module):
-    """Where each channel is active: the mean of (x, y) under the softmax of its map.
+    """A layer that locates each channel's activity: the mean of (x, y) under the softmax of its map.
 
     Source: Levine et al., 2016, arXiv:1504.00702, section 4.2, with a temperature of one.
     """
@@ -24,7 +24,9 @@ class SpatialSoftmax(nn.Module):
         self.register_buffer("grid", torch.stack([x.flatten(), y.flatten()], dim=1), persistent=False)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Keypoints (N, 2 * C), all x before all y, in [-1, 1] from the centre of the first cell to that of the last.
+        """Return keypoints (N, 2 * C), all x before all y.
+
+        They lie in [-1, 1], from the centre of the first cell to that of the last.
 
         Args:
             maps: (N, C, h, w).
@@ -38,7 +40,7 @@ Pool = Literal["pooled", "spatial_softmax", "spatial_embeddings"]
 
 
 class Pooling(nn.Module):
-    """What is kept of a backbone's maps (N, C, h, w), or of its own summary (N, D): columns (N, F).
+    """A layer that reduces a backbone's maps (N, C, h, w) or its own summary (N, D) to columns (N, size).
 
     Args:
         pool: What to keep.
@@ -55,7 +57,7 @@ class Pooling(nn.Module):
         self.summarised = pool == "pooled"
 
     def forward(self, maps: Tensor, summary: Tensor) -> Tensor:
-        """Columns (N, size)."""
+        """Reduce maps (N, C, h, w) or summary (N, D) to columns (N, size)."""
         if self.summarised:
             return summary
         return maps.flatten(1) if self.keypoints is None else self.keypoints(maps)

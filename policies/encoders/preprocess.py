@@ -1,4 +1,4 @@
-"""Resize and normalise on the tensor, as the image processors of published models do it with PIL."""
+"""Resizing and normalising on the tensor, as the image processors of published models do it with PIL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESAMPLES = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}
 
 
 class Preprocess(nn.Module):
-    """Whole image to the model's square input, then normalised.
+    """A layer that resizes the whole image to the model's square input and normalises it.
 
     Columns first, then rows, rounded to bytes after each, as PIL does it.
 
@@ -42,7 +42,7 @@ class Preprocess(nn.Module):
         self.register_buffer("std", 255 * torch.tensor(std).view(3, 1, 1), persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """(N, 3, H, W) in [0, 255] -> (N, 3, input_px, input_px), normalised."""
+        """Resize and normalise pixels (N, 3, H, W) in [0, 255] to (N, 3, input_px, input_px)."""
         smooth = self.resample != "nearest-exact"
         for size in ((pixels.shape[2], self.input_px), (self.input_px, self.input_px)):
             if pixels.shape[2:] != size:
@@ -52,7 +52,7 @@ class Preprocess(nn.Module):
 
 
 def read_processor(settings: Mapping[str, Any], input_px: int | None, what: str) -> Preprocess:
-    """From the settings of a model's image processor.
+    """Build the preprocessing from the settings of a model's image processor.
 
     Args:
         settings: preprocessor_config.json.

@@ -40,20 +40,20 @@ class _PretrainedConfig(BaseModel):
 
 
 class TransformersConfig(_PretrainedConfig):
-    """A vision tower in the format of transformers."""
+    """Settings of a frozen vision tower in the format of transformers."""
 
     model: str = Field(min_length=1, description="folder of a checkpoint, or hub id")
 
 
 class TimmConfig(_PretrainedConfig):
-    """A backbone of timm."""
+    """Settings of a frozen backbone of timm."""
 
     model: str = Field(min_length=1, description="name of architecture and weights, as timm lists it")
     weights: str | None = Field(None, min_length=1, description="safetensors file; None: the hub's, by name")
 
 
 class Tower(nn.Module):
-    """A vision tower of transformers."""
+    """A vision tower of transformers, as a `Backbone`."""
 
     def __init__(self, network: nn.Module, preprocess: Preprocess) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Tower(nn.Module):
         self.facts = {"architecture": type(network).__name__, "settings": settings, **preprocess.facts}
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """See `policies.encoders.backbone.Backbone`."""
+        """Return the maps of the patch tokens and the pooled summary of pixels; see `Backbone`."""
         seen = self.network(pixel_values=self.preprocess(pixels), **self._options)
         patches = seen.last_hidden_state[:, self._before_patches :].transpose(1, 2)
         side = math.isqrt(patches.shape[2])
@@ -74,7 +74,7 @@ class Tower(nn.Module):
 
 
 class TimmBackbone(nn.Module):
-    """A backbone of timm, without its classifier."""
+    """A vision network of timm without its classifier, as a `Backbone`."""
 
     def __init__(self, network: Any, preprocess: Preprocess) -> None:
         super().__init__()
@@ -83,14 +83,14 @@ class TimmBackbone(nn.Module):
         self.facts = {"model": network.pretrained_cfg["architecture"], **preprocess.facts}
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """See `policies.encoders.backbone.Backbone`."""
+        """Return the last maps and the pooled summary of pixels; see `Backbone`."""
         seen = self.preprocess(pixels)
         last, (maps,) = self.network.forward_intermediates(seen, indices=1, norm=True, output_fmt="NCHW")
         return maps, self.network.forward_head(last, pre_logits=True)
 
 
 def make_tower(shapes: Mapping[str, ImageShape], config: TransformersConfig) -> BackboneTrunk:
-    """Load a vision tower.
+    """Load a vision tower of transformers as a frozen trunk.
 
     Raises:
         ConfigError: If transformers is not installed, or the checkpoint is missing, damaged or no vision tower.
@@ -119,7 +119,7 @@ def make_tower(shapes: Mapping[str, ImageShape], config: TransformersConfig) -> 
 
 
 def make_timm(shapes: Mapping[str, ImageShape], config: TimmConfig) -> BackboneTrunk:
-    """Load a backbone of timm.
+    """Load a backbone of timm as a frozen trunk.
 
     Raises:
         ConfigError: If timm is not installed, knows no such model, or the weights are missing or of another model.
@@ -154,7 +154,7 @@ def make_timm(shapes: Mapping[str, ImageShape], config: TimmConfig) -> BackboneT
 
 
 def _folder(config: TransformersConfig) -> Path:
-    """Of a checkpoint: as given, or where the hub's lies on this disk."""
+    """Find the folder of a checkpoint: the one given, or the hub's on this disk, fetched if that is allowed."""
     folder = Path(config.model).expanduser()
     if folder.is_dir():
         return folder
@@ -168,7 +168,7 @@ def _folder(config: TransformersConfig) -> Path:
 
 
 def _timm_file(known: Any, config: TimmConfig) -> Path:
-    """The hub's weights of a timm model, on this disk."""
+    """Find the hub's weights file of a timm model on this disk, fetched if that is allowed."""
     hub = _import("huggingface_hub", "timm")
     if known.hf_hub_id is None or known.custom_load:
         raise ConfigError(
@@ -184,7 +184,7 @@ def _timm_file(known: Any, config: TimmConfig) -> Path:
 
 
 def _cached(hub: Any, model: str, name: str) -> Path:
-    """A file of the hub's cache, without a question to the network, which the hub's own loaders ask even then."""
+    """Find a file in the hub's cache without asking the network, which the hub's own loaders do even then."""
     found = hub.try_to_load_from_cache(model, name)
     if not isinstance(found, str):
         raise FileNotFoundError(f"{name} is not in the hub's cache")

@@ -1,4 +1,4 @@
-"""Encoders by name, and trunks from what another process says of them."""
+"""The registry of encoders by name, and the loading of a trunk that another process describes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _ignore(step: int, steps: int, loss: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoder:
-    """One kind of trunk.
+    """A registered encoder: its settings, how its trunk is made, and how it is loaded elsewhere.
 
     Attributes:
         config: Model of its settings.
@@ -95,7 +95,7 @@ ENCODERS: Mapping[str, Encoder] = {
 
 
 def find_encoder(name: str) -> Encoder:
-    """The encoder of that name.
+    """Return the encoder of a name.
 
     Raises:
         ConfigError: If there is none.
@@ -114,7 +114,7 @@ def make_trunk(
     seed: int,
     on_step: OnStep = _ignore,
 ) -> Trunk:
-    """A learner's trunk.
+    """Make the learner's trunk: load it, or train it on demonstrations, as its encoder does.
 
     Args:
         name: Of the encoder.
@@ -131,7 +131,7 @@ def make_trunk(
 
 
 def load_trunk(reference: Mapping[str, str], shapes: Shapes, tensors: Mapping[str, Tensor]) -> Trunk:
-    """The trunk that `Trunk.reference` speaks of, in another process.
+    """Load the trunk that `Trunk.reference` describes, in another process.
 
     Args:
         reference: As published.

@@ -29,7 +29,7 @@ BLOCKS: Mapping[str, tuple[int, int, int, int]] = {"resnet10": (1, 1, 1, 1), "re
 
 
 class ResNetConfig(BaseModel):
-    """A residual network of our own code."""
+    """Settings of a ResNet encoder of our own code, frozen from a file or trained end to end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -54,7 +54,7 @@ def _same(x: Tensor, kernel: int, stride: int, value: float = 0.0) -> Tensor:
 
 
 class _Conv(nn.Conv2d):
-    """Without bias, with "same" padding."""
+    """A convolution without bias, with "same" padding."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
         super().__init__(inputs, outputs, kernel, stride, bias=False)
@@ -88,7 +88,10 @@ class _Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Pixels (N, 3, H, W) in [0, 255] -> maps (N, 512, ceil(H / 32), ceil(W / 32)) and their mean (N, 512)."""
+    """A residual network on normalised pixels; its summary is the mean of its maps.
+
+    Pixels (N, 3, H, W) in [0, 255] become maps (N, 512, ceil(H / 32), ceil(W / 32)) and their mean (N, 512).
+    """
 
     def __init__(self, blocks: tuple[int, int, int, int]) -> None:
         super().__init__()
@@ -111,7 +114,7 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """See `policies.encoders.backbone.Backbone`."""
+        """Return maps and summary of pixels; see `policies.encoders.backbone.Backbone`."""
         x = functional.relu(self.stem_norm(self.stem((pixels - self.mean) / self.std)))
         x = functional.max_pool2d(_same(x, 3, 2, value=-torch.inf), 3, stride=2)
         maps = self.stages(x)
@@ -119,7 +122,7 @@ class ResNet(nn.Module):
 
 
 def make_resnet(kind: str, shapes: Mapping[str, ImageShape], config: ResNetConfig, *, seed: int) -> BackboneTrunk:
-    """A trunk of the learner.
+    """Make a ResNet trunk for the learner, from a weights file or from random weights.
 
     Args:
         kind: "resnet10" or "resnet18".

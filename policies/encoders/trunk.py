@@ -1,4 +1,4 @@
-"""What every image trunk offers, and what all of them share: checks, chunks, identity.
+"""The interface of all image trunks, and what they share: checks, chunks, identity.
 
 A trunk turns the images of one frame into one row of features. A frozen trunk is run once per frame and its
 features are replayed; a trained one is run again in every update.
@@ -23,7 +23,7 @@ ImageShape = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeaturePart:
-    """Columns of the features that get a head of their own.
+    """A range of feature columns that gets a head of its own.
 
     Attributes:
         slice: Columns [start, stop).
@@ -40,12 +40,12 @@ class FeaturePart:
 
     @property
     def size(self) -> int:
-        """Columns."""
+        """Return the number of columns."""
         return int(self.slice.stop - self.slice.start)
 
 
 class Trunk(Protocol):
-    """A `torch.nn.Module` from images to features; N frames, F features.
+    """A `torch.nn.Module` that maps images to features; N frames, F features.
 
     Attributes:
         shapes: Camera -> (H, W, 3) of its images.
@@ -59,34 +59,34 @@ class Trunk(Protocol):
 
     @property
     def parts(self) -> tuple[FeaturePart, ...]:
-        """What the features consist of."""
+        """Return the parts that the features consist of, in order, without gaps."""
         ...
 
     @property
     def feature_size(self) -> int:
-        """F."""
+        """Return F, the length of a frame's features."""
         ...
 
     @property
     def identity(self) -> str:
-        """16 hex digits: features of another trunk never mix with its own. See `fingerprint`."""
+        """Return 16 hex digits that name this trunk, see `fingerprint`: features of two trunks never mix."""
         ...
 
     @property
     def reference(self) -> dict[str, str]:
-        """From which `policies.encoders.registry.load_trunk` builds it again in another process."""
+        """Return a description from which `policies.encoders.registry.load_trunk` builds the trunk elsewhere."""
         ...
 
     def forward(self, images: Mapping[str, Tensor]) -> Tensor:
-        """Features (N, F), float32, of images (N, H, W, 3) in [0, 255], uint8 or float, per camera."""
+        """Return features (N, F), float32, of images (N, H, W, 3) in [0, 255], uint8 or float, per camera."""
         ...
 
     def __call__(self, images: Mapping[str, Tensor]) -> Tensor:
-        """As `forward`."""
+        """Return features of images, as `forward` does."""
         ...
 
     def encode(self, images: Mapping[str, np.ndarray], *, chunk: int = 128) -> np.ndarray:
-        """`forward` as stored and replayed: float16 (N, F) of images uint8 (N, H, W, 3) per camera.
+        """Encode images uint8 (N, H, W, 3) per camera to features float16 (N, F), as stored and replayed.
 
         Args:
             images: By camera.
@@ -98,11 +98,11 @@ class Trunk(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights by name."""
+        """Return the weights by name."""
         ...
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Inverse of `state_dict`."""
+        """Restore the weights that `state_dict` returned."""
         ...
 
 
@@ -125,7 +125,7 @@ def check_images(shapes: Mapping[str, ImageShape], images: Mapping[str, Any]) ->
 def encode_in_chunks(
     trunk: Trunk, images: Mapping[str, np.ndarray], *, chunk: int, device: torch.device | str = "cpu"
 ) -> np.ndarray:
-    """`Trunk.encode` for any trunk; see there."""
+    """Encode images with any trunk, a chunk of frames per pass; see `Trunk.encode`."""
     check_images(trunk.shapes, images)
     count = len(images[next(iter(trunk.shapes))])
     rows = np.zeros((count, trunk.feature_size), np.float16)
@@ -141,7 +141,7 @@ def encode_in_chunks(
 def fingerprint(
     kind: str, settings: Mapping[str, Any], shapes: Mapping[str, ImageShape], tensors: Mapping[str, Tensor]
 ) -> str:
-    """SHA-256 over what decides the features, first 16 hex digits.
+    """Return the first 16 hex digits of a SHA-256 over all that decides the features.
 
     Args:
         kind: Name of the encoder.

@@ -1,4 +1,4 @@
-"""Weights from files: read whole or refused in words."""
+"""Loading of weights from files: read whole, or refused in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robot_stack.types.errors import ConfigError
 
 
 def read_safetensors(path: Path, what: str) -> dict[str, Tensor]:
-    """All tensors of a file.
+    """Read all tensors of a safetensors file.
 
     Args:
         path: Of the file.

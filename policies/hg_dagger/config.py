@@ -8,7 +8,7 @@ from policies.learner import Sampling
 
 
 class HGDAggerConfig(BaseModel):
-    """Behaviour cloning's, and how much of it goes on during online training."""
+    """Hyperparameters of HG-DAgger: behaviour cloning's, and how much of it goes on during online training."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -21,10 +21,10 @@ class HGDAggerConfig(BaseModel):
 
     @property
     def shaping_weight(self) -> float:
-        """No reward is read."""
+        """Return 0: HG-DAgger reads no reward."""
         return 0.0
 
     @property
     def sampling(self) -> Sampling:
-        """Demonstrations and corrections, uniformly: the aggregated data set."""
+        """Return a uniform sampling of demonstrations and corrections: the aggregated data set."""
         return Sampling(expert_fraction=1.0)

@@ -13,7 +13,7 @@ from policies.learner import LearnerSpec
 
 
 def make_learner(spec: LearnerSpec, config: HGDAggerConfig, *, seed: int, device: str = "cpu") -> BCLearner:
-    """Behaviour cloning's learner: what differs is the batches that it is given, see `HGDAggerConfig.sampling`."""
+    """Build behaviour cloning's learner; what differs is its batches, see `HGDAggerConfig.sampling`."""
     learner = BCLearner(spec, config, seed=seed, device=device)
     learner.name = "hg_dagger"
     return learner

@@ -10,7 +10,7 @@ from policies.rlpd.config import RLPDConfig
 
 
 class JumpStartConfig(RLPDConfig):
-    """RLPD's, and those of the guide and of its retreat."""
+    """Hyperparameters of jump-start RL: RLPD's, and those of the guide and of its retreat."""
 
     pretrain_updates: int = Field(4000, ge=1, description="updates before online training: the guide's, then RLPD's")
     guide_updates: int = Field(3000, ge=1, description="updates that clone the demonstrations into the guide")

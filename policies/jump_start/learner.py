@@ -19,7 +19,7 @@ from robot_stack.types.errors import ConfigError
 
 
 class JumpStartLearner:
-    """See `policies.learner.Learner` and `WatchesEpisodes`; source in `Retreat`.
+    """The learner of jump-start RL; implements `Learner` and `WatchesEpisodes`; source in `Retreat`.
 
     Raises:
         ConfigError: If the encoder is trained: the frozen guide would lose its features.
@@ -39,7 +39,7 @@ class JumpStartLearner:
 
     @property
     def ranks(self) -> Ranks:
-        """Who trains with it."""
+        """Return the processes that train this learner together."""
         return self._rlpd.ranks
 
     @ranks.setter
@@ -48,31 +48,31 @@ class JumpStartLearner:
 
     @property
     def updates(self) -> int:
-        """Of the guide and of RLPD."""
+        """Return the number of updates made, of the guide and of RLPD."""
         return self._guide.updates + self._rlpd.updates
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
-        """One update of the guide while it is cloned, then one of RLPD."""
+        """Make one update of the guide until it is cloned, and of RLPD from then on."""
         if self._guide.updates < self.config.guide_updates:
             return {"guide_loss": self._guide.update(batch)["actor_loss"]}
         return self._rlpd.update(batch) | {"guide_steps": torch.tensor(float(self._retreat.guide_steps))}
 
     def episode_ended(self, *, success: bool, human_steps: int) -> None:
-        """The guide may retreat."""
+        """Count an ended online episode; the guide may retreat."""
         self._retreat.episode_ended(success and not human_steps)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Guide, policy and the guide's ticks, fp16."""
+        """Return the weights of guide and policy and the guide's ticks, fp16, by name."""
         parts = {"guide": self._guide.actor_tensors(), "rlpd": self._rlpd.actor_tensors()}
         tensors = {f"{part}.{name}": tensor for part, of_part in parts.items() for name, tensor in of_part.items()}
         return tensors | {"guide_steps": np.asarray(self._retreat.guide_steps, np.float16)}
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Nothing: the encoder is frozen."""
+        """Return nothing: the encoder is frozen."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """All state."""
+        """Return all state that a resumed learner needs."""
         return {
             "guide": self._guide.state_dict(),
             "rlpd": self._rlpd.state_dict(),
@@ -80,7 +80,7 @@ class JumpStartLearner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         self._guide.load_state_dict(state["guide"])
         self._rlpd.load_state_dict(state["rlpd"])
         self._retreat.load_state_dict(state["retreat"])

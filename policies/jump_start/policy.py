@@ -1,4 +1,4 @@
-"""A guide for the first ticks of an episode, the learned policy from there on."""
+"""The acting policy of jump-start RL: a guide for the first ticks of an episode, the learned policy after them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from policies.rlpd.policy import RLPDPolicy
 
 
 class JumpStartPolicy(nn.Module):
-    """See `policies.learner.ActingNetwork`."""
+    """A guide and RLPD's policy as one acting network; implements `policies.learner.ActingNetwork`."""
 
     def __init__(self, spec: LearnerSpec, config: JumpStartConfig) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class JumpStartPolicy(nn.Module):
         self.register_buffer("guide_steps", torch.tensor(float(config.guide_steps)))
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
-        """The guide's action, repeated over a chunk, before its ticks are up."""
+        """Return the guide's action, repeated over a chunk, during its ticks, and RLPD's after them."""
         if tick >= self.guide_steps:
             return self.rlpd.act(features, proprio, tick=tick, rng=rng, deterministic=deterministic)
         action = self.guide.act(features, proprio, tick=tick, rng=rng, deterministic=deterministic)

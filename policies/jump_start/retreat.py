@@ -1,4 +1,4 @@
-"""When the guide gives up how many of its ticks."""
+"""The schedule by which the guide gives up its ticks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Retreat:
-    """The guide's ticks, lowered a stage at a time while success holds.
+    """The number of ticks that the guide acts for, lowered a stage at a time while success holds.
 
     Source: Uchendu et al., 2022, arXiv:2204.02372, algorithm 1: a stage is passed when the mean return of its episodes
     is within a tolerance of the best so far. Deviation: an episode counts as a success only without an operator's help.
@@ -20,11 +20,11 @@ class Retreat:
 
     @property
     def guide_steps(self) -> int:
-        """Ticks that the guide acts for now."""
+        """Return the ticks that the guide acts for now."""
         return round(self._steps * (1 - self._passed / self._stages))
 
     def episode_ended(self, alone: bool) -> None:
-        """Count an episode of the present stage."""
+        """Count an episode of the present stage, and pass the stage if success has held."""
         if self._passed == self._stages:
             return
         self._results.append(float(alone))
@@ -37,9 +37,9 @@ class Retreat:
             self._results = []
 
     def state_dict(self) -> dict[str, Any]:
-        """All state."""
+        """Return all state of the schedule."""
         return {"passed": self._passed, "best": self._best, "results": self._results}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         self._passed, self._best, self._results = state["passed"], state["best"], list(state["results"])

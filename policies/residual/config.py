@@ -10,7 +10,7 @@ from policies.rlpd.config import RLPDConfig
 
 
 class ResidualConfig(RLPDConfig):
-    """RLPD's, for the correction, and those of the base policy."""
+    """Hyperparameters of residual RL: RLPD's, for the correction, and those of the base policy."""
 
     pretrain_updates: int = Field(
         4000, ge=1, description="updates before online training: the base's, then the critics'"

@@ -20,7 +20,7 @@ from robot_stack.types.errors import ConfigError
 
 
 class ResidualLearner:
-    """See `policies.learner.Learner`; source and deviations in `ResidualPolicy`.
+    """The learner of residual RL; implements `Learner`; source and deviations in `ResidualPolicy`.
 
     Raises:
         ConfigError: If the encoder is trained: the frozen base would lose its features.
@@ -40,7 +40,7 @@ class ResidualLearner:
 
     @property
     def ranks(self) -> Ranks:
-        """Who trains with it."""
+        """Return the processes that train this learner together."""
         return self._rlpd.ranks
 
     @ranks.setter
@@ -49,11 +49,11 @@ class ResidualLearner:
 
     @property
     def updates(self) -> int:
-        """Of the base and of the correction."""
+        """Return the number of updates made, of the base and of the correction."""
         return self._base_updates + self._rlpd.updates
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
-        """One update of the base while it is cloned, then one of RLPD."""
+        """Make one update of the base until it is cloned, and of RLPD from then on."""
         if self._base_updates >= self.config.base_updates:
             return self._rlpd.update(batch)
         policy = self._policy
@@ -72,15 +72,15 @@ class ResidualLearner:
         return {"base_loss": loss.detach()}
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Base and correction, fp16."""
+        """Return the weights of base and correction, fp16, by name."""
         return self._rlpd.actor_tensors()
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Nothing: the encoder is frozen."""
+        """Return nothing: the encoder is frozen."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """All state; the base is part of RLPD's policy."""
+        """Return all state that a resumed learner needs; the base is part of RLPD's policy."""
         return {
             "rlpd": self._rlpd.state_dict(),
             "base_updates": self._base_updates,
@@ -88,7 +88,7 @@ class ResidualLearner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         self._rlpd.load_state_dict(state["rlpd"])
         self._base_updates = state["base_updates"]
         load_adam(self._base_optimiser, state["base_optimiser"])

@@ -13,7 +13,7 @@ from policies.rlpd.policy import TrainedPolicy, standard_normal
 
 
 class ResidualPolicy(TrainedPolicy):
-    """Action = base(o) + scale * correction(o, base(o)), clipped to [-1, 1].
+    """A policy with the action base(o) + scale * correction(o, base(o)), clipped to [-1, 1].
 
     Source: Ankile et al., 2025, arXiv:2509.19301, section IV. Deviation: the base decides at every tick and is an MLP
     on the same frozen features, not a chunked diffusion policy.
@@ -40,13 +40,13 @@ class ResidualPolicy(TrainedPolicy):
         )
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Corrected action, log probability of the correction, and the corrected mean."""
+        """Return the corrected action, the log probability of the correction, and the corrected mean."""
         base = self._base(features, proprio)
         correction, log_prob, mean = self.actor.sample(features, torch.cat([proprio, base], dim=1), noise)
         return self._corrected(base, correction), log_prob, self._corrected(base, mean)
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
-        """Whole actions (B, A)."""
+        """Return whole actions (B, A): the corrected base, and the best choice of each discrete gripper."""
         arm, _, mean = self.sample(features, proprio, standard_normal(len(features), self.layout.arm_size, rng))
         choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
         return self.layout.join(mean if deterministic else arm, choices)

@@ -8,7 +8,7 @@ from policies.learner import Sampling
 
 
 class RLPDConfig(BaseModel):
-    """HIL-SERL's values (Luo et al., 2024, arXiv:2410.21845) stand beside these in docs/algorithms/rlpd.md."""
+    """Hyperparameters of RLPD; docs/algorithms/rlpd.md has HIL-SERL's values (arXiv:2410.21845) beside them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -49,7 +49,7 @@ class RLPDConfig(BaseModel):
 
     @property
     def sampling(self) -> Sampling:
-        """Half expert rows; a chunk's return runs over the chunk."""
+        """Return the sampling that the settings ask for; a chunk's return runs over the chunk."""
         return Sampling(
             gamma=self.discount,
             expert_fraction=self.expert_fraction,

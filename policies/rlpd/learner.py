@@ -32,7 +32,7 @@ Regulariser = Callable[["RLPDLearner", TensorBatch, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateNoise:
-    """What an update depends on beside its batch and the networks. Drawn on the host: the same for every device.
+    """The random numbers of one update, drawn on the host so that they are the same for every device.
 
     Attributes:
         next_noise: Of the action at o', standard normal, shape (B, arm_size).
@@ -46,7 +46,7 @@ class UpdateNoise:
 
 
 class RLPDLearner:
-    """Policy, critic ensemble, gripper critic and temperature, with targets of all that is bootstrapped from.
+    """The RLPD learner: policy, critic ensemble, gripper critic and temperature, with target networks.
 
     Args:
         spec: Sizes.
@@ -105,16 +105,16 @@ class RLPDLearner:
 
     @property
     def temperature(self) -> Tensor:
-        """α, detached."""
+        """Return the entropy temperature α, detached."""
         return functional.softplus(self.log_temperature).detach()
 
     def noise(self, rows: int, *, copies: int = 1, draw: Callable[..., Tensor] = torch.randn) -> Tensor:
-        """(copies * rows, arm_size): of what all ranks draw together, the part of this rank's rows."""
+        """Draw noise (copies * rows, arm_size): this rank's part of what all ranks draw together."""
         joint = draw(copies, self.ranks.count * rows, self.layout.arm_size, generator=self._rng)
         return upload(self.ranks.mine(joint, dim=1).flatten(0, 1), self._device)
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
-        """One critic update, and an actor update every `critic_actor_ratio` calls. Returns detached metrics."""
+        """Make one critic update, and an actor update every `critic_actor_ratio` calls; return detached metrics."""
         rows = len(batch.reward)
         with_actor = (self.updates + 1) % self.config.critic_actor_ratio == 0
         chance = self.draw_chance(rows, with_actor=with_actor)
@@ -126,7 +126,7 @@ class RLPDLearner:
         return metrics
 
     def draw_chance(self, rows: int, *, with_actor: bool) -> UpdateNoise:
-        """For the next update, on `rows` rows."""
+        """Draw the random numbers of the next update, on `rows` rows."""
         subset = torch.randperm(self.critic.members, generator=self._subset_rng)[: self.config.critic_subset]
         return UpdateNoise(
             next_noise=self.noise(rows),
@@ -135,7 +135,7 @@ class RLPDLearner:
         )
 
     def _compute(self, batch: TensorBatch, chance: UpdateNoise) -> dict[str, Tensor]:
-        """One update as a function of tensors."""
+        """Compute one update as a function of tensors alone, so that it can be recorded."""
         with fast(self._device):
             seen = self.vision.see(batch)
         metrics = self._update_critic(batch, seen, chance)
@@ -147,7 +147,7 @@ class RLPDLearner:
         return metrics
 
     def _update_critic(self, batch: TensorBatch, seen: Seen, chance: UpdateNoise) -> dict[str, Tensor]:
-        """One step on the TD error, of the encoder too where that is trained; the targets follow."""
+        """Make one step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
             next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, chance.next_noise)
             next_q = self.target(seen.target, batch.next_proprio, next_action)
@@ -165,7 +165,7 @@ class RLPDLearner:
     def _update_gripper(
         self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
     ) -> dict[str, Tensor]:
-        """One double-DQN step on the discrete grippers."""
+        """Make one double-DQN step on the critic of the discrete grippers."""
         critic, target_critic = self.policy.gripper, self.gripper_target
         assert critic is not None
         assert target_critic is not None
@@ -187,7 +187,10 @@ class RLPDLearner:
         return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
 
     def _update_actor(self, batch: TensorBatch, features: Tensor, noise: Tensor) -> dict[str, Tensor]:
-        """One step of the policy up the critics' mean, and of the temperature; the published average follows."""
+        """Make one step of the policy up the critics' mean, and of the temperature.
+
+        The published average follows.
+        """
         with fast(self._device):
             action, log_prob, mean = self.policy.sample(features, batch.proprio, noise)
             with torch.no_grad():
@@ -227,15 +230,15 @@ class RLPDLearner:
         torch._foreach_lerp_(list(follower.parameters()), list(leader.parameters()), share)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """What the actor process needs, fp16."""
+        """Return the weights of the published average of the policy, fp16, by name."""
         return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.published.state_dict().items()}
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Running average of a trained encoder, fp16."""
+        """Return the running average of a trained encoder, fp16, by name."""
         return self.vision.published_tensors()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next update depends on."""
+        """Return everything that the next update depends on."""
         return {
             "policy": self.policy.state_dict(),
             "published": self.published.state_dict(),
@@ -251,7 +254,7 @@ class RLPDLearner:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned, and drop recorded graphs."""
         for name in ("policy", "published", "critic", "target", "vision"):
             getattr(self, name).load_state_dict(state[name])
         if self.gripper_target is not None:

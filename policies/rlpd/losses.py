@@ -14,7 +14,7 @@ from torch.nn import functional
 
 @torch.no_grad()
 def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, subset: Tensor) -> Tensor:
-    r"""Bellman target :math:`y = r + d \min_{i \in S} Q'_i(o', a')`.
+    r"""Return the Bellman target :math:`y = r + d \min_{i \in S} Q'_i(o', a')` of a batch.
 
     Args:
         reward: Shaped reward, summed over n steps, shape (B,).
@@ -29,17 +29,17 @@ def td_target(reward: Tensor, discount: Tensor, next_q: Tensor, subset: Tensor) 
 
 
 def critic_loss(q: Tensor, target: Tensor) -> Tensor:
-    """Mean squared TD error over critics and rows; q (E, B), target (B,)."""
+    """Return the mean squared TD error over critics and rows; q (E, B), target (B,)."""
     return (q - target).square().mean()
 
 
 def actor_loss(q: Tensor, log_prob: Tensor, temperature: Tensor) -> Tensor:
-    """α log π(a|o) − mean over critics of Q(o, a); q (E, B), log_prob (B,)."""
+    """Return α log π(a|o) − mean over critics of Q(o, a), averaged over rows; q (E, B), log_prob (B,)."""
     return (temperature * log_prob - q.mean(dim=0)).mean()
 
 
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
-    """Lagrangian that holds the policy's entropy at `target_entropy` (softplus of the raw parameter is α)."""
+    """Return the Lagrangian that holds the policy's entropy at `target_entropy`; α is the raw value's softplus."""
     temperature = functional.softplus(log_temperature)
     return -(temperature * (log_prob.detach() + target_entropy)).mean()
 
@@ -48,7 +48,9 @@ def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: 
 def gripper_target(
     reward: Tensor, discount: Tensor, change: Tensor, online_next: Tensor, target_next: Tensor, *, penalty: float
 ) -> Tensor:
-    r"""Double-DQN target :math:`r - c\,\mathrm{change} + d\, Q'(o', \arg\max_u Q(o', u))` per gripper.
+    r"""Return the double-DQN target of each gripper.
+
+    It is :math:`r - c\,\mathrm{change} + d\, Q'(o', \arg\max_u Q(o', u))`.
 
     Source: van Hasselt et al., 2016, arXiv:1509.06461; the penalty on effective changes is HIL-SERL's.
 
@@ -69,7 +71,7 @@ def gripper_target(
 
 
 def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor, count: Tensor) -> Tensor:
-    """Mean squared TD error over the entries that say something about their gripper.
+    """Return the mean squared TD error over the labelled entries of the discrete grippers.
 
     Args:
         q: (B, G, choices).

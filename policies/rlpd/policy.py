@@ -1,4 +1,4 @@
-"""What RLPD acts with: a Gaussian for the arms, and the argmax of a critic for each discrete gripper."""
+"""The policy of RLPD: a Gaussian for the arms, and the argmax of a critic for each discrete gripper."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from policies.rlpd.config import RLPDConfig
 
 
 def standard_normal(rows: int, size: int, rng: torch.Generator) -> Tensor:
-    """Noise (rows, size) on the generator's device."""
+    """Draw standard normal noise (rows, size) on the generator's device."""
     return torch.randn(rows, size, generator=rng, device=rng.device)
 
 
 class TrainedPolicy(nn.Module):
-    """What the learner asks of a policy that it trains.
+    """A policy that RLPD's learner can train; neighbours of RLPD bring their own.
 
     Attributes:
         layout: How its actions are divided.
@@ -32,7 +32,7 @@ class TrainedPolicy(nn.Module):
     gripper: GripperCritic | None
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The arms' part: reparameterised action (B, arm_size), its log probability (B,), and its mean.
+        """Sample the arms' part: reparameterised action (B, arm_size), its log probability (B,), and its mean.
 
         Args:
             features: (B, F).
@@ -42,12 +42,12 @@ class TrainedPolicy(nn.Module):
         raise NotImplementedError
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
-        """Whole actions (B, chunk * A)."""
+        """Return whole actions (B, chunk * A)."""
         raise NotImplementedError
 
 
 class RLPDPolicy(TrainedPolicy):
-    """Sees the state; see `policies.learner.ActingNetwork`."""
+    """The policy of RLPD, on the observation alone; implements `policies.learner.ActingNetwork`."""
 
     def __init__(self, spec: LearnerSpec, config: RLPDConfig) -> None:
         super().__init__()
@@ -63,11 +63,11 @@ class RLPDPolicy(TrainedPolicy):
         self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """From the actor alone."""
+        """Sample the arms' part from the actor alone."""
         return self.actor.sample(features, proprio, noise)
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
-        """The actor's part and, beside it, the best choice of each gripper."""
+        """Return the actor's part and, beside it, the best choice of each discrete gripper."""
         if deterministic:
             arm = self.actor.deterministic(features, proprio)
         else:
