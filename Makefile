@@ -42,9 +42,9 @@ $(VENV)/pyvenv.cfg:
 # torch first and by itself, so that nothing else decides which build of it is taken
 $(INSTALLED): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt $(wildcard setup.py)
 	$(BIN)/python -m pip install --quiet $$(sed -n '/^torch==/p' constraints.txt)
-	@set -e; extras=dev; \
+	@set -e; extras=learner,sim,dev; \
 	if $(BIN)/python -m pip install --quiet --no-deps --only-binary :all: -c constraints.txt ros-rclpy 2>/dev/null; then \
-		extras=ros,dev; \
+		extras=ros,learner,sim,dev; \
 	else \
 		echo "ros extra is left out: no ros-rclpy wheel for this Python and machine. Learner, tests and tools work;"; \
 		echo "the nodes (and make sim) need a ROS 2 Jazzy installation whose setup file has been sourced."; \

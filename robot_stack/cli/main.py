@@ -19,6 +19,8 @@ from robot_stack.cli.data.words import add_data
 from robot_stack.types.errors import StackError
 
 INTERRUPTED = 130
+EXTRA_OF = {"torch": "learner", "wandb": "learner", "matplotlib": "learner", "mujoco": "sim"}
+"""Which extra brings a library that not every machine needs."""
 ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
 
@@ -306,6 +308,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except StackError as error:
         print(error, file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRA_OF:
+            raise
+        extra = EXTRA_OF[error.name]
+        print(
+            f"{error.name} is missing, must be there for `{verb}`; pip install 'robot-stack[{extra}]'", file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt as end:
         print(str(end) or "interrupted", file=sys.stderr)

@@ -19,7 +19,8 @@ def pins() -> dict[str, str]:
 
 def requirements() -> list[Requirement]:
     extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
-    return [Requirement(text) for text in (*PROJECT["dependencies"], *extras)]
+    found = [Requirement(text) for text in (*PROJECT["dependencies"], *extras)]
+    return [requirement for requirement in found if requirement.name != PROJECT["name"]]  # an extra may name another
 
 
 UNPINNED = {"lerobot"}

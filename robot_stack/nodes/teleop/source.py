@@ -20,7 +20,6 @@ from robot_stack.nodes.conversion import pose_from_msg, state_from_msg
 from robot_stack.nodes.drivers.feetech import LeaderPort
 from robot_stack.nodes.drivers.wires import type_called
 from robot_stack.nodes.qos import SAMPLED, SAMPLED_EACH
-from robot_stack.nodes.teleop.page_first import PageFirst
 from robot_stack.teleop.bindings import table
 from robot_stack.teleop.build import BuiltTeleop, build_page, build_teleop
 from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
@@ -69,7 +68,8 @@ def connect(
         ConfigError: If its file names a key or an axis that there is not.
     """
     if not isinstance(config, RealTeleop):
-        from robot_stack.nodes.teleop.scripted_teleop import connect_operator  # a real cell loads no simulator
+        from robot_stack.nodes.teleop.page_first import PageFirst  # both load the simulator, which no real cell needs
+        from robot_stack.nodes.teleop.scripted_teleop import connect_operator
 
         operator = connect_operator(node, run)
         if not isinstance(config, ScriptedTeleop) or config.page is None:

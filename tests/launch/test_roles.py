@@ -1,0 +1,54 @@
+"""A robot's PC needs neither torch nor a simulator: what its processes import when those are not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+BIG = ("torch", "mujoco", "wandb", "matplotlib")
+BLOCKED = f"import sys, importlib; sys.modules.update(dict.fromkeys({BIG!r})); "
+ROBOT = [
+    "nodes.robot.node",
+    "nodes.robot.driven",
+    "nodes.safety.node",
+    "nodes.camera.node",
+    "nodes.teleop.node",
+    "nodes.tools.console",
+    "nodes.tools.command_recorder",
+    "nodes.tools.bring_up",
+    "nodes.tools.doctor",
+    "nodes.tools.topic_recorder",
+    "processes.prepared_run",
+    "cli.up",
+    "cli.cell.doctor",
+    "cli.cell.calibrate",
+    "cli.check_log",
+    "cli.init",
+    "cli.data.look",
+]
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_what_runs_on_a_robots_pc_loads_neither_torch_nor_a_simulator() -> None:
+    pytest.importorskip("rclpy", reason="no ROS on this machine")
+    names = [f"robot_stack.{name}" for name in ROBOT]
+    done = run(f"{BLOCKED}[importlib.import_module(name) for name in {names!r}]")
+    assert done.returncode == 0, done.stderr
+    assert "torch" in run(f"{BLOCKED}import robot_stack.learner.process").stderr
+
+
+def test_a_verb_that_needs_more_says_what_to_install() -> None:
+    done = run(f"{BLOCKED}from robot_stack.cli.main import main; sys.exit(main(['sim']))")
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("; pip install 'robot-stack[learner]'")
+    assert len(done.stderr.strip().splitlines()) == 1
