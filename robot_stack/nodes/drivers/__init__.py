@@ -1,1 +1,1 @@
-"""Faces of the drivers: topics, services and messages of each. Decisions live in `control.drivers`."""
+"""Faces of the drivers, with the topics, services and messages of each; decisions live in `control.drivers`."""

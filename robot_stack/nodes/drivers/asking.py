@@ -1,4 +1,4 @@
-"""Puts the questions of a handshake to a driver without waiting: calls services, reads the graph, measures rates.
+"""The questions of a handshake, put to a driver without waiting: services, the graph, measured rates.
 
 What the answers mean is decided in `control.drivers.handshake`.
 """
@@ -27,10 +27,10 @@ ACTIVE = "active"
 
 
 class Asking:
-    """The handshake of one arm over ROS."""
+    """The handshake of one arm's driver over ROS."""
 
     def __init__(self, node: StackNode, arm: str, handshake: Handshake, pace: Pace) -> None:
-        """Asks nothing yet.
+        """Prepare the handshake without asking anything yet.
 
         Args:
             node: Asks.
@@ -44,7 +44,7 @@ class Asking:
         self._calls: dict[tuple[Way, str], tuple[Future, int]] = {}
 
     def poll(self, now_ns: int) -> None:
-        """Once per tick: ask what is due, as far as somebody is there to answer."""
+        """Ask what is due, as far as somebody is there to answer; called once per tick."""
         due = self._handshake.due(now_ns)
         for question in due:
             if question.way is Way.ACTION_TYPE:
@@ -57,20 +57,20 @@ class Asking:
             self._call(way, node, [each for each in due if (each.way, each.of) == (way, node)], now_ns)
 
     def fault(self, now_ns: int) -> Fault | None:
-        """Why the arm must not move yet."""
+        """Return why the arm must not move yet, as far as the handshake knows."""
         return self._handshake.fault(now_ns)
 
     def contradiction(self) -> Fault | None:
-        """What file and driver say differently."""
+        """Return the first thing that robot file and driver say differently."""
         return self._handshake.contradiction()
 
     def restart(self, now_ns: int) -> None:
-        """The driver was gone: ask anew."""
+        """Ask everything anew, as the driver was gone."""
         self._pace.forget()
         self._handshake.restart(now_ns)
 
     def diagnose(self) -> Diagnosis:
-        """How far each question has got, and what contradicts."""
+        """Return a diagnosis of how far each question has got, and what contradicts."""
         standing, faults = self._handshake.standing(), self._handshake.faults()
         values = {question.field: str(each) for question, each in standing.items()}
         values |= {f"{question.field}{WHY}": fault.text for question, fault in faults.items()}
@@ -88,7 +88,7 @@ class Asking:
             self._handshake.answered(question, answer, now_ns)
 
     def _action_type(self, action: str) -> str | None:
-        """As in the robot file, without the folder of its package."""
+        """Return an action's type in the graph as a robot file writes it, "package/Type"; None if it is not there."""
         for name, types in get_action_names_and_types(self._node):
             if name == action and types:
                 return str(types[0]).replace("/action/", "/")
@@ -130,7 +130,7 @@ class Asking:
         future.add_done_callback(answered)
 
     def _client(self, way: Way, node: str) -> Client | None:
-        """None where this machine has no messages to ask with."""
+        """Return the client for a kind of question to a node; None where this machine has no messages to ask with."""
         key = (way, node)
         if key not in self._clients:
             if way is Way.PARAMETER:
@@ -148,7 +148,7 @@ class Asking:
 
 
 def parameter_values(answer: GetParameters.Response) -> list[Said | None]:
-    """Values of an answer, in the order asked; None for a parameter that the node does not have."""
+    """Return the values of an answer in the order asked; None for a parameter that the node does not have."""
     return [_value(each) for each in answer.values]
 
 
@@ -165,5 +165,5 @@ def _value(value: ParameterValue) -> Said | None:
 
 
 def active_controllers(answer: Any) -> tuple[str, ...]:
-    """Names of the controllers that run, out of controller_manager_msgs/ListControllers."""
+    """Return the names of the controllers that run, out of controller_manager_msgs/ListControllers."""
     return tuple(sorted(str(each.name) for each in answer.controller if each.state == ACTIVE))

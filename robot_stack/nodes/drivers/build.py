@@ -1,4 +1,4 @@
-"""The face that a robot file asks for."""
+"""The choice of a driver's face by the robot file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robot_stack.nodes.drivers.wires import Wires
 
 
 def build_driver(wires: Wires, robot: DriverRobot, chain: Chain | None) -> Driver | None:
-    """The driver's face; None while it needs kinematics that have not come yet."""
+    """Build the driver's face; None while it needs kinematics that have not come yet."""
     if isinstance(robot, JointCommandedRobot):
         return None if chain is None else joint_driver(wires, robot, chain)
     if isinstance(robot, ServoRobot):

@@ -10,54 +10,54 @@ from robot_stack.types.reason import Fault
 
 
 class Driver(Protocol):
-    """Tells one driver what to do, and hears what it says of itself."""
+    """The face of one driver, which tells it what to do and hears what it says of itself."""
 
     @property
     def speed_share(self) -> float:
-        """Of the wanted speed that the driver lets happen, in [0, 1]."""
+        """Return the share of the wanted speed that the driver lets happen, in [0, 1]."""
         ...
 
     def send(self, wish: DriverCommand) -> None:
-        """The command of one tick."""
+        """Send the command of one tick to the driver."""
         ...
 
     def fault(self) -> Fault | None:
-        """What the driver reports now that an operator must clear."""
+        """Return what the driver reports now that an operator must clear."""
         ...
 
     def waiting(self) -> Fault | None:
-        """What must come first and needs no recovery."""
+        """Return what the driver waits for before the arm may move, and that needs no recovery."""
         ...
 
     def recover(self) -> bool:
-        """An operator asks for recovery; True if the driver was told to recover and will report when it has."""
+        """Recover for an operator; return True if the driver was told to and will report when it has."""
         ...
 
     def values(self) -> Mapping[str, object]:
-        """For diagnostics."""
+        """Return the driver's values for the diagnostics."""
         ...
 
 
 class QuietDriver:
-    """All of `Driver` but `send`."""
+    """The base of a driver that says nothing of itself: all of `Driver` but `send`."""
 
     @property
     def speed_share(self) -> float:
-        """All of it."""
+        """Return 1: all of the wanted speed."""
         return 1.0
 
     def fault(self) -> Fault | None:
-        """None is ever said."""
+        """Return None: this driver reports no fault."""
         return None
 
     def waiting(self) -> Fault | None:
-        """None is ever said."""
+        """Return None: this driver waits for nothing."""
         return None
 
     def recover(self) -> bool:
-        """There is nothing to tell the driver."""
+        """Return False: there is nothing to tell the driver."""
         return False
 
     def values(self) -> Mapping[str, object]:
-        """None."""
+        """Return no values for the diagnostics."""
         return {}

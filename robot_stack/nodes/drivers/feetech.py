@@ -40,7 +40,7 @@ NONE = np.empty(0)
 
 
 class ServoArm:
-    """The parts of one arm, and the bus that they share.
+    """One arm of servos: the sense, driver and gripper that share its bus.
 
     Attributes:
         sense: Keeps the state up to date.
@@ -49,7 +49,7 @@ class ServoArm:
     """
 
     def __init__(self, health: DriverHealth, name: str, robot: So101Robot) -> None:
-        """Opens the port, in a thread.
+        """Build the parts of the arm and start the thread that opens the port.
 
         Raises:
             ConfigError: If the calibration or the kinematics cannot be had.
@@ -76,7 +76,7 @@ class ServoArm:
 
 
 class ServoSense:
-    """The state of the arm, from the bus."""
+    """The state of the arm, as read by the servos' bus."""
 
     lag_s = 0.0
     """Nothing is stamped elsewhere."""
@@ -107,7 +107,7 @@ class ServoSense:
         health.expect(Input(name=JOINT_STATES, topic=port, timeout_s=timeout_s, remedy=remedy))
 
     def poll(self, now_ns: int) -> None:
-        """Once per tick: take what the bus has read since."""
+        """Take in what the bus has read since; called once per tick."""
         newest, problem = self._bus.newest, self._bus.problem
         kind = FaultKind.INPUT_MISSING if newest is None else FaultKind.INPUT_STALE
         self._health.explain(JOINT_STATES, Fault(kind=kind, text=problem) if problem else None)
@@ -131,7 +131,7 @@ class ServoSense:
 
 
 class ServoDriver(QuietDriver):
-    """Joint goals to the bus."""
+    """A driver that sends joint goals to the servos' bus."""
 
     def __init__(self, robot: So101Robot, bus: ServoBus, servos: Mapping[str, ServoCalibration], chain: Chain) -> None:
         limits = build_limits(robot)
@@ -141,7 +141,7 @@ class ServoDriver(QuietDriver):
         self._broken: Fault | None = None
 
     def send(self, wish: DriverCommand) -> None:
-        """The goal of one tick; one that is not finite is a fault, and none is sent."""
+        """Send the joint goal of one tick; one that is not finite is a fault, and none is sent."""
         points = self._core.step(wish)
         if points is None:
             return
@@ -151,40 +151,40 @@ class ServoDriver(QuietDriver):
             self._broken = Fault(kind=FaultKind.INPUT_INVALID, text=str(error))
 
     def fault(self) -> Fault | None:
-        """What a servo says, or a goal that was none."""
+        """Return what a servo reports, or the fault of a goal that could not be sent."""
         return self._bus.fault or self._broken
 
     def recover(self) -> bool:
-        """Look at the calibration again; torque comes with the next goal."""
+        """Have the calibration checked again and torque set with the next goal; always True."""
         self._broken = None
         self._bus.rearm()
         return True
 
     def values(self) -> Mapping[str, object]:
-        """What slows the arm down, and how the bus is."""
+        """Return which joint slows the arm down, and how the bus is."""
         return {"held_by": self._core.held_by, **self._bus.counters, **self._bus.extremes}
 
 
 class ServoGripperFace:
-    """Wishes for the gripper, each sent until it is another: the bus forgets what waited."""
+    """The face of a gripper on the bus, which sends each wish until it is another: the bus forgets what waited."""
 
     def __init__(self, bus: ServoBus, joint: str, servo: ServoCalibration) -> None:
         self._bus, self._joint, self._servo = bus, joint, servo
 
     def follow(self, opening: float | None) -> None:
-        """The newest wish, in [0, 1], or None before the first."""
+        """Send the newest wanted opening, in [0, 1], or None before the first."""
         if opening is not None:
             self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * opening)})
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no wish is kept here."""
 
 
 class LeaderPort:
-    """An SO-101 leader in an operator's hand, as joints; a port of `teleop.hotplug`."""
+    """An SO-101 leader in an operator's hand, read as joints; a port of `teleop.hotplug`."""
 
     def __init__(self, config: So101LeaderTeleop) -> None:
-        """Opens the port, takes the torque off and begins to read.
+        """Open the port, take the torque off and begin to read.
 
         Raises:
             OSError: If the port is not there.
@@ -203,7 +203,7 @@ class LeaderPort:
             raise
 
     def read(self) -> list[JointPacket]:
-        """All readings since the last call, angles in rad and the grip in percent.
+        """Return all readings since the last call, angles in rad and the grip in percent.
 
         Raises:
             OSError: If the servos are gone or silent.
@@ -223,7 +223,7 @@ class LeaderPort:
 
 
 def servos_of(calibration: str, names: list[str]) -> dict[str, ServoCalibration]:
-    """The calibration of these servos.
+    """Read the calibration of the named servos out of its file.
 
     Raises:
         ConfigError: If the file is none, or one is missing in it.

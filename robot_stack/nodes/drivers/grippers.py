@@ -1,4 +1,7 @@
-"""Faces of grippers. A wish is sent once, when it changes: an action sent a hundred times a second never ends."""
+"""Faces of grippers, which send a wish once, when it changes.
+
+An action sent a hundred times a second never ends.
+"""
 
 from __future__ import annotations
 
@@ -18,34 +21,34 @@ CHANGED = 0.01
 
 
 class Line(Protocol):
-    """One way to a gripper."""
+    """A way to send commands to a gripper."""
 
     def move(self, position: float) -> bool:
-        """Send its joint to a position, rad or m; False if that could not be sent."""
+        """Send the gripper's joint to a position, rad or m; False if that could not be sent."""
         ...
 
 
 class CommandsLine:
-    """A forward controller of one joint."""
+    """A line to a gripper behind a forward controller of one joint."""
 
     def __init__(self, wires: Wires, gripper: CommandsGripper) -> None:
         self._positions = wires.speak(Float64MultiArray, gripper.command)
 
     def move(self, position: float) -> bool:
-        """Newest wins."""
+        """Publish the position; the newest one wins."""
         self._positions.publish(numbers_to_msg(np.array([position])))
         return True
 
 
 class TrajectoryLine:
-    """A joint trajectory controller of one joint."""
+    """A line to a gripper behind a joint trajectory controller of one joint."""
 
     def __init__(self, wires: Wires, gripper: TrajectoryGripper) -> None:
         self._gripper = gripper
         self._trajectories = wires.speak(JointTrajectory, gripper.command)
 
     def move(self, position: float) -> bool:
-        """One point, ending at rest."""
+        """Publish a trajectory of one point at the position, ending at rest."""
         point = JointTrajectoryPoint(
             positions=[position], velocities=[0.0], time_from_start=duration_of(self._gripper.duration_s)
         )
@@ -54,7 +57,7 @@ class TrajectoryLine:
 
 
 class ActionLine:
-    """An action of control_msgs. The newest goal replaces the one before."""
+    """A line to a gripper behind an action of control_msgs; the newest goal replaces the one before."""
 
     def __init__(self, wires: Wires, gripper: ActionGripper) -> None:
         self._gripper = gripper
@@ -62,7 +65,7 @@ class ActionLine:
         self._client: Any = ActionClient(wires.node, self._kind, gripper.command)
 
     def move(self, position: float) -> bool:
-        """A goal, if the server is there."""
+        """Send the position as a goal; False if the server is not there."""
         if not self._client.server_is_ready():
             return False
         self._client.send_goal_async(goal_of(self._kind, self._gripper, position))
@@ -70,7 +73,7 @@ class ActionLine:
 
 
 def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
-    """The goal of an action type that sends the gripper's joint to a position with its highest force.
+    """Build an action's goal that sends the gripper's joint to a position with its highest force.
 
     GripperCommand has one number for each; ParallelGripperCommand has joint states, as many as there are joints.
     """
@@ -84,7 +87,7 @@ def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
 
 
 def line_to(wires: Wires, gripper: DriverGripper) -> Line:
-    """The way that the robot file names."""
+    """Build the line to a gripper that the robot file names."""
     if isinstance(gripper, CommandsGripper):
         return CommandsLine(wires, gripper)
     if isinstance(gripper, TrajectoryGripper):
@@ -95,7 +98,7 @@ def line_to(wires: Wires, gripper: DriverGripper) -> Line:
 
 
 class GripperFace:
-    """Passes wishes on, each once."""
+    """The face of a driver's gripper, which passes each wish on once."""
 
     def __init__(self, wires: Wires, gripper: DriverGripper) -> None:
         self._line = line_to(wires, gripper)
@@ -103,7 +106,7 @@ class GripperFace:
         self._sent: float | None = None
 
     def follow(self, opening: float | None) -> None:
-        """The newest wish, in [0, 1], or None before the first. Tried again if it could not be sent."""
+        """Send the newest wanted opening, in [0, 1], or None before the first; again if it could not be sent."""
         if opening is None or (self._sent is not None and abs(opening - self._sent) < CHANGED):
             return
         closed, opened = self._ends
@@ -111,5 +114,5 @@ class GripperFace:
             self._sent = opening
 
     def forget(self) -> None:
-        """The next wish is sent, even if it is the same as the last."""
+        """Forget what was sent, so that the next wish is sent even if it is the same."""
         self._sent = None

@@ -24,19 +24,19 @@ from robot_stack.workcell.build_arm import build_limits, joint_names
 
 
 class JointCommands(Protocol):
-    """Sends joint commands."""
+    """A sender of joint commands to one controller."""
 
     def send(self, wish: DriverCommand) -> None:
-        """The command of one tick."""
+        """Send the command of one tick."""
         ...
 
     def held_by(self) -> str:
-        """The joint that slows the motion down, or ""."""
+        """Return the joint that slows the motion down, or ""."""
         ...
 
 
 class Trajectories:
-    """To a joint trajectory controller."""
+    """A sender of trajectories to a joint trajectory controller."""
 
     def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str, lead_rad: float) -> None:
         limits = build_limits(robot)
@@ -45,18 +45,21 @@ class Trajectories:
         self._trajectories = wires.speak(JointTrajectory, topic)
 
     def send(self, wish: DriverCommand) -> None:
-        """While there is motion, at every tick."""
+        """Publish the trajectory of one tick, if there is motion or the arm is still coming to rest."""
         points = self._core.step(wish)
         if points is not None:
             self._trajectories.publish(trajectory_to_msg(self._names, points))
 
     def held_by(self) -> str:
-        """The joint that slows the motion down, or ""."""
+        """Return the joint that slows the motion down, or ""."""
         return self._core.held_by
 
 
 class Speeds:
-    """To a forward velocity controller, in the order of the robot file's joints, which must be the controller's."""
+    """A sender of joint speeds to a forward velocity controller, in the order of the robot file's joints.
+
+    That must be the controller's order.
+    """
 
     def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str) -> None:
         solver = JointMotionSolver(chain, build_limits(robot))
@@ -64,31 +67,31 @@ class Speeds:
         self._speeds = wires.speak(Float64MultiArray, topic)
 
     def send(self, wish: DriverCommand) -> None:
-        """At every tick, zeros included: what is not replaced goes on."""
+        """Publish the speeds of one tick, zeros included: what is not replaced goes on."""
         self._speeds.publish(numbers_to_msg(self._core.step(wish)))
 
     def held_by(self) -> str:
-        """The joint that slows the motion down, or ""."""
+        """Return the joint that slows the motion down, or ""."""
         return self._core.held_by
 
 
 class JointDriver(QuietDriver):
-    """A controller that says nothing of itself."""
+    """The face of a joint controller that says nothing of itself."""
 
     def __init__(self, commands: JointCommands) -> None:
         self._commands = commands
 
     def send(self, wish: DriverCommand) -> None:
-        """The command of one tick."""
+        """Send the joint command of one tick."""
         self._commands.send(wish)
 
     def values(self) -> Mapping[str, object]:
-        """What slows the arm down."""
+        """Return which joint slows the arm down."""
         return {"held_by": self._commands.held_by()}
 
 
 class UrDriver(JointDriver):
-    """ur_robot_driver: joint commands while its program runs and its safety controller is content."""
+    """The face of ur_robot_driver: the arm may move while its program runs and its safety controller is content."""
 
     def __init__(self, wires: Wires, robot: UrRobot, commands: JointCommands) -> None:
         super().__init__(commands)
@@ -104,19 +107,19 @@ class UrDriver(JointDriver):
 
     @property
     def speed_share(self) -> float:
-        """As the pendant says."""
+        """Return the share of the wanted speed that the pendant lets happen, in [0, 1]."""
         return self._status.speed_share
 
     def fault(self) -> Fault | None:
-        """A stop of the safety controller, or of the program."""
+        """Return a stop of the safety controller, or of the program."""
         return self._status.fault()
 
     def waiting(self) -> Fault | None:
-        """The program has not been started."""
+        """Return that the program has not been started, if so."""
         return self._status.waiting()
 
     def values(self) -> Mapping[str, object]:
-        """The UR's own words."""
+        """Return the safety mode, program state and speed scaling that the UR reports."""
         status = self._status
         said = {
             "safety_mode": status.safety_mode,
@@ -136,7 +139,7 @@ class UrDriver(JointDriver):
 
 
 def joint_driver(wires: Wires, robot: DriverRobot, chain: Chain) -> JointDriver:
-    """The face of a driver that is sent joint commands."""
+    """Build the face of a driver that is sent joint commands."""
     if isinstance(robot, JointTrajectoryRobot):
         return JointDriver(Trajectories(wires, robot, chain, robot.command, robot.max_lead_rad))
     if isinstance(robot, ForwardVelocityRobot):

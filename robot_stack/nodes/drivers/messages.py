@@ -1,4 +1,7 @@
-"""Messages that drivers send and take. Arrays are assigned as `array.array`, as in `nodes.conversion`."""
+"""Conversions of the messages that drivers send and take.
+
+Arrays are assigned as `array.array`, as in `nodes.conversion`.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ def _doubles(values: np.ndarray) -> array[float]:
 
 
 def joint_values(msg: JointState) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and velocities of joint states: copies, float64, in the order of its names."""
+    """Copy positions and velocities out of joint states, float64, in the order of their names."""
     return np.array(msg.position, dtype=np.float64), np.array(msg.velocity, dtype=np.float64)
 
 
 def pose_from_msg(msg: PoseStamped) -> Pose:
-    """A pose in the frame of its header.
+    """Read a pose out of a message, in the frame of its header.
 
     Raises:
         SpecError: If it is not finite or has no unit quaternion.
@@ -38,7 +41,7 @@ def pose_from_msg(msg: PoseStamped) -> Pose:
 
 
 def pose_to_msg(pose: Pose, header: Header) -> PoseStamped:
-    """Inverse of `pose_from_msg`."""
+    """Put a pose into a message with a header, the inverse of `pose_from_msg`."""
     msg = PoseStamped(header=header)
     point, turn = msg.pose.position, msg.pose.orientation
     point.x, point.y, point.z = (float(entry) for entry in pose.position_m)
@@ -47,7 +50,7 @@ def pose_to_msg(pose: Pose, header: Header) -> PoseStamped:
 
 
 def twist_to_msg(twist: np.ndarray, header: Header) -> TwistStamped:
-    """A twist (6,) in the frame of the header."""
+    """Put a twist, shape (6,), into a message, in the frame of the header."""
     msg = TwistStamped(header=header)
     linear, angular = msg.twist.linear, msg.twist.angular
     linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = (float(entry) for entry in twist)
@@ -55,18 +58,18 @@ def twist_to_msg(twist: np.ndarray, header: Header) -> TwistStamped:
 
 
 def wrench_from_msg(msg: WrenchStamped) -> np.ndarray:
-    """Force and torque, float64, shape (6,), in the frame of its header."""
+    """Read force and torque out of a message, float64, shape (6,), in the frame of its header."""
     force, torque = msg.wrench.force, msg.wrench.torque
     return np.array([force.x, force.y, force.z, torque.x, torque.y, torque.z])
 
 
 def numbers_to_msg(values: np.ndarray) -> Float64MultiArray:
-    """One number per joint, for a forward controller."""
+    """Put one number per joint into a message for a forward controller."""
     return Float64MultiArray(data=_doubles(values))
 
 
 def trajectory_to_msg(names: Sequence[str], points: Sequence[TrajectoryPoint]) -> JointTrajectory:
-    """A trajectory that starts on arrival: its header stamp is zero, so that no clocks need to agree."""
+    """Put a trajectory that starts on arrival into a message: its stamp is zero, so that no clocks need to agree."""
     return JointTrajectory(
         joint_names=list(names),
         points=[
@@ -81,6 +84,6 @@ def trajectory_to_msg(names: Sequence[str], points: Sequence[TrajectoryPoint]) -
 
 
 def duration_of(seconds: float) -> Duration:
-    """Seconds as a message."""
+    """Convert seconds to a Duration message."""
     sec, nanosec = divmod(round(seconds * 1e9), 1_000_000_000)
     return Duration(sec=sec, nanosec=nanosec)

@@ -22,7 +22,7 @@ from robot_stack.types.reason import Fault
 
 
 class PoseTargetDriver(QuietDriver):
-    """Poses in the base frame."""
+    """The face of a controller that follows poses in the base frame."""
 
     def __init__(self, wires: Wires, robot: PoseCommandedRobot) -> None:
         self._node = wires.node
@@ -31,7 +31,7 @@ class PoseTargetDriver(QuietDriver):
         self._poses = wires.speak(PoseStamped, robot.command)
 
     def send(self, wish: DriverCommand) -> None:
-        """While the arm may move, at every tick; then for a moment where it came to rest."""
+        """Publish the target of one tick, while the arm may move and then for a moment where it came to rest."""
         target = self._core.step(wish)
         if target is not None:
             header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
@@ -39,7 +39,7 @@ class PoseTargetDriver(QuietDriver):
 
 
 class FrankaDriver(PoseTargetDriver):
-    """Poses, while Franka says that it moves."""
+    """The face of Franka's controller, with the robot's mode and error recovery."""
 
     def __init__(self, wires: Wires, robot: FrankaRobot) -> None:
         super().__init__(wires, robot)
@@ -59,15 +59,15 @@ class FrankaDriver(PoseTargetDriver):
             self._recover = ActionClient(self._node, self._recovery, robot.recovery)
 
     def fault(self) -> Fault | None:
-        """A reflex, an error or the stop button."""
+        """Return a reflex, an error or a press of the stop button, if Franka reports one."""
         return self._status.fault()
 
     def waiting(self) -> Fault | None:
-        """No controller is active, or the arm is led by hand."""
+        """Return what ends by itself: no controller is active, recovery is under way, or the arm is led by hand."""
         return self._status.waiting()
 
     def recover(self) -> bool:
-        """Asks for error recovery, once."""
+        """Ask Franka for error recovery, once; False if nobody is there to be asked."""
         if isinstance(self._recover, ServiceClient):
             if not self._recover.service_is_ready():
                 return False
@@ -79,7 +79,7 @@ class FrankaDriver(PoseTargetDriver):
         return True
 
     def values(self) -> Mapping[str, object]:
-        """Franka's own word."""
+        """Return the mode that Franka reports."""
         return {"robot_mode": self._status.mode}
 
     def _on_state(self, msg: Any, _: int) -> None:

@@ -1,4 +1,4 @@
-"""Listens to what a driver says of an arm's state, and keeps an `ArmSense` up to date."""
+"""A listener to a driver's messages about an arm's state, which keeps an `ArmSense` up to date."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ POSE = "poses of the TCP"
 
 
 class Sense:
-    """Subscriptions for one arm's state."""
+    """The subscriptions for one arm's state."""
 
     def __init__(self, wires: Wires, arm: str, robot: DriverRobot) -> None:
-        """Listens at once.
+        """Subscribe to the driver's joint states, pose, wrench and robot description, as the robot file says.
 
         Raises:
             ConfigError: If the kinematics do not fit, or TF is asked for where there is none.
@@ -69,11 +69,11 @@ class Sense:
 
     @property
     def lag_s(self) -> float:
-        """How far the stamps of the joint states are behind this machine's clock; 0 while they are not stamped."""
+        """Return how far the joint states' stamps are behind this machine's clock, in s; 0 if they have none."""
         return self._lag_ns / 1e9
 
     def poll(self, now_ns: int) -> None:
-        """Once per tick: what is looked up instead of received."""
+        """Look up what is not received, the pose in TF; called once per tick."""
         if self._tf is not None:
             self._tf.look_up(now_ns)
 
@@ -133,7 +133,7 @@ class Sense:
 
 
 class TfPose:
-    """Looks the pose of the TCP up in TF."""
+    """A reader of the TCP's pose in TF."""
 
     def __init__(self, wires: Wires, arm: ArmSense, robot: DriverRobot, timeout_s: float) -> None:
         try:
@@ -153,7 +153,7 @@ class TfPose:
         self._health.expect(Input(name=POSE, topic="/tf", timeout_s=timeout_s))
 
     def look_up(self, now_ns: int) -> None:
-        """Take the newest transform if there is a newer one than before."""
+        """Take in the newest transform if it is newer than the one before."""
         base, tcp = self._frames
         try:
             found = self._buffer.lookup_transform(base, tcp, Time())

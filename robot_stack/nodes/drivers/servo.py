@@ -1,4 +1,4 @@
-"""Face of MoveIt Servo."""
+"""The face of MoveIt Servo."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TWIST = 1
 
 
 class ServoDriver(QuietDriver):
-    """Twists with the driver's own time: Servo compares their stamp with its clock."""
+    """The face of MoveIt Servo: twists stamped with the node's ROS clock, which Servo compares with its own."""
 
     def __init__(self, wires: Wires, robot: ServoRobot) -> None:
         self._node = wires.node
@@ -54,23 +54,23 @@ class ServoDriver(QuietDriver):
         )
 
     def send(self, wish: DriverCommand) -> None:
-        """At every tick, zeros included."""
+        """Publish the twist of one tick, zeros included."""
         header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
         self._twists.publish(twist_to_msg(self._core.step(wish), header))
 
     def fault(self) -> Fault | None:
-        """A halt."""
+        """Return why Servo halted, until it goes on or an operator has asked for recovery."""
         return self._status.fault()
 
     def recover(self) -> bool:
-        """Ends a pause, and lets motion out of a halt pass."""
+        """End a pause of Servo and let motion out of a halt pass; always False."""
         self._status.acknowledge()
         if self._pause.service_is_ready():
             self._pause.call_async(SetBool.Request(data=False))
         return False
 
     def values(self) -> Mapping[str, object]:
-        """Servo's own word."""
+        """Return the status that Servo reports."""
         return {"servo_status": self._status.state}
 
     def _on_status(self, msg: Any, now_ns: int) -> None:
@@ -79,6 +79,6 @@ class ServoDriver(QuietDriver):
         self._status.take(int(msg.data if self._switch_type is None else msg.code))
 
     def _choose_twists(self) -> None:
-        """A Servo that has just started takes no command before it is told of which kind."""
+        """Tell Servo that it gets twists: one that has just started takes no command before it is told."""
         if self._switch_type is not None and self._switch.service_is_ready():
             self._switch.call_async(self._switch_type.Request(command_type=TWIST))

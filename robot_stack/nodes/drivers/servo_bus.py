@@ -31,14 +31,14 @@ OFF, ON = 0, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticks:
-    """Where all servos stood at one instant of the steady clock."""
+    """The positions of all servos at one instant of the steady clock, in ticks."""
 
     ticks: Mapping[str, int]
     stamp_ns: int
 
 
 class ServoBus:
-    """All servos of an arm that follows."""
+    """The bus of all servos of an arm that follows commands."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ServoBus:
         source: str,
         rate_hz: float,
     ) -> None:
-        """Opens nothing yet.
+        """Prepare the bus without opening anything yet.
 
         Args:
             open_line: May block; raises OSError while there is no line, ConfigError if there never will be.
@@ -78,26 +78,26 @@ class ServoBus:
 
     @property
     def fault(self) -> Fault | None:
-        """What an operator must see to: what lasts until `rearm`, else what a servo says of itself now."""
+        """Return what an operator must see to: what lasts until `rearm`, else what a servo says of itself now."""
         return self._lasting or self._of_status
 
     def start(self) -> None:
-        """Look for the port, then read and command until `stop`."""
+        """Start the thread that looks for the port, then reads and commands until `stop`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Give the port back; the arm holds its last goal. Waits a bounded time for what is under way."""
+        """Stop the thread and give the port back, within a bounded time; the arm holds its last goal."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(JOIN_S)
 
     def want(self, goals: Mapping[str, int]) -> None:
-        """Goals of the next turn, in ticks; they replace those before, of the same servos."""
+        """Set goals of the next turn, in ticks; they replace those before, of the same servos."""
         now_ns = time.monotonic_ns()
         self._goals = {**self._goals, **{name: (ticks, now_ns) for name, ticks in goals.items()}}
 
     def rearm(self) -> None:
-        """An operator asks: check the calibration again, and set torque anew with the next goal."""
+        """Check the calibration again for an operator, and set torque anew with the next goal."""
         self._rearm = True
 
     def _run(self) -> None:
@@ -123,7 +123,7 @@ class ServoBus:
             self._end.wait(PAUSES_S[min(tries, len(PAUSES_S) - 1)])
 
     def _serve(self, line: ServoLine) -> None:
-        """Until the end, or until the line is gone."""
+        """Read and command the servos until the end, or until the line is gone."""
         known, turn = False, 0
         while not self._end.is_set():
             began = time.monotonic()
@@ -175,7 +175,7 @@ class ServoBus:
             )
 
     def _engage(self, line: ServoLine, ticks: Mapping[str, int]) -> None:
-        """Torque, with each goal where its servo stands, so that nothing jumps."""
+        """Set torque, with each goal where its servo stands, so that nothing jumps."""
         inside = {name: min(each.range_max, max(each.range_min, ticks[name])) for name, each in self._servos.items()}
         line.sync_write("Goal_Position", inside)
         for name in self._servos:
@@ -187,7 +187,7 @@ class LeaderServos:
     """All servos of an arm that an operator moves: without torque, and only read. A port of `teleop.hotplug`."""
 
     def __init__(self, line: ServoLine, *, port: str, rate_hz: float, timeout_s: float) -> None:
-        """Takes the torque off and begins to read.
+        """Take the torque off and begin to read.
 
         Raises:
             OSError: If the line is gone.
@@ -206,7 +206,7 @@ class LeaderServos:
         self._thread.start()
 
     def read(self) -> list[Mapping[str, int]]:
-        """Ticks of all servos, each reading since the last call; never blocks.
+        """Return the ticks of all servos, for each reading since the last call; never blocks.
 
         Raises:
             OSError: If the line is gone, or the servos have been silent for too long.

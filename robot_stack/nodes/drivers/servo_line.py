@@ -36,7 +36,7 @@ CHUNK = 4096
 
 
 class ServoSilence(RobotError):
-    """A servo has not answered, or not in a way that can be read. The line is still there."""
+    """The error of a servo that has not answered, or not in a way that can be read; the line is still there."""
 
 
 class ServoLine(Protocol):
@@ -46,19 +46,19 @@ class ServoLine(Protocol):
     """
 
     def sync_read(self, register: str) -> dict[str, int]:
-        """The same value of all servos; all of them or none."""
+        """Read one register of all servos; all of them or none."""
         ...
 
     def sync_write(self, register: str, values: Mapping[str, int]) -> None:
-        """The same value of several servos at one instant."""
+        """Write one register of several servos at one instant."""
         ...
 
     def read(self, register: str, name: str) -> int:
-        """A value of one servo."""
+        """Read one register of one servo."""
         ...
 
     def write(self, register: str, name: str, value: int) -> None:
-        """Set a value of one servo."""
+        """Write one register of one servo."""
         ...
 
     def close(self) -> None:
@@ -67,10 +67,10 @@ class ServoLine(Protocol):
 
 
 class DirectLine:
-    """This project's own line."""
+    """A line spoken by this project's own code, over a serial port that the kernel opens."""
 
     def __init__(self, port: ServoPort, servos: Mapping[str, ServoCalibration]) -> None:
-        """Opens the port.
+        """Open the serial port of the servos.
 
         Raises:
             OSError: If it is not there, or no serial port.
@@ -87,23 +87,23 @@ class DirectLine:
             raise OSError(f"{port.port} is no serial port: {error}") from None
 
     def sync_read(self, register: str) -> dict[str, int]:
-        """The same value of all servos; all of them or none."""
+        """Read one register of all servos; all of them or none."""
         place = REGISTERS[register]
         replies = self._ask(sync_read_request(list(self._ids.values()), place), list(self._ids.values()), place.size)
         return {name: _value(place, replies[servo_id], name) for name, servo_id in self._ids.items()}
 
     def sync_write(self, register: str, values: Mapping[str, int]) -> None:
-        """The same value of several servos at one instant; nobody acknowledges it."""
+        """Write one register of several servos at one instant; nobody acknowledges it."""
         by_id = {self._ids[name]: value for name, value in values.items()}
         self._send(sync_write_request(REGISTERS[register], by_id))
 
     def read(self, register: str, name: str) -> int:
-        """A value of one servo."""
+        """Read one register of one servo."""
         place, servo_id = REGISTERS[register], self._ids[name]
         return _value(place, self._ask(read_request(servo_id, place), [servo_id], place.size)[servo_id], name)
 
     def write(self, register: str, name: str, value: int) -> None:
-        """Set a value of one servo, which acknowledges it."""
+        """Write one register of one servo, which acknowledges it."""
         servo_id = self._ids[name]
         self._ask(write_request(servo_id, REGISTERS[register], value), [servo_id], 0)
 
@@ -113,7 +113,10 @@ class DirectLine:
             os.close(self._file)
 
     def _ask(self, request: bytes, servo_ids: list[int], size: int) -> dict[int, Reply]:
-        """The replies of these servos; what came late after an earlier request is thrown away first."""
+        """Send a request and return the replies of these servos.
+
+        What came late after an earlier request is thrown away first.
+        """
         with suppress(termios.error):
             termios.tcflush(self._file, termios.TCIFLUSH)
         self._send(request)
@@ -150,10 +153,10 @@ class DirectLine:
 
 
 class LeRobotLine:
-    """The motors bus of the lerobot package."""
+    """A line spoken by the motors bus of the lerobot package."""
 
     def __init__(self, port: ServoPort, servos: Mapping[str, ServoCalibration]) -> None:
-        """Opens the port.
+        """Open the serial port of the servos with LeRobot.
 
         Raises:
             ConfigError: If lerobot cannot be imported.
@@ -169,19 +172,19 @@ class LeRobotLine:
             raise OSError(f"{port.port} cannot be opened: {error.__cause__ or error}") from None
 
     def sync_read(self, register: str) -> dict[str, int]:
-        """The same value of all servos; all of them or none."""
+        """Read one register of all servos; all of them or none."""
         return {name: int(value) for name, value in self._call("sync_read", register, normalize=False).items()}
 
     def sync_write(self, register: str, values: Mapping[str, int]) -> None:
-        """The same value of several servos at one instant."""
+        """Write one register of several servos at one instant."""
         self._call("sync_write", register, dict(values), normalize=False)
 
     def read(self, register: str, name: str) -> int:
-        """A value of one servo."""
+        """Read one register of one servo."""
         return int(self._call("read", register, name, normalize=False))
 
     def write(self, register: str, name: str, value: int) -> None:
-        """Set a value of one servo."""
+        """Write one register of one servo."""
         self._call("write", register, name, value, normalize=False)
 
     def close(self) -> None:
@@ -201,7 +204,7 @@ class LeRobotLine:
 
 
 def load_lerobot() -> tuple[Any, Any]:
-    """LeRobot's modules of the Feetech bus and of motors.
+    """Import LeRobot's modules of the Feetech bus and of motors.
 
     Raises:
         ConfigError: If they cannot be imported.
@@ -216,7 +219,7 @@ def load_lerobot() -> tuple[Any, Any]:
 
 
 def open_line(port: ServoPort, servos: Mapping[str, ServoCalibration]) -> ServoLine:
-    """A line that speaks as the file says.
+    """Open the line that the file asks for.
 
     Raises:
         ConfigError: If that needs a package that is not there.
@@ -226,7 +229,7 @@ def open_line(port: ServoPort, servos: Mapping[str, ServoCalibration]) -> ServoL
 
 
 def calibration_text(path: str) -> str:
-    """The text of a calibration file.
+    """Read the text of a calibration file.
 
     Raises:
         ConfigError: If there is none.
@@ -248,7 +251,7 @@ def _value(register: Register, reply: Reply, name: str) -> int:
 
 
 def _make_raw(file: int, baud: int) -> None:
-    """8 bits, no parity, one stop bit, nothing translated, nothing waited for."""
+    """Set a serial port to raw bytes: 8 bits, no parity, one stop bit, nothing translated, nothing waited for."""
     speed = getattr(termios, f"B{baud}")
     control = termios.CS8 | termios.CREAD | termios.CLOCAL
     special = termios.tcgetattr(file)[6]

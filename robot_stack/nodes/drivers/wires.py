@@ -1,4 +1,4 @@
-"""Topics between the robot process and a driver, and why nothing comes or goes on one.
+"""Topics between the robot process and a driver, with the reason why nothing comes or goes on one.
 
 Asked for is BEST_EFFORT, which fits every publisher; offered is RELIABLE, which fits every subscriber; one message
 deep either way, so that nothing old waits in a queue. Only joint states are taken ten deep: at 500 Hz two come while a
@@ -30,7 +30,7 @@ Take = Callable[[Any, int], Fault | None]
 
 
 def type_called(name: str, kind: str = "msg") -> Any:
-    """A message, service or action type by name, "package/Type", from a package that not every machine has.
+    """Import a message, service or action type by name, "package/Type", from a package that may be missing.
 
     Raises:
         ConfigError: If the package is not installed.
@@ -46,7 +46,7 @@ def type_called(name: str, kind: str = "msg") -> Any:
 
 
 class Wires:
-    """Subscriptions and publishers of one driver."""
+    """The subscriptions and publishers of one driver."""
 
     def __init__(self, node: StackNode, health: DriverHealth) -> None:
         self.node = node
@@ -69,7 +69,7 @@ class Wires:
         qos: QoSProfile = SAMPLED,
         remedy: str = "look after the driver",
     ) -> None:
-        """Expect an input.
+        """Subscribe to a topic and expect its messages as an input of the driver.
 
         Args:
             kind: Type of its messages.
@@ -95,7 +95,7 @@ class Wires:
         self.node.create_subscription(kind, topic, lambda msg: self._received(full, msg), qos, event_callbacks=events)
 
     def speak(self, kind: type, topic: str) -> Publisher:
-        """A publisher of commands, on which somebody must listen."""
+        """Create a publisher of commands, on which somebody must listen."""
         full = self.node.resolve_topic_name(topic)
 
         def unfit(_: object) -> None:
@@ -118,7 +118,7 @@ class Wires:
         self._unheard = next((why for each in self._commands if (why := self._why_unheard(*each))), None)
 
     def reason(self) -> Fault | None:
-        """Why commands would reach nobody."""
+        """Return why commands would reach nobody, if so."""
         return self._unheard
 
     def _received(self, topic: str, msg: object) -> None:
@@ -175,12 +175,12 @@ class Wires:
 
 
 def type_name(kind: type) -> str:
-    """As in the graph: "std_msgs/msg/Bool"."""
+    """Return the name of a message type as in the graph: "std_msgs/msg/Bool"."""
     return f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
 
 
 def shown_qos(profile: QoSProfile) -> str:
-    """Reliability and durability: what most often does not fit."""
+    """Name reliability and durability, which most often do not fit."""
     return f"{profile.reliability.name} {profile.durability.name}"
 
 
