@@ -1,1 +1,1 @@
-"""The processes with a control loop: the cell over DDS on one side, learner or store on the other."""
+"""Processes that run a control loop: the cell over DDS on one side, learner or store on the other."""

@@ -43,7 +43,10 @@ ACTIVE_POLL_S = 0.2
 
 
 class RosCell:
-    """Implements `Cell`. Usage: `with RosCell(run, namespace="sim", key=key) as cell: ...`."""
+    """The cell over DDS, which implements `Cell`.
+
+    Usage: `with RosCell(run, namespace="sim", key=key) as cell: ...`.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class RosCell:
         managed: bool = False,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Connects to nothing yet.
+        """Prepare the cell without connecting to anything yet.
 
         Args:
             run: The resolved run.
@@ -136,11 +139,11 @@ class RosCell:
             rclpy.try_shutdown()
 
     def report(self, figures: Callable[[], Mapping[str, object]]) -> None:
-        """Say in /diagnostics how the one who acts is doing; called once a second in the thread of the messages."""
+        """Publish the acting loop's figures in /diagnostics, asked for once a second in the thread of the messages."""
         self._connected().figures = figures
 
     def observe(self) -> Observation | None:
-        """The newest synchronised observation, or None while a part is missing, stale or skewed; see `problem`.
+        """Return the newest synchronised observation, or None while a part is missing, stale or skewed; see `problem`.
 
         Raises:
             RobotError: If the robot reports a fault: what it shows then is no course of the task.
@@ -154,7 +157,7 @@ class RosCell:
         return None if snapshot is None else self._observer.observe(snapshot, now_ns)
 
     def problem(self) -> str:
-        """Why there is no observation now, or ""."""
+        """Return why there is no observation now, or ""."""
         link = self._connected()
         with link.locked():
             return self._problem(link)
@@ -173,13 +176,13 @@ class RosCell:
         link.policy[arm].publish(twist_to_msg(twist, now_ns, frame_of_session(placed.robot.tcp_frame, link.session)))
 
     def executed(self) -> dict[str, ExecutedMotion]:
-        """What the safety filter let through since the previous call, of each arm."""
+        """Return what the safety filter let each arm do since the previous call."""
         link = self._connected()
         with link.locked():
             return {arm: accumulator.take() for arm, accumulator in link.executed.items()}
 
     def mode(self) -> Mode:
-        """State of control at the filter's newest tick.
+        """Return the state of control at the filter's newest tick.
 
         Raises:
             RobotError: If the filter is silent.
@@ -195,20 +198,22 @@ class RosCell:
         return decisions[-1].mode
 
     def reason(self) -> Refusal | None:
-        """Why it holds or is stopped, as the safety filter said it."""
+        """Return why the cell holds or is stopped, as the safety filter said it."""
         link = self._connected()
         with link.locked():
             return link.mode[1]
 
     def events(self) -> tuple[str, ...]:
-        """Events an operator sent since the previous call."""
+        """Return the key events that an operator sent since the previous call."""
         link = self._connected()
         with link.locked():
             events, link.events = tuple(link.events), []
         return events
 
     def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
-        """Start state, fresh images and state of it, and an operator who has armed the cell; begins the observer anew.
+        """Bring the cell to the start of an episode and begin the observer anew.
+
+        Waits for the start state, fresh images and state of it, and an operator who has armed the cell.
 
         Raises:
             RobotError: If any of it does not come within the task's reset timeout.
@@ -240,17 +245,17 @@ class RosCell:
         self.executed()
 
     def claim(self, verdict: Verdict) -> None:
-        """Tell the operator what the model claims."""
+        """Tell the operator which verdict the reward model claims."""
         self._connected().claims.publish(String(data=verdict.value))
 
     def finish(self) -> None:
-        """The arms hold."""
+        """End the episode, so that the arms hold."""
         link = self._connected()
         self._request("end_episode")
         link.status.publish(String(data=EpisodeStatus(phase=Phase.FINISHED).to_text()))
 
     def truth(self) -> bool | None:
-        """From the simulator, if the cell is one."""
+        """Return the simulator's own verdict whether the task is done, or None without one."""
         link = self._connected()
         with link.locked():
             return link.truth

@@ -44,7 +44,7 @@ SILENT = Refusal(kind=RefusalKind.WIRING, text="the safety process is silent")
 
 
 def sync_limits(run: ResolvedRun) -> SyncLimits:
-    """When images and state are too old to act on; the strictest camera counts."""
+    """Return the limits beyond which images and state are too old to act on; the strictest camera counts."""
     oldest_s = min(camera.max_age_s for camera in run.cameras.values())
     return SyncLimits(
         max_image_age_s=oldest_s,
@@ -55,7 +55,10 @@ def sync_limits(run: ResolvedRun) -> SyncLimits:
 
 
 class CellLink(StackNode):
-    """What the actor last heard of the cell. Callbacks run in the executor's thread; read it inside `locked`."""
+    """The actor's node, which keeps what was last heard of the cell.
+
+    Callbacks run in the executor's thread; read it inside `locked`.
+    """
 
     def __init__(self, run: ResolvedRun, namespace: str, key: WireKey) -> None:
         super().__init__("actor", namespace, key=key)
@@ -91,22 +94,22 @@ class CellLink(StackNode):
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """No callback runs meanwhile; keep it short."""
+        """Hold back all callbacks inside a `with` block; keep it short."""
         with self._changed:
             yield
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """Wake whoever waits, to look at their condition again."""
         with self._changed:
             self._changed.notify_all()
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the condition, judged after each message, came true in time."""
+        """Wait for a condition, judged after each message, and return whether it came true in time."""
         with self._changed:
             return self._changed.wait_for(condition, timeout_s)
 
     def diagnose(self) -> list[Diagnosis]:
-        """What arrives, and why it cannot be used if so."""
+        """Return diagnoses of what arrives, with why it cannot be used if so, and of the policy."""
         with self._changed:
             problem = self.sync.problem(time.monotonic_ns())
             values = {**self.sync.counters, **self._refused}
@@ -116,7 +119,7 @@ class CellLink(StackNode):
 
     @property
     def heard(self) -> bool:
-        """Whether the safety process has decided about every arm."""
+        """Return whether the safety process has decided about every arm."""
         return len(self.decisions) == len(self.executed)
 
     def _subscribe(self, cameras: list[str], arms: list[str]) -> None:

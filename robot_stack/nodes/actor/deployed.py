@@ -15,7 +15,7 @@ from robot_stack.rollout.evaluate import load_params
 
 
 def run_policy(session: Session) -> int:
-    """As many episodes as asked for, then the sum; the exit code."""
+    """Run as many episodes of the saved policy as asked for, write their summary, and return the exit code."""
     resolved, options = session.resolved, session.options
     params = load_params(options.policy)
     folder = session.folder / DEPLOYED
@@ -36,7 +36,7 @@ def run_policy(session: Session) -> int:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the process that deploys a policy and return its exit code."""
     return run_session("deployed", run_policy, _arguments)
 
 

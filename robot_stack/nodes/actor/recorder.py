@@ -1,4 +1,4 @@
-"""The process behind `robot-stack record`: demonstrations by hand into the run's store."""
+"""The process behind `robot-stack record`, which puts an operator's demonstrations into the run's store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robot_stack.rollout.record import Recorder
 
 
 def record(session: Session) -> int:
-    """Until there are as many as asked for; the exit code."""
+    """Record until there are as many demonstrations as asked for, and return the exit code."""
     resolved, wanted = session.resolved, session.options.episodes
     with EpisodeStore(session.folder / "store", resolved.spec(), resolved.task.name) as store:
         have = Recorder(resolved, session.cell, SteadyClock(), store, session.say).run(wanted, session.stop)
@@ -21,7 +21,7 @@ def record(session: Session) -> int:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the process that records demonstrations and return its exit code."""
     return run_session("recorder", record, _arguments)
 
 

@@ -1,4 +1,7 @@
-"""The scene before an episode, over DDS: put back by the simulator or an operator, seen anew, and the cell armed."""
+"""The reset of the scene before an episode, over DDS, by the simulator or an operator.
+
+Afterwards the scene is seen anew and the cell is armed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Await = Callable[[Callable[[], bool], float, Callable[[], str]], None]
 
 
 def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline_s: float, wait: Await) -> None:
-    """Start state, fresh images and state of it, and an operator who has armed the cell.
+    """Put the scene back as requested, then wait for fresh images and state, and for an operator who arms the cell.
 
     Args:
         link: To the cell.
@@ -46,7 +49,7 @@ def make_ready(link: CellLink, run: ResolvedRun, request: ResetRequest, deadline
 
 
 def _by_robot(link: CellLink, request: str, deadline_s: float, wait: Await) -> int:
-    """The simulator places arm and objects; returns when it had."""
+    """Have the simulator place arm and objects, and return when it had, in ns on the monotonic clock."""
     asked_ns = time.monotonic_ns()
     link.reset_request.publish(header_of(asked_ns, request))
     wait(lambda: link.reset_done[0] >= asked_ns, deadline_s, lambda: "robot has not answered the reset")
@@ -57,7 +60,7 @@ def _by_robot(link: CellLink, request: str, deadline_s: float, wait: Await) -> i
 
 
 def _by_operator(link: CellLink, run: ResolvedRun, deadline_s: float, wait: Await) -> int:
-    """An operator places the objects and says so; returns when they had."""
+    """Wait for an operator to place the objects and say so, and return when they had, in ns on the monotonic clock."""
     prompt = run.task.reset.prompt
     with link.locked():
         link.events.clear()

@@ -21,7 +21,7 @@ from robot_stack.types.errors import StackError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What such a process has.
+    """The session of a process on a cell: its run, its arguments, the connected cell and the signal to stop.
 
     Attributes:
         resolved: The run.
@@ -38,7 +38,7 @@ class Session:
     stop: threading.Event
 
     def say(self, text: str) -> None:
-        """For the operator at the terminal: the table passes stderr on."""
+        """Print a line for the operator at the terminal, to stderr, which the process table passes on."""
         print(text, file=sys.stderr, flush=True)
 
 
@@ -48,7 +48,7 @@ def run_session(
     add_arguments: Callable[[argparse.ArgumentParser], None],
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Connect to the cell and work on it until done or a signal comes; the exit code of the process."""
+    """Connect to the cell, work on it until done or a signal comes, and return the exit code of the process."""
     die_with_parent()
     parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")

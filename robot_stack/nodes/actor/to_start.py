@@ -1,4 +1,4 @@
-"""The arms' own way to the start of an episode, over DDS: decisions live in robot_stack.control.reset."""
+"""The arms' own motion to the start of an episode, over DDS; decisions live in robot_stack.control.reset."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERIOD_S = 0.05
 def go_to_start(
     link: CellLink, run: ResolvedRun, seed: int, deadline_s: float, send: Callable[[Mapping[str, np.ndarray]], None]
 ) -> None:
-    """Drive to starts drawn by `seed`, past the safety filter like any policy; in a HOLD wait for an operator.
+    """Drive the arms to starts drawn by `seed`, through the safety filter; in a HOLD wait for an operator.
 
     Args:
         link: What is heard of the cell.
@@ -56,7 +56,7 @@ def go_to_start(
 
 
 def _way(arm: RunArm, rng: np.random.Generator) -> Motion:
-    """Of one arm; nothing for one that has no start."""
+    """Build the motion of one arm to its start, an empty one for an arm that has no start."""
     start = arm.start
     if start is None:
         return Chained([])

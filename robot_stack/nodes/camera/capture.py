@@ -12,7 +12,7 @@ from robot_stack.types.errors import ConfigError
 
 
 class CaptureCameraNode(CameraNode):
-    """Shows the newest frame of a capture thread. The executor never waits for the device."""
+    """A camera node that shows the newest frame of a capture thread; the executor never waits for the device."""
 
     def __init__(self, settings: NodeSettings) -> None:
         source, words = _source(settings)
@@ -21,11 +21,11 @@ class CaptureCameraNode(CameraNode):
         self._opened = 0
 
     def figures(self) -> dict[str, object]:
-        """What the thread counts."""
+        """Return the capture thread's counts of frames read, frames skipped and openings."""
         return {"read": self._capture.read, "skipped": self._capture.skipped, "opened": self._capture.opened}
 
     def look(self, now_ns: int) -> None:
-        """The thread begins with the first look, when the executor runs."""
+        """Start the capture thread, once the executor runs, and take in the thread's status."""
         self._capture.start()
         self.watch.excuse = self._capture.status
         if self._capture.opened != self._opened:
@@ -33,11 +33,11 @@ class CaptureCameraNode(CameraNode):
             self.view_is_new()
 
     def safe_stop(self, reason: str) -> None:
-        """Lets go of the device."""
+        """Stop the capture thread and let go of the device."""
         self._capture.stop()
 
     def _on_frame(self) -> None:
-        """In the capture thread."""
+        """Hand the newest frame from the capture thread to the executor's."""
         executor = self.executor
         if executor is not None:
             executor.create_task(self._show_newest)
@@ -49,7 +49,7 @@ class CaptureCameraNode(CameraNode):
 
 
 def _source(settings: NodeSettings) -> tuple[Source, str]:
-    """What to read, and its name in messages."""
+    """Return the source to read, and its name in messages."""
     config = config_of(settings)
     if isinstance(config, V4l2CameraConfig):
         return V4l2Source(config), f"device {config.device}" if config.device else f"serial {config.serial}"

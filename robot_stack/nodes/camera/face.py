@@ -1,4 +1,4 @@
-"""What all camera processes have in common: the images that may be shown go out, the rest is said in words."""
+"""The base of all camera processes: images that may be shown go out, the rest is said in words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SETTLED_FRAMES = 10
 
 
 class CameraNode(StackNode):
-    """Publishes one camera's images as the policy sees them.
+    """A ROS node that publishes one camera's images as the policy sees them.
 
     Args:
         settings: Of the process; `options.camera` is the camera's name in the cell.
@@ -66,7 +66,7 @@ class CameraNode(StackNode):
         self.steady_timer(LOOK_HZ, self._look)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Frames, the view, and subscribers that cannot hear."""
+        """Return diagnoses of the frames, the view, and subscribers that cannot hear."""
         now_ns = time.monotonic_ns()
         values = {
             **self._meter.values(now_ns),
@@ -84,14 +84,14 @@ class CameraNode(StackNode):
         return found
 
     def figures(self) -> dict[str, object]:
-        """What else a source counts."""
+        """Return what else the source counts, for the diagnostics."""
         return {}
 
     def look(self, now_ns: int) -> None:
-        """Called at `LOOK_HZ`."""
+        """Look after the source; called at `LOOK_HZ`."""
 
     def wanted(self, stamp_ns: int) -> bool:
-        """Whether a frame of then is to be worked on: its stamp is good, and the source is not too fast."""
+        """Return whether to work on a frame of that stamp: it is good, and the source is not too fast."""
         if not self.watch.take_stamp(stamp_ns, time.monotonic_ns()) or stamp_ns - self._taken_ns < self._least_gap_ns:
             return False
         self._taken_ns = stamp_ns
@@ -126,11 +126,11 @@ class CameraNode(StackNode):
             self._meter.tick(now_ns)
 
     def view_is_new(self) -> None:
-        """The device was opened: it may be another one."""
+        """Forget how the view was judged: the device was opened anew, and may be another one."""
         self._scores = {}
 
     def _look(self) -> None:
-        """A change is said at once, and in the log."""
+        """Judge the camera, and publish and log a change at once."""
         now_ns = time.monotonic_ns()
         self.look(now_ns)
         was_blind = self._finding is not None and self._finding.blind
@@ -175,7 +175,7 @@ class CameraNode(StackNode):
         return Diagnosis(task="view", level=Level.WARN, message=text, values=values)
 
     def _keep_pictures(self, folder: Path, captured: np.ndarray, encoding: str, image: np.ndarray) -> None:
-        """For `robot-stack camera`; the policy's comes last, when all are there."""
+        """Write one set of pictures for `robot-stack camera`; the policy's comes last, when all are there."""
         upright = to_rgb(self.framing.upright(captured), encoding)
         pictures = {"captured.png": upright, "view.png": thumbnail(upright), "policy.png": image}
         for name, picture in pictures.items():
@@ -185,7 +185,7 @@ class CameraNode(StackNode):
 
 
 def config_of(settings: NodeSettings) -> CameraConfig:
-    """The configuration of the camera that a process is for.
+    """Return the configuration of the camera that a process is for.
 
     Raises:
         ConfigError: If the cell has no camera of that name.
@@ -197,7 +197,7 @@ def config_of(settings: NodeSettings) -> CameraConfig:
 
 
 def _references(settings: NodeSettings) -> dict[str, np.ndarray]:
-    """Views of all cameras of the cell that are kept; none while new ones are made."""
+    """Read the kept views of all cameras of the cell; none while new ones are made."""
     if settings.options.pictures is not None:
         return {}
     return {

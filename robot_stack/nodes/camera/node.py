@@ -1,4 +1,4 @@
-"""The process of one camera: what its backend is decides which node runs in it."""
+"""The process of one camera, whose backend decides which node runs in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_stack.nodes.camera.topic import TopicCameraNode
 
 
 def build(settings: NodeSettings) -> CameraNode:
-    """The node of the camera that the command line names."""
+    """Build the node of the camera that the command line names."""
     backend = config_of(settings).backend
     if backend == "sim":
         from robot_stack.nodes.camera.simulated import SimCameraNode  # loads the simulator, which no real cell needs
@@ -30,7 +30,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the camera process and return its exit code."""
     cv2.setNumThreads(1)  # small images: threads wait for each other longer than they compute
     return run_node("camera", build, _arguments)
 

@@ -1,4 +1,4 @@
-"""The simulator's camera: renders what the robot process last said the world looks like."""
+"""The simulator's camera, which renders the world as the robot process last described it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robot_stack.workcell.sim_camera import SimCamera
 
 
 class SimCameraNode(CameraNode):
-    """Publishes the policy's image, stamped with the instant that it shows."""
+    """A camera node that renders the policy's image, stamped with the instant that it shows."""
 
     slow_advice = "this machine is too busy to draw more; end other programs, or lower rate_hz"
 
@@ -34,7 +34,7 @@ class SimCameraNode(CameraNode):
         self.create_subscription(JointState, topics.SNAPSHOT, self._on_snapshot, SAMPLED)
 
     def safe_stop(self, reason: str) -> None:
-        """Frees the GL context."""
+        """Free the GL context."""
         self._camera.close()
 
     def _on_snapshot(self, msg: JointState) -> None:

@@ -24,7 +24,10 @@ DISCOVERY_NS = 1_000_000_000
 
 
 class TopicCameraNode(CameraNode):
-    """Judges stamps first, so that a frame that is late, too early or surplus costs no decoding."""
+    """A camera node that passes a driver's topic through.
+
+    Stamps are judged first, so that a frame that is late, too early or surplus costs no decoding.
+    """
 
     slow_advice = "start its driver with the cell's DDS settings (robot-stack env) or take JPEG; more light"
 
@@ -45,7 +48,7 @@ class TopicCameraNode(CameraNode):
             self._driver = self.create_subscription(Image, config.source_topic, self._on_image, qos)
 
     def look(self, now_ns: int) -> None:
-        """Finds out why nothing comes, if so; not at each look, since asking costs a millisecond."""
+        """Find out why nothing comes, if so; not at each look, since asking costs a millisecond."""
         if now_ns - self._heard_ns > self._silent_ns and now_ns - self._asked_ns > DISCOVERY_NS:
             self._asked_ns = now_ns
             self.watch.excuse = why_silent(self, self._driver, self._type_name)
@@ -74,7 +77,7 @@ class TopicCameraNode(CameraNode):
         self.show_captured(pixels, encoding, stamp_ns, zlib.crc32(data.tobytes()))
 
     def _take(self, header: Header) -> int | None:
-        """The stamp of a frame that is wanted, on the monotonic clock."""
+        """Return the stamp of a frame on the monotonic clock in ns, or None if the frame is not wanted."""
         now_ns, wall_ns = time.monotonic_ns(), time.time_ns()
         if now_ns - self._heard_ns > self._silent_ns:
             self.view_is_new()

@@ -1,4 +1,4 @@
-"""Who is at the other end of a topic, and in words why nothing passes between the two ends."""
+"""The peers at the other end of a topic, and in words why nothing passes between the two ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rclpy.topic_endpoint_info import TopicEndpointInfo
 
 
 def qos_words(qos: QoSProfile) -> str:
-    """What two ends must agree about, e.g. "BEST_EFFORT, VOLATILE"."""
+    """Name the QoS that two ends must agree about, e.g. "BEST_EFFORT, VOLATILE"."""
     words = [qos.reliability.name, qos.durability.name]
     for name, duration in (("deadline", qos.deadline), ("lease", qos.liveliness_lease_duration)):
         if _seconds(duration) < float("inf"):
@@ -20,7 +20,7 @@ def qos_words(qos: QoSProfile) -> str:
 
 
 def fits(offered: QoSProfile, asked: QoSProfile) -> bool:
-    """Whether a subscriber that asks for one hears a publisher that offers the other.
+    """Return whether a subscriber that asks for one QoS hears a publisher that offers the other.
 
     rclpy's own check takes an unset deadline for one of zero seconds where the other end says "infinite", as discovery
     does, and so finds fault with every subscriber.
@@ -38,7 +38,7 @@ def fits(offered: QoSProfile, asked: QoSProfile) -> bool:
 
 
 def why_silent(node: Node, subscription: Subscription, type_name: str) -> str:
-    """Why a subscription gets nothing, as far as discovery tells.
+    """Return why a subscription gets nothing, as far as discovery tells.
 
     Args:
         node: The subscription's.
@@ -63,7 +63,7 @@ def why_silent(node: Node, subscription: Subscription, type_name: str) -> str:
 
 
 def deaf_subscribers(node: Node, publisher: Publisher) -> str:
-    """The subscriber that asks for more than a publisher of ours offers; "" if none does."""
+    """Return a sentence about a subscriber that asks for more than our publisher offers; "" if none does."""
     for peer in node.get_subscriptions_info_by_topic(publisher.topic_name):
         if not fits(publisher.qos_profile, peer.qos_profile):
             return (
@@ -78,5 +78,5 @@ def _who(peer: TopicEndpointInfo) -> str:
 
 
 def _seconds(duration: Duration) -> float:
-    """Infinite if it is unset."""
+    """Return a duration in seconds, infinite if it is unset."""
     return duration.nanoseconds / 1e9 if 0 < duration.nanoseconds < 2**62 else float("inf")

@@ -31,7 +31,7 @@ READ_HZ = 250.0
 
 
 class TeleopNode(StackNode):
-    """Samples the device and publishes what the operator does with each arm that it is for."""
+    """A ROS node that samples a teleop device and publishes what the operator does with each of its arms."""
 
     def __init__(self, settings: NodeSettings) -> None:
         run, arm = settings.run, settings.options.arm
@@ -52,14 +52,14 @@ class TeleopNode(StackNode):
         self.steady_timer(config.rate_hz * self._reads_per_message, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """The device and its rate."""
+        """Return a diagnosis of the device and its rate."""
         values = self._meter.values(time.monotonic_ns())
         problem = self._source.problem()
         level = Level.WARN if problem else Level.OK
         return [Diagnosis(task=self._kind, level=level, message=problem or "ok", values=values)]
 
     def safe_stop(self, reason: str) -> None:
-        """The device is lost: a deadman that is only released would give control to the policy."""
+        """Report the device as lost: a deadman that is only released would give control to the policy."""
         lost = TeleopSample(stamp_ns=time.monotonic_ns(), twist=np.zeros(6), lost=True)
         for arm in self._commands:
             self._send(arm, lost)
@@ -86,12 +86,12 @@ class TeleopNode(StackNode):
         self._commands[arm].publish(self.sealer.seal(topics.teleop(arm), teleop_to_msg(sample)))
 
     def _press(self, events: tuple[str, ...]) -> None:
-        """Send keys; no two messages of this process have one stamp, or the second would be taken for a repetition."""
+        """Publish key events, never two messages with one stamp: the second would be taken for a repetition."""
         self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
         self._events.publish(self.sealer.seal(topics.EVENTS, events_to_msg(events, self._pressed_ns, self._kind)))
 
     def _tell(self, problem: str) -> None:
-        """In the log, once for each change."""
+        """Log what is wrong with the device, once for each change."""
         if problem == self._problem:
             return
         self._problem = problem
@@ -107,7 +107,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the teleop process and return its exit code."""
     return run_node("teleop", TeleopNode, _arguments)
 
 

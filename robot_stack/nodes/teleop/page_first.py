@@ -1,4 +1,4 @@
-"""An operator at the console's page beside the scripted one: the page goes first, and never do both drive. Pure."""
+"""The choice between an operator at the console's page and the scripted one: the page goes first. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REST_NS = 1_000_000_000
 
 
 class PageFirst:
-    """Chooses at each sample whose hand is on the arms.
+    """Chooses at each sample whether the page's or the scripted operator's hand is on the arms, never both.
 
     Args:
         page: The page's device.
@@ -34,7 +34,7 @@ class PageFirst:
         self._rest_until_ns = 0
 
     def sample(self, now_ns: int) -> dict[str, TeleopSample]:
-        """What is done with each arm. A page that vanishes while it drives is a lost device."""
+        """Return the operator's sample for each arm. A page that vanishes while it drives is a lost device."""
         page = self._page.sample(now_ns)
         if not page.lost:
             self._operator.share(now_ns)

@@ -19,7 +19,7 @@ OF_A_PAGE = (RefusalKind.KEY, RefusalKind.TELEOP_LOST)
 
 
 class OperatorRoutine:
-    """Around `ScriptedOperator`, which knows only how to do the task."""
+    """The routine of a cell around `ScriptedOperator`, which knows only how to do the task."""
 
     def __init__(self, operator: ScriptedOperator) -> None:
         self._operator = operator
@@ -29,7 +29,7 @@ class OperatorRoutine:
         self._of_a_page = False
 
     def follow(self, status: EpisodeStatus) -> None:
-        """The actor says where it is."""
+        """Follow the actor's episode: watch through a reset, and begin the role of a new episode."""
         if status.phase is Phase.RESETTING:
             self._operator.begin(Role.WATCH, backward=status.backward)
             self._episode_id = ""
@@ -38,7 +38,7 @@ class OperatorRoutine:
             self._operator.begin(ROLES[status.kind], backward=status.backward)
 
     def hear_claim(self, now_ns: int) -> None:
-        """The reward model claims success."""
+        """Take in the reward model's claim of success, which the operator may check."""
         self._operator.audit(now_ns)
 
     def read_banner(self, mode: Mode, now_ns: int, reason: RefusalKind | None = None) -> None:
@@ -48,25 +48,28 @@ class OperatorRoutine:
         self._of_a_page = mode is Mode.HOLD and reason in OF_A_PAGE
 
     def share(self, now_ns: int) -> None:
-        """Somebody sits at the console's page now."""
+        """Note that somebody sits at the console's page now, and leave them their HOLD."""
         if self._of_a_page:
             self._since_ns = now_ns
 
     def step_back(self) -> None:
-        """Somebody at the page has taken the arm."""
+        """Let go of the arms, as somebody at the page has taken one."""
         self._operator.let_go()
 
     def rest(self, now_ns: int) -> dict[str, TeleopSample]:
-        """Eyes open, hands off: what is said, without any motion."""
+        """Return samples without any motion that still carry the operator's key events: eyes open, hands off."""
         told = self.sample(now_ns)
         return self._operator.hold_still(now_ns, events=next(iter(told.values())).events)
 
     def see(self, seen: Seen) -> None:
-        """What the eyes see."""
+        """Take in what the operator's eyes see of the cell."""
         self._operator.see(seen)
 
     def sample(self, now_ns: int) -> dict[str, TeleopSample]:
-        """What is done with each arm. While the cell waits for a key, hands off, and once per patience the key."""
+        """Return the operator's sample for each arm.
+
+        While the cell waits for a key, hands are off, and the key is pressed once per patience.
+        """
         if self._mode is None:
             return self._operator.hold_still(now_ns)
         patience_ns = OWNERLESS_NS if self._of_a_page else PATIENCE_NS.get(self._mode)

@@ -19,7 +19,7 @@ from robot_stack.workcell.build import build_operator
 
 
 def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
-    """The operator, with eyes and ears on the topics."""
+    """Build the scripted operator and subscribe its eyes and ears to the topics."""
     operator = OperatorRoutine(build_operator(run, run.run.seed))
 
     def on_seen(msg: JointState) -> None:

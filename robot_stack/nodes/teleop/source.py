@@ -1,4 +1,4 @@
-"""What a teleop device is fed with: topics of foreign nodes, the robot's state, or what the scripted operator sees."""
+"""The inputs of a teleop device: topics of foreign nodes, the robot's state, or what the scripted operator sees."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JOY = "sensor_msgs/Joy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeleopSource:
-    """A device that is fed.
+    """A teleop device that is connected to its inputs.
 
     Attributes:
         sample: At a time in ns, what the operator does with each arm.
@@ -54,7 +54,7 @@ class TeleopSource:
 def connect(
     node: StackNode, run: ResolvedRun, config: TeleopConfig, arms: Sequence[str], wake: Callable[[], None]
 ) -> TeleopSource:
-    """A device of the run, subscribed to what it needs.
+    """Build the teleop device of a run and subscribe it to what it needs.
 
     Args:
         node: Subscribes.
@@ -118,7 +118,10 @@ def _subscribe(
 
 
 def _of_this_run(node: StackNode, topic: str, feed: Callable[[Joy], None]) -> Callable[[Joy], None]:
-    """Pass on only what a process of the run has sealed: the hand at the console's page drives an arm."""
+    """Wrap a callback to pass on only what a process of the run has sealed.
+
+    The hand at the console's page drives an arm.
+    """
 
     def on_joy(msg: Joy) -> None:
         if node.sealer.sender(topic, msg) is not None:
@@ -172,7 +175,7 @@ def _subscribe_leader(
 
 
 def _show_robot(node: StackNode, arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:
-    """Only the arm that is driven."""
+    """Return a callback that shows the device the state of an arm, while it is the arm that is driven."""
 
     def on_state(msg: JointState) -> None:
         if selector.chosen != arm or node.sealer.sender(topics.state(arm), msg) is None:
