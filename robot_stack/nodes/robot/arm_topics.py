@@ -1,4 +1,4 @@
-"""What a robot process shows the cell of an arm: state, fault, applied twist; and what the arm obeys.
+"""An arm's topics in the robot process: state, fault and applied twist go out, commands of the safety process come in.
 
 That is the safety process and nobody else: its seal is asked of every command, of motion and of the gripper.
 """
@@ -39,7 +39,7 @@ VIEW_HZ = 50.0
 
 
 class StateViews:
-    """The state in the messages that tools expect; each published only while somebody subscribes."""
+    """Publishers of an arm's state in the messages that tools expect; each is silent while nobody subscribes."""
 
     def __init__(self, node: StackNode, arm: str, robot: RobotConfig) -> None:
         types = (JointState, PoseStamped, TwistStamped, WrenchStamped, JointState)
@@ -52,11 +52,11 @@ class StateViews:
         self._wanted = [False] * len(types)
 
     def look_for_subscribers(self) -> None:
-        """Once a second is enough."""
+        """Find out which views somebody subscribes to; once a second is enough."""
         self._wanted = [publisher.get_subscription_count() > 0 for publisher in self._publishers]
 
     def publish(self, state: RobotState) -> None:
-        """Those that are wanted."""
+        """Publish the views of a state that somebody subscribes to."""
         makers = (
             lambda: joints_to_msg(state, self._names),
             lambda: pose_to_msg(state, self._base),
@@ -70,7 +70,7 @@ class StateViews:
 
 
 class ArmTopics:
-    """Topics of one arm on the side of the cell."""
+    """One arm's topics in the cell, with the watchdog of its commands."""
 
     def __init__(self, node: StackNode, arm: str, robot: RobotConfig, output_timeout_s: float) -> None:
         limits = HardLimits(speed_m_s=robot.max_tcp_speed_m_s, rotation_speed_rad_s=robot.max_tcp_rotation_speed_rad_s)
@@ -96,7 +96,7 @@ class ArmTopics:
         )
 
     def diagnose(self) -> Diagnosis:
-        """The arm's fault and watchdog; looks for new subscribers too, as it is asked once a second."""
+        """Return a diagnosis of the arm's fault and watchdog; looks for new subscribers too, once a second."""
         self._views.look_for_subscribers()
         self._applied_wanted = self._applied.get_subscription_count() > 0
         level, message = (Level.ERROR, self.fault.text) if self.fault else (Level.OK, "ok")
@@ -105,11 +105,11 @@ class ArmTopics:
 
     @property
     def gripper(self) -> float | None:
-        """Newest wanted opening in [0, 1]; None before the first, and while nothing may move."""
+        """Return the newest wanted opening in [0, 1]; None before the first, and while nothing may move."""
         return self.watchdog.gripper
 
     def forget_gripper(self) -> None:
-        """Drop a wish that must not outlive a fault: a hand may be between the fingers."""
+        """Drop a gripper wish that must not outlive a fault: a hand may be between the fingers."""
         self.watchdog.gripper = None
 
     def publish_state(self, state: RobotState, now_ns: int) -> None:
@@ -119,17 +119,17 @@ class ArmTopics:
             self._views.publish(state)
 
     def publish_applied(self, twist: np.ndarray, now_ns: int) -> None:
-        """What the arm is told now, (6,), tcp frame."""
+        """Publish the twist that the arm is told now, shape (6,), tcp frame, while somebody subscribes."""
         if self._applied_wanted:
             self._applied.publish(twist_to_msg(twist, now_ns, self._tcp_frame))
 
     def say_fault(self, fault: Fault | None) -> None:
-        """Say a fault, or that there is none; sent on a change, and a fault at once in the diagnostics too."""
+        """Publish the arm's fault, or that there is none, on a change; a fault at once in the diagnostics too."""
         self._reported = fault
         self._say()
 
     def look_for_rivals(self, now_ns: int) -> None:
-        """A second safety process is a fault of the cell, while both live; the watchdog passes on neither."""
+        """Report a second safety process as a fault while both live; the watchdog passes on neither."""
         for door in self._doors:
             door.tend(now_ns)
         contested = self.watchdog.contested(now_ns)

@@ -1,5 +1,6 @@
-"""ROS 2 face of real arms: between safety's commands and the drivers' topics. What to send is decided in
-`control.drivers`, whether to send it in `control.drivers.driver_health`.
+"""ROS 2 face of real arms, between the safety process's commands and the drivers' topics.
+
+What to send is decided in `control.drivers`, whether to send it in `control.drivers.driver_health`.
 
 Obeys safety's commands and nothing else. Nothing here clears a fault but an operator's call of an arm's recovery.
 """
@@ -44,7 +45,7 @@ LONGEST_STEP_S = 0.04
 
 
 class DriverRobotNode(StackNode):
-    """The arms of a cell, each behind its driver."""
+    """The robot node of a real cell: its arms, each behind its driver."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("robot", settings.namespace, key=settings.key)
@@ -52,17 +53,17 @@ class DriverRobotNode(StackNode):
         self._arms = [DrivenArm(self, name, robot, timeout_s) for name, robot in settings.run.robots.items()]
 
     def diagnose(self) -> list[Diagnosis]:
-        """Each arm, its driver, clocks, and QoS that does not fit."""
+        """Return diagnoses of each arm, its driver, its clocks, and of QoS that does not fit."""
         return [found for arm in self._arms for found in arm.diagnose()]
 
     def deactivate(self) -> None:
-        """Each driver's last command brings its arm to rest, whatever goes wrong with another's."""
+        """Send each driver a last command that brings its arm to rest, whatever goes wrong with another's."""
         with ExitStack() as words:
             for arm in self._arms:
                 words.callback(arm.rest)
 
     def safe_stop(self, reason: str) -> None:
-        """As when it is deactivated."""
+        """Bring every arm to rest, as when the node is deactivated."""
         self.deactivate()
 
 
@@ -70,7 +71,7 @@ class DrivenArm:
     """One arm behind its driver, which hears commands only while the node is active."""
 
     def __init__(self, node: StackNode, name: str, robot: RobotConfig, output_timeout_s: float) -> None:
-        """Listens at once.
+        """Connect to the driver's topics, offer the recovery service and start the arm's tick.
 
         Raises:
             ConfigError: If the robot is no driver's, or what its file asks for cannot be had.
@@ -98,7 +99,7 @@ class DrivenArm:
         node.steady_timer(robot.rate_hz, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """For the node's."""
+        """Return the diagnoses of this arm: its topics, driver, clocks, handshake and QoS that does not fit."""
         now_ns = time.monotonic_ns()
         said = {} if self._driver is None else self._driver.values()
         values = {**self._meter.values(now_ns), **self._health.values(now_ns), **said}
@@ -109,13 +110,16 @@ class DrivenArm:
         return found
 
     def rest(self) -> None:
-        """The last command brings the arm to rest: where it is, for drivers that would go on to the last pose."""
+        """Forget the commands and send the driver a last one that brings the arm to rest where it is."""
         self._face.watchdog.reset()
         if self._driver is not None:
             self._driver.send(self._wish(self._sense.arm.state(), time.monotonic_ns(), live=False))
 
     def _clocks(self) -> Diagnosis:
-        """What is fresh by arrival may still be old, if a network or a driver holds it back."""
+        """Judge the age of the joint states by their stamps.
+
+        What is fresh by arrival may still be old, if a network or a driver holds it back.
+        """
         lag_s = self._sense.lag_s
         values = {"joint_states_lag_ms": round(lag_s * 1e3, 1)}
         if abs(lag_s) <= LARGEST_LAG_S:
@@ -169,7 +173,7 @@ class DrivenArm:
         )
 
     def _reason(self, now_ns: int) -> Fault | None:
-        """Why the arm must not be moved: fault, silence, contradiction, what the driver waits for, deaf controllers."""
+        """Return why the arm must not be moved: fault, silence, contradiction, a waiting driver, deaf controllers."""
         driver = self._driver
         return (
             self._health.reason(now_ns)
@@ -181,7 +185,10 @@ class DrivenArm:
         )
 
     def _pass_on_gripper(self, *, live: bool) -> None:
-        """Wishes reach the gripper while the arm may move. None outlives a fault: a hand may be between the fingers."""
+        """Pass wishes on to the gripper while the arm may move.
+
+        None outlives a fault: a hand may be between the fingers.
+        """
         if self._gripper is None:
             return
         if not live:
@@ -190,7 +197,7 @@ class DrivenArm:
         self._gripper.follow(self._face.gripper)
 
     def _on_recover(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """An operator asks; the answer says why not, or what happens now."""
+        """Try to clear the driver's fault for an operator; the answer says why not, or what happens now."""
         now_ns = time.monotonic_ns()
         if self._driver is None:
             response.success, response.message = (

@@ -8,7 +8,7 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 
 
 def build(settings: NodeSettings) -> StackNode:
-    """The node that the arms' backend asks for."""
+    """Build the node that the arms' backend asks for."""
     if all(robot.backend == "sim" for robot in settings.run.robots.values()):
         from robot_stack.nodes.robot.simulated import SimRobotNode  # loads the simulator, which no real cell needs
 
@@ -19,7 +19,7 @@ def build(settings: NodeSettings) -> StackNode:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the robot process and return its exit code."""
     return run_node("robot", build)
 
 

@@ -34,7 +34,7 @@ MAX_CATCH_UP_STEPS = 4
 
 
 class SimRobotNode(StackNode):
-    """Owns the simulated world with all arms; obeys the safety process and nothing else."""
+    """The robot node of a simulated cell: owns the world with all arms, and obeys only the safety process."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("robot", settings.namespace, key=settings.key)
@@ -60,17 +60,17 @@ class SimRobotNode(StackNode):
         self.steady_timer(1.0 / STEP_S, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Physics, and each arm."""
+        """Return diagnoses of the physics and of each arm."""
         values = {**self._meter.values(time.monotonic_ns()), **self._counters}
         return [Diagnosis(task="physics", values=values), *(face.diagnose() for face in self._faces.values())]
 
     def deactivate(self) -> None:
-        """No twist is followed any more."""
+        """Forget the commands of every arm, so that no twist is followed any more."""
         for face in self._faces.values():
             face.watchdog.reset()
 
     def safe_stop(self, reason: str) -> None:
-        """Zero to the motors of every arm, whoever else still sends."""
+        """Send zero to the motors of every arm, whoever else still sends."""
         for name, face in self._faces.items():
             face.publish_applied(np.zeros(6), time.monotonic_ns())
             self._world.command(np.zeros(6), arm=name)
@@ -114,7 +114,7 @@ class SimRobotNode(StackNode):
                 self._truths.publish(Bool(data=seen.done))
 
     def _on_reset(self, msg: Header) -> None:
-        """Answers with the request, and with what went wrong if something did."""
+        """Reset the world as requested, and answer with the request and what went wrong, if something did."""
         answer = msg.frame_id
         self._truth = None
         for face in self._faces.values():
@@ -132,7 +132,7 @@ class SimRobotNode(StackNode):
         self._done.publish(header_of(self._stepped_ns, answer))
 
     def _say_fault(self, fault: Fault | None) -> None:
-        """The world is one: what breaks it stops all arms."""
+        """Report a fault, or none, for all arms: the world is one, and what breaks it stops them all."""
         self._faulty = fault is not None
         for face in self._faces.values():
             face.say_fault(fault)

@@ -1,1 +1,1 @@
-"""The process of the safety filter: everything that is commanded passes through it."""
+"""The process of the safety filter, which every command passes through."""

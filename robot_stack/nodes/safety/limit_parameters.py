@@ -1,4 +1,4 @@
-"""Limits as ROS parameters of the safety process: they may be made tighter, and back, never looser than the files."""
+"""Safety limits as ROS parameters: they may be made tighter, and back, never looser than the files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOX = ("box_min_m", "box_max_m")
 
 
 class LimitParameters:
-    """Declares the parameters of a node and judges what is set.
+    """Declares the safety limits as parameters of a node, and judges new values.
 
     Args:
         node: With parameter services.

@@ -54,7 +54,10 @@ LOOK_HZ = 10.0
 
 
 class SafetyNode(StackNode):
-    """Feeds messages to the filter and publishes its decisions, once per tick. The only publisher of commands."""
+    """A ROS node that feeds messages to the filter and publishes its decisions once per tick.
+
+    It is the only publisher of commands.
+    """
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("safety", settings.namespace, key=settings.key, parameter_services=True)
@@ -90,7 +93,7 @@ class SafetyNode(StackNode):
         self.steady_timer(LOOK_HZ, self._look_around)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Mode, who moves each arm, tick rate, all that the filter counted; whom it cannot hear; the stop file."""
+        """Return diagnoses of the filter, the senders it cannot hear, doubtful inputs, and the stop file."""
         said, now_ns = self._filter, time.monotonic_ns()
         drivers = ", ".join(f"{arm} {source.name}" for arm, source in self._drivers.items())
         values = {
@@ -109,14 +112,14 @@ class SafetyNode(StackNode):
         ]
 
     def deactivate(self) -> None:
-        """Disarmed; the last command is zero."""
+        """Disarm the cell and send every arm a last command: zero."""
         self._filter.disarm()
         for output in self._outputs.values():
             output.stand_still(self._filter.mode)
         self._say_mode()
 
     def safe_stop(self, reason: str) -> None:
-        """The last command is zero; the robot's own watchdog covers the rest."""
+        """Hold the cell and send every arm a last command, zero; the robot's own watchdog covers the rest."""
         ending = Refusal(kind=RefusalKind.ENDING, text=f"safety process ends: {reason}")
         self.get_logger().info(ending.text)
         self._filter.hold(ending)
@@ -158,7 +161,7 @@ class SafetyNode(StackNode):
         self._inputs.append(Input(topic=topic, asked=asks(self, kind, profile), single=single, needed=needed))
 
     def _refuse_of(self, stream: str, arm: str = "") -> Callable[[Refusal], None]:
-        """Count what cannot be read; several in a row hold."""
+        """Return a callback that counts what cannot be read of a stream; several in a row hold."""
         name = arm or next(iter(self._arms))
         return lambda refusal: self._filter.refuse(stream, name, refusal, time.monotonic_ns())
 
@@ -190,8 +193,9 @@ class SafetyNode(StackNode):
             self.create_service(Trigger, topics.safety_service(name), self._answer(name, requests[name]))
 
     def _look_around(self) -> None:
-        """Read from the graph what matters before arming, one topic at a time: all together take two periods of a busy
-        machine. While somebody drives, the streams themselves say it.
+        """Read the publishers of one input from the graph, for what matters before arming.
+
+        All together take two periods of a busy machine. While somebody drives, the streams themselves say it.
         """
         looked_at = self._inputs[self._looked % len(self._inputs)]
         self._looked += 1
@@ -200,7 +204,7 @@ class SafetyNode(StackNode):
 
     @property
     def _unheard(self) -> Refusal | None:
-        """What keeps the cell from hearing a sender, as last looked at."""
+        """Return what keeps the cell from hearing a sender, as last looked at."""
         problem = next((problem for problem in self._wiring.values() if problem), "")
         return Refusal(kind=RefusalKind.WIRING, text=problem) if problem else None
 
@@ -215,7 +219,7 @@ class SafetyNode(StackNode):
         return self._unheard or self._filter.arm(now_ns)
 
     def _clear_stop(self, now_ns: int) -> Refusal | None:
-        """Clear a STOP only together with its file: what a restart would bring back is not over."""
+        """Clear a STOP, but only together with its file: what a restart would bring back is not over."""
         refusal = self._filter.clear_stop(now_ns)
         if not refusal:
             refusal = self._latch.clear()
@@ -251,7 +255,7 @@ class SafetyNode(StackNode):
         self._filter.offer_state(state, time.monotonic_ns(), session=session)
 
     def _on_fault(self, arm: str, msg: DiagnosticArray) -> None:
-        """Take what the robot process reports; "no fault" only if it is newer than the fault."""
+        """Take in what the robot process reports; "no fault" only if it is newer than the fault."""
         topic, stamp_ns = topics.fault(arm), stamp_ns_of(msg.header)
         if self.sealer.sender(topic, msg) is None:
             text = f"{topic} is of no process of this run, must be; stop what else sends there"
@@ -295,7 +299,7 @@ class SafetyNode(StackNode):
         self._say_mode()
 
     def _say_mode(self) -> None:
-        """On a change, with who, why and since when. A STOP is in its file before it is announced."""
+        """Announce a change of mode with who, why and since when; a STOP only once it is in its file."""
         now = (self._filter.mode, self._filter.reason)
         if now == self._said:
             return
@@ -321,7 +325,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the safety process and return its exit code."""
     return run_node("safety", SafetyNode, _arguments)
 
 

@@ -1,4 +1,4 @@
-"""Brings together what was sent at one instant on several topics."""
+"""A join of messages that were sent at one instant on several topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Part = TypeVar("Part")
 
 
 class StampJoin(Generic[Part]):
-    """Gives all parts of one stamp once they are there; an older part that is not complete is dropped.
+    """Joins parts by their stamp: gives all of one stamp once they are there, and drops older incomplete ones.
 
     Args:
         names: Of the parts that belong together.
@@ -20,7 +20,7 @@ class StampJoin(Generic[Part]):
         self._newest: dict[str, tuple[int, Part]] = {}
 
     def add(self, name: str, stamp_ns: int, part: Part) -> dict[str, Part] | None:
-        """A part; all parts of its stamp in the order of the names, if that completes them, else None."""
+        """Take in a part; return all parts of its stamp in the order of the names if they are complete, else None."""
         self._newest[name] = (stamp_ns, part)
         complete = {each: self._newest[each][1] for each in self._names if self._at(each) == stamp_ns}
         return complete if len(complete) == len(self._names) else None

@@ -1,4 +1,4 @@
-"""The file that keeps a STOP over a restart of the safety process: written before the STOP is announced.
+"""The file that keeps a STOP over a restart of the safety process, written before the STOP is announced.
 
 The file is made at the start, as large as it will ever be, and overwritten in place: a disk that is full by then cannot
 forget a STOP. Writing waits for the disk, so a thread does it; the arm is braked meanwhile. Only an operator who clears
@@ -24,7 +24,7 @@ CLEAR = "no stop"
 
 
 class StopLatch:
-    """One file; `keep`, `settled` and `clear` are called by one thread."""
+    """The file that keeps a STOP; `keep`, `settled` and `clear` are called by one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,24 +50,24 @@ class StopLatch:
         return said
 
     def keep(self, reason: str) -> None:
-        """Start to write; returns at once."""
+        """Start to write a STOP and its reason to the file; returns at once."""
         self._asked_ns, self.kept = time.monotonic_ns(), True
         self._writer = threading.Thread(target=self._write, args=(reason,), name="stop-latch", daemon=True)
         self._writer.start()
 
     def settled(self) -> bool:
-        """Whether the STOP may be announced: it is on disk, cannot be, or the disk takes too long."""
+        """Return whether the STOP may be announced: it is on disk, cannot be, or the disk takes too long."""
         if self._writer is None or not self._writer.is_alive():
             return True
         return time.monotonic_ns() - self._asked_ns > PATIENCE_NS
 
     def wait(self) -> None:
-        """Wait for the disk before the process ends."""
+        """Wait up to a second for the disk before the process ends."""
         if self._writer is not None:
             self._writer.join(1.0)
 
     def clear(self) -> Refusal | None:
-        """End what the file says, as an operator asks; or say why it cannot be."""
+        """End the STOP in the file, as an operator asks, or return why that cannot be."""
         self.wait()
         try:
             self._put(_content(CLEAR, ""))
@@ -78,7 +78,7 @@ class StopLatch:
         return None
 
     def _make(self) -> None:
-        """Take the room on the disk; what the file says stays."""
+        """Make the file in its full size where it is not; what it says stays."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if not self._path.exists() or self._path.stat().st_size != SIZE:
@@ -106,7 +106,7 @@ class StopLatch:
 
 
 def _content(state: str, reason: str) -> bytes:
-    """JSON, filled up with blanks."""
+    """Return the content of the file: JSON, filled up with blanks."""
     since = time.strftime("%Y-%m-%d %H:%M:%S %z")
     said = {"state": state, "reason": reason[:MOST_TEXT], "since": since, "pid": os.getpid()}
     return json.dumps(said).ljust(SIZE).encode()

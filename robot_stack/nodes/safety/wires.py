@@ -1,4 +1,4 @@
-"""Commands on both sides of the safety filter: the policy's, all arms of one stamp, and those that an arm obeys."""
+"""Commands on both sides of the safety filter: the policy's, joined by stamp, and those that an arm obeys."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class PolicyCommands:
         self._joined: StampJoin[Any] = StampJoin(parts)
 
     def take(self, arm: str, msg: TwistStamped) -> None:
-        """A twist for an arm."""
+        """Take in the policy's twist for an arm."""
         self._offer(self._joined.add(topics.policy(arm), stamp_ns_of(msg.header), msg))
 
     def take_gripper(self, arm: str, msg: JointState) -> None:
-        """A wanted opening for an arm's gripper."""
+        """Take in the policy's wanted opening for an arm's gripper."""
         opening = vector_from_msg(msg)
         value = float(opening[0]) if opening.shape == (1,) else np.nan
         self._offer(self._joined.add(topics.policy_gripper(arm), stamp_ns_of(msg.header), value))
@@ -60,7 +60,10 @@ class PolicyCommands:
 
 
 def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
-    """A negative opening is no wish; NaN and anything above 1 is refused by the filter."""
+    """Build an arm's command out of the joined parts.
+
+    A negative opening is no wish; NaN and anything above 1 is refused by the filter.
+    """
     msg, gripper = parts[topics.policy(arm.name)], parts.get(topics.policy_gripper(arm.name))
     frames = {arm.robot.tcp_frame: "tcp", arm.robot.base_frame: "base"}
     frame, session = frame_and_session(msg.header.frame_id)
@@ -76,7 +79,7 @@ def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
 
 
 class ArmOutput:
-    """Publishes what is decided about one arm; what the arm obeys is sealed."""
+    """Publishes the decisions about one arm; what the arm obeys is sealed."""
 
     def __init__(self, node: StackNode, arm: RunArm) -> None:
         self._sealer = node.sealer
@@ -87,7 +90,7 @@ class ArmOutput:
         self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
 
     def publish(self, decision: Decision) -> None:
-        """Publish the command, and what was decided about it."""
+        """Publish the command, and the decision behind it."""
         command = decision.command
         self._command(command.twist, command.stamp_ns, decision.mode)
         if command.gripper is not None:

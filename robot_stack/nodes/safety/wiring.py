@@ -1,4 +1,4 @@
-"""Whether those who should send to a process can reach it: type, quality of service, namespace, number.
+"""Checks of a process's inputs in the graph: their publishers' type, quality of service, namespace and number.
 
 A publisher that cannot be heard makes no noise; the graph knows it. Judged before arming and shown in diagnostics,
 never used while driving: a killed publisher stays in the graph for 3 s.
@@ -15,7 +15,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One end of a topic: type such as "sensor_msgs/msg/Joy", and what of quality of service decides a match."""
+    """One end of a topic: its node, its type such as "sensor_msgs/msg/Joy", and the QoS that decides a match."""
 
     node: str
     type: str
@@ -25,7 +25,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A topic that a process listens to.
+    """A topic that a process listens to, with what it expects of the publishers.
 
     Attributes:
         topic: Without the namespace.
@@ -41,7 +41,7 @@ class Input:
 
 
 def problem_of(wanted: Input, offers: Sequence[Endpoint], elsewhere: Sequence[str] = ()) -> str:
-    """What is wrong with the publishers of one topic, or "".
+    """Return what is wrong with the publishers of one topic, or "".
 
     Args:
         wanted: The topic and what is asked for.
@@ -67,7 +67,7 @@ def problem_of(wanted: Input, offers: Sequence[Endpoint], elsewhere: Sequence[st
 
 
 def problem_of_node(node: Node, inputs: Sequence[Input]) -> str:
-    """The first problem among the inputs of a node, by what the graph says now, or ""."""
+    """Return the first problem among the inputs of a node, by what the graph says now, or ""."""
     for wanted in inputs:
         infos = node.get_publishers_info_by_topic(wanted.topic)
         offers = [
@@ -85,7 +85,7 @@ def problem_of_node(node: Node, inputs: Sequence[Input]) -> str:
 
 
 def asks(node: Node, message: type, profile: QoSProfile) -> Endpoint:
-    """What a subscription of a node asks for."""
+    """Return the end of a topic that a subscription of a node asks for."""
     package, _, rest = message.__module__.partition(".")
     return _endpoint(node.get_fully_qualified_name(), f"{package}/{rest.split('.')[0]}/{message.__name__}", profile)
 
