@@ -1,1 +1,1 @@
-"""The only ROS code: thin faces that convert and call. Decisions live in the pure packages below."""
+"""The only ROS code of the stack: thin nodes that convert and call; decisions live in the pure packages below."""

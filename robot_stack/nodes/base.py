@@ -1,4 +1,4 @@
-"""What every node process has in common: arguments, signals, executor, heartbeat, diagnostics, a safe end.
+"""The base of every node process: arguments, signals, executor, heartbeat, diagnostics and a safe end.
 
     python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
 
@@ -51,7 +51,7 @@ LINGER_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What a node process was started with.
+    """The settings that a node process is started with.
 
     Attributes:
         run: The resolved run.
@@ -79,7 +79,7 @@ class StackNode(ManagedNode):
     def __init__(
         self, name: str, namespace: str, *, key: WireKey | None = None, parameter_services: bool = False
     ) -> None:
-        """Join the cell.
+        """Create the node in the namespace of the cell, with its heartbeat and diagnostics.
 
         Args:
             name: Of the node.
@@ -98,15 +98,15 @@ class StackNode(ManagedNode):
         self.steady_timer(DIAGNOSTICS_HZ, self.publish_diagnostics)
 
     def steady_timer(self, rate_hz: float, callback: Callable[[], None]) -> Timer:
-        """A timer that follows neither /clock nor the wall clock."""
+        """Create a timer on the steady clock, which follows neither /clock nor the wall clock."""
         return self.create_timer(1.0 / rate_hz, callback, clock=self._steady)
 
     def diagnose(self) -> list[Diagnosis]:
-        """How the node's tasks are doing."""
+        """Return a diagnosis of each of the node's tasks."""
         return []
 
     def publish_diagnostics(self) -> None:
-        """Once a second, and at once on a change that matters."""
+        """Publish the node's diagnostics; called once a second, and at once on a change that matters."""
         array = DiagnosticArray()
         array.header.stamp = self.get_clock().now().to_msg()  # wall time: foreign tools compare it with theirs
         array.status = [self._status(each) for each in (*self.diagnose(), self._cpu())]
@@ -137,7 +137,7 @@ class StackNode(ManagedNode):
 
 
 def make_executor(node: Node) -> Executor:
-    """An events executor around the node if its timers fire in a self-test, else the slower single-threaded one."""
+    """Return an events executor for the node if its timers fire in a self-test, else a slower single-threaded one."""
     executor: Executor = EventsExecutor()
     executor.add_node(node)
     fired: Future = Future()
@@ -160,7 +160,7 @@ def run_node(
     add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
     argv: Sequence[str] | None = None,
 ) -> int:
-    """Run one node until SIGTERM, SIGINT or a failure; the exit code of the process."""
+    """Run one node until SIGTERM, SIGINT or a failure, and return the exit code of the process."""
     die_with_parent()
     words = list(sys.argv[1:] if argv is None else argv)
     split = words.index("--ros-args") if "--ros-args" in words else len(words)
@@ -205,7 +205,7 @@ def run_node(
 def parse_settings(
     name: str, words: Sequence[str], add_arguments: Callable[[argparse.ArgumentParser], None] | None = None
 ) -> NodeSettings:
-    """The command line of a node process.
+    """Parse the command line of a node process.
 
     Raises:
         ConfigError: If the run file does not hold a resolved run, or the run's key cannot be had.

@@ -1,5 +1,6 @@
-"""Messages from and to the types of this project. With `drivers.messages` the only place that touches the arrays
-inside a message.
+"""Conversions between ROS messages and the types of this project.
+
+With `drivers.messages` this is the only place that touches the arrays inside a message.
 
 A message's array is always assigned as `array.array`: assigning an ndarray converts every element in Python, 264 ms
 for a VGA image instead of 0.1 ms.
@@ -37,17 +38,17 @@ FIXED_STATE = 20
 
 
 def time_of(stamp_ns: int) -> Time:
-    """Nanoseconds as a message."""
+    """Convert a stamp in nanoseconds to a Time message."""
     return Time(sec=stamp_ns // 1_000_000_000, nanosec=stamp_ns % 1_000_000_000)
 
 
 def header_of(stamp_ns: int, frame: str = "") -> Header:
-    """Header with a stamp on the monotonic clock."""
+    """Return a header with a stamp in nanoseconds on the monotonic clock."""
     return Header(stamp=time_of(stamp_ns), frame_id=frame)
 
 
 def stamp_ns_of(header: Header) -> int:
-    """Inverse of `header_of`."""
+    """Return a header's stamp in nanoseconds, the inverse of `header_of`."""
     return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
 
 
@@ -60,17 +61,17 @@ def _floats(values: np.ndarray) -> array[float]:
 
 
 def vector_to_msg(values: np.ndarray, stamp_ns: int) -> JointState:
-    """Any stamped vector; shape (N,)."""
+    """Put a stamped vector, shape (N,), into a JointState message."""
     return JointState(header=header_of(stamp_ns), position=_doubles(values))
 
 
 def vector_from_msg(msg: JointState) -> np.ndarray:
-    """Inverse of `vector_to_msg`: a copy, float64, shape (N,)."""
+    """Copy the vector out of a message of `vector_to_msg`, float64, shape (N,)."""
     return np.array(msg.position, dtype=np.float64)
 
 
 def twist_to_msg(twist: np.ndarray, stamp_ns: int, frame: str) -> TwistStamped:
-    """A twist (6,) in m/s and rad/s in a named frame."""
+    """Put a twist, shape (6,), in m/s and rad/s in a named frame, into a message."""
     msg = TwistStamped(header=header_of(stamp_ns, frame))
     linear, angular = msg.twist.linear, msg.twist.angular
     linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = (float(entry) for entry in twist)
@@ -78,24 +79,24 @@ def twist_to_msg(twist: np.ndarray, stamp_ns: int, frame: str) -> TwistStamped:
 
 
 def twist_from_msg(msg: TwistStamped) -> np.ndarray:
-    """Inverse of `twist_to_msg`: float64, shape (6,)."""
+    """Read the twist out of a message, float64, shape (6,), the inverse of `twist_to_msg`."""
     linear, angular = msg.twist.linear, msg.twist.angular
     return np.array([linear.x, linear.y, linear.z, angular.x, angular.y, angular.z])
 
 
 def frame_of_session(frame: str, session: str) -> str:
-    """Name the sender behind a frame, unsealed: "tcp@actor-3f2a". A message has no other room for it."""
+    """Add the sender's session id to a frame, unsealed: "tcp@actor-3f2a". A message has no other room for it."""
     return f"{frame}{MARK}{session}" if session else frame
 
 
 def frame_and_session(text: str) -> tuple[str, str]:
-    """Inverse of `frame_of_session`."""
+    """Split a frame_id into frame and session id, the inverse of `frame_of_session`."""
     frame, _, session = text.partition(MARK)
     return frame, session
 
 
 def frame_of_mode(frame: str, mode: Mode) -> str:
-    """Name the state of control behind the frame of a command to an arm: "tcp:POLICY"."""
+    """Add the state of control to the frame of a command to an arm: "tcp:POLICY"."""
     return f"{frame}{MODE_MARK}{mode}"
 
 
@@ -106,14 +107,14 @@ def mode_of_frame(text: str) -> Mode:
 
 
 def state_to_msg(state: RobotState) -> JointState:
-    """All of a state but its fault, in one vector."""
+    """Pack all of an arm's state but its fault into one vector message."""
     pose = state.T_base_tcp
     parts = (pose.position_m, pose.quaternion_xyzw, state.twist, state.wrench, [state.gripper])
     return vector_to_msg(np.concatenate([*parts, state.joints_rad, state.joint_speeds_rad_s]), state.stamp_ns)
 
 
 def state_from_msg(msg: JointState, arm: str, fault: Fault | None = None) -> RobotState:
-    """Inverse of `state_to_msg`.
+    """Unpack an arm's state, the inverse of `state_to_msg`.
 
     Raises:
         SpecError: If the length is wrong or the pose is none.
@@ -136,7 +137,7 @@ def state_from_msg(msg: JointState, arm: str, fault: Fault | None = None) -> Rob
 
 
 def joints_to_msg(state: RobotState, names: list[str]) -> JointState:
-    """View of a state for tools: the joints."""
+    """Return the joint angles and speeds of a state as a message for tools."""
     return JointState(
         header=header_of(state.stamp_ns),
         name=names,
@@ -146,7 +147,7 @@ def joints_to_msg(state: RobotState, names: list[str]) -> JointState:
 
 
 def pose_to_msg(state: RobotState, frame: str) -> PoseStamped:
-    """View of a state for tools: the pose of the TCP in the base frame."""
+    """Return the pose of the TCP in the base frame as a message for tools."""
     msg = PoseStamped(header=header_of(state.stamp_ns, frame))
     point, turn = msg.pose.position, msg.pose.orientation
     point.x, point.y, point.z = (float(entry) for entry in state.T_base_tcp.position_m)
@@ -155,7 +156,7 @@ def pose_to_msg(state: RobotState, frame: str) -> PoseStamped:
 
 
 def pose_from_msg(msg: PoseStamped) -> Pose:
-    """A pose of a foreign node, in the frame of its header.
+    """Read a foreign node's pose out of its message, in the frame of the header.
 
     Raises:
         SpecError: If it is not finite, or its quaternion is no rotation.
@@ -168,7 +169,7 @@ def pose_from_msg(msg: PoseStamped) -> Pose:
 
 
 def wrench_to_msg(state: RobotState, frame: str) -> WrenchStamped:
-    """View of a state for tools: force and torque on the TCP."""
+    """Return the force and torque on the TCP as a message for tools."""
     msg = WrenchStamped(header=header_of(state.stamp_ns, frame))
     force, torque = msg.wrench.force, msg.wrench.torque
     force.x, force.y, force.z, torque.x, torque.y, torque.z = (float(entry) for entry in state.wrench)
@@ -176,7 +177,7 @@ def wrench_to_msg(state: RobotState, frame: str) -> WrenchStamped:
 
 
 def image_to_msg(image: np.ndarray, stamp_ns: int, frame: str) -> Image:
-    """RGB uint8, shape (H, W, 3)."""
+    """Put an RGB image, uint8, shape (H, W, 3), into a message."""
     height, width = image.shape[:2]
     return Image(
         header=header_of(stamp_ns, frame),
@@ -189,7 +190,7 @@ def image_to_msg(image: np.ndarray, stamp_ns: int, frame: str) -> Image:
 
 
 def image_from_msg(msg: Image) -> np.ndarray:
-    """Inverse of `image_to_msg`: a copy, RGB uint8, shape (H, W, 3).
+    """Copy the image out of a message of `image_to_msg`, RGB uint8, shape (H, W, 3).
 
     Raises:
         SpecError: If it is no tightly packed rgb8 image.
@@ -201,7 +202,9 @@ def image_from_msg(msg: Image) -> np.ndarray:
 
 
 def raw_stamp_ns(raw: bytes) -> int:
-    """Stamp of a message that begins with a header, before it is unpacked: behind the four bytes that tell its order.
+    """Read the stamp of a serialised message that begins with a header, without unpacking it.
+
+    The stamp stands behind the four bytes that tell the byte order.
 
     Raises:
         SpecError: If it is no such message.
@@ -213,7 +216,7 @@ def raw_stamp_ns(raw: bytes) -> int:
 
 
 def pixels_of(msg: Image) -> np.ndarray:
-    """Pixels of any driver's image in their own layout: a view of the message, uint8, shape (H, W, channels).
+    """View the pixels of any driver's image in their own layout, uint8, shape (H, W, channels), without a copy.
 
     Raises:
         SpecError: If the encoding is not taken, or size, step and data do not fit each other.
@@ -223,18 +226,18 @@ def pixels_of(msg: Image) -> np.ndarray:
 
 
 def file_of(msg: CompressedImage) -> np.ndarray:
-    """The compressed file in a message: a view, uint8, shape (N,)."""
+    """View the compressed file in a message without a copy, uint8, shape (N,)."""
     return np.frombuffer(msg.data, np.uint8)
 
 
 def teleop_to_msg(sample: TeleopSample) -> Joy:
-    """All of a sample but its events; its sender is in the seal."""
+    """Put all of a teleop sample but its events into a message; its sender is in the seal."""
     buttons = array("i", [int(sample.deadman), sample.gripper, int(sample.lost)])
     return Joy(header=header_of(sample.stamp_ns), axes=_floats(sample.twist), buttons=buttons)
 
 
 def teleop_from_msg(msg: Joy, session: str | None = None) -> TeleopSample:
-    """Inverse of `teleop_to_msg`, by a sender; None is a stranger.
+    """Read a teleop sample of a sender out of a message, the inverse of `teleop_to_msg`; None is a stranger.
 
     Raises:
         SpecError: If there are not three buttons; what the axes say is judged by the safety filter.
@@ -252,23 +255,26 @@ def teleop_from_msg(msg: Joy, session: str | None = None) -> TeleopSample:
 
 
 def page_to_msg(packet: JoyPacket, stamp_ns: int) -> Joy:
-    """What the hand at the console's page does."""
+    """Put what an operator's hand does on the console's page into a message."""
     axes = array("f", packet.axes)
     return Joy(header=header_of(stamp_ns), axes=axes, buttons=array("i", packet.buttons))
 
 
 def events_to_msg(events: tuple[str, ...], stamp_ns: int, device: str) -> Joy:
-    """Events as their indices; the device is named in the header."""
+    """Put key events into a message, by their indices in `EVENTS`; the header names the device."""
     return Joy(header=header_of(stamp_ns, device), buttons=array("i", [EVENTS.index(event) for event in events]))
 
 
 def events_from_msg(msg: Joy) -> tuple[str, ...]:
-    """Inverse of `events_to_msg`; an index that no event has is left out."""
+    """Read the key events out of a message, the inverse of `events_to_msg`; an unknown index is left out."""
     return tuple(EVENTS[index] for index in msg.buttons if 0 <= index < len(EVENTS))
 
 
 def decision_to_msg(decision: Decision) -> Joy:
-    """Axes: requested twist 6, executed twist 6, gripper. Buttons: source, mode, bits of cuts, gripper given."""
+    """Put a decision of the safety filter about one arm into a message, its label.
+
+    Axes: requested twist 6, executed twist 6, gripper. Buttons: source, mode, bits of cuts, gripper given.
+    """
     command = decision.command
     gripper = 0.0 if command.gripper is None else command.gripper
     bits = sum(1 << CUTS.index(name) for name in decision.clamped)
@@ -280,7 +286,7 @@ def decision_to_msg(decision: Decision) -> Joy:
 
 
 def decision_from_msg(msg: Joy, arm: str) -> Decision:
-    """Inverse of `decision_to_msg`, up to float32 and the reason.
+    """Read a decision out of a label, the inverse of `decision_to_msg` up to float32 and the reason.
 
     Raises:
         SpecError: If it is no label.
@@ -302,12 +308,12 @@ def decision_from_msg(msg: Joy, arm: str) -> Decision:
 
 
 def mode_to_text(mode: Mode, reason: Refusal | None) -> str:
-    """Say the state of control as on safety/mode: "HOLD (policy silent): policy silent for 153 ms"."""
+    """Write the state of control as on safety/mode: "HOLD (policy silent): policy silent for 153 ms"."""
     return f"{mode} ({reason.kind}): {reason.text}" if reason else str(mode)
 
 
 def mode_from_text(text: str) -> tuple[Mode, Refusal | None]:
-    """Inverse of `mode_to_text`.
+    """Parse the state of control and its reason, the inverse of `mode_to_text`.
 
     Raises:
         SpecError: If it is no mode, or its reason is of no known kind.
@@ -324,7 +330,10 @@ def mode_from_text(text: str) -> tuple[Mode, Refusal | None]:
 
 
 def fault_to_msg(fault: Fault | None, arm: str, stamp_ns: int) -> DiagnosticArray:
-    """Say what an arm's driver reports: one status, OK where it is well, with the kind of fault among its values."""
+    """Put what an arm's driver reports into a message of one status.
+
+    It is OK where the arm is well; the kind of a fault stands among the status's values.
+    """
     level = DiagnosticStatus.ERROR if fault else DiagnosticStatus.OK
     values = [KeyValue(key=FAULT_KIND, value=fault.kind.name)] if fault else []
     status = DiagnosticStatus(level=level, name=arm, message=fault.text if fault else "ok", values=values)
@@ -332,7 +341,7 @@ def fault_to_msg(fault: Fault | None, arm: str, stamp_ns: int) -> DiagnosticArra
 
 
 def fault_from_msg(msg: DiagnosticArray) -> Fault | None:
-    """Inverse of `fault_to_msg`.
+    """Read an arm's fault out of a message, None where it is well; the inverse of `fault_to_msg`.
 
     Raises:
         SpecError: If it has not one status, or its kind is unknown.

@@ -1,4 +1,4 @@
-"""What a process says about itself: rates, ages, counts; and its levels in ROS words."""
+"""A process's report on itself: rates, ages and counts, with the levels of ROS diagnostics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class Level(IntEnum):
-    """As in diagnostic_msgs."""
+    """The level of a diagnosis, numbered as in diagnostic_msgs."""
 
     OK = 0
     WARN = 1
@@ -21,7 +21,7 @@ class Level(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One task of a node."""
+    """The condition of one task of a node."""
 
     task: str
     level: Level = Level.OK
@@ -30,7 +30,7 @@ class Diagnosis:
 
 
 class RateMeter:
-    """Rate and jitter of something that should happen steadily."""
+    """A meter of the rate and jitter of something that should happen steadily."""
 
     def __init__(self, rate_hz: float, window: int = 200) -> None:
         self._period_ns = 1e9 / rate_hz
@@ -38,16 +38,16 @@ class RateMeter:
         self.count = 0
 
     def tick(self, now_ns: int) -> None:
-        """It happened."""
+        """Count one occurrence, now."""
         self._stamps.append(now_ns)
         self.count += 1
 
     def age_s(self, now_ns: int) -> float:
-        """Since it last happened; infinite if never."""
+        """Return the seconds since the last occurrence; infinite before the first."""
         return (now_ns - self._stamps[-1]) / 1e9 if self._stamps else float("inf")
 
     def values(self, now_ns: int) -> dict[str, object]:
-        """Over the last `window` ticks: frequency, 99th percentile of the deviation from the period, age."""
+        """Return frequency, 99th percentile of the deviation from the period, and age over the last `window` ticks."""
         if len(self._stamps) < 2:
             return {"count": self.count}
         gaps = np.diff(np.array(self._stamps, dtype=np.float64))
@@ -60,7 +60,7 @@ class RateMeter:
 
 
 class Due:
-    """Says when something with a lower rate than the loop around it is due; after a gap it never bursts."""
+    """A rate limiter inside a faster loop: it says when something is due, and never bursts after a gap."""
 
     def __init__(self, rate_hz: float) -> None:
         self._period_ns = round(1e9 / rate_hz)
@@ -68,7 +68,7 @@ class Due:
         self._next_ns: int | None = None
 
     def now(self, now_ns: int) -> bool:
-        """True once per period; up to a tenth early, since the loop's own ticks jitter."""
+        """Return True once per period; up to a tenth early, since the loop's own ticks jitter."""
         if self._next_ns is not None and now_ns < self._next_ns - self._early_ns:
             return False
         late = self._next_ns is None or now_ns - self._next_ns > self._period_ns

@@ -33,7 +33,7 @@ DEAF_NS = 1_000_000_000
 
 
 class GuardedTopic:
-    """A subscription to messages as bytes, of which those are unpacked that the door lets in.
+    """A subscription that receives messages as bytes and unpacks only those that the door lets in.
 
     Args:
         node: Subscribes.

@@ -1,4 +1,4 @@
-"""What the actor tells the cell about its episode: one line of `key=value` words."""
+"""The status of an episode, which the actor sends to the cell as one line of `key=value` words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robot_stack.types.transition import EpisodeKind
 
 
 class Phase(StrEnum):
-    """Where the actor is."""
+    """The phase of an episode that the actor is in."""
 
     RESETTING = "resetting"
     RUNNING = "running"
@@ -19,7 +19,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeStatus:
-    """A phase and, once there is one, the episode it belongs to."""
+    """The actor's phase and, once there is one, the episode it belongs to."""
 
     phase: Phase
     kind: EpisodeKind | None = None
@@ -28,7 +28,7 @@ class EpisodeStatus:
     """It is the way back."""
 
     def to_text(self) -> str:
-        """As sent on episode/status."""
+        """Write the status as it is sent on episode/status."""
         words = [f"phase={self.phase}"]
         if self.kind is not None:
             words += [f"kind={self.kind}", f"episode={self.episode_id}"]
@@ -38,7 +38,7 @@ class EpisodeStatus:
 
     @classmethod
     def from_text(cls, text: str) -> EpisodeStatus:
-        """Inverse of `to_text`.
+        """Parse a status, the inverse of `to_text`.
 
         Raises:
             SpecError: If the text is no status.

@@ -1,4 +1,4 @@
-"""The process table as launch descriptions. Needs the `launch` package of a ROS install.
+"""The process table as launch descriptions, which need the `launch` package of a ROS install.
 
 `ros2 launch` runs in the interpreter that ROS was installed for, the processes in the one that this package was
 installed into: with ROS from packages of the system and robot-stack in a virtual environment these are two.
@@ -42,7 +42,7 @@ BOOLEAN = ["true", "false"]
 
 
 def describe_sim(launch_file: str) -> LaunchDescription:
-    """The dry run's processes: all of them here, each active as soon as it has started."""
+    """Describe a dry run's launch: all processes on this machine, each active as soon as it has started."""
     run = DeclareLaunchArgument("run", default_value="peg_insert", description="name of a run, or path to its file")
 
     def start(value: Callable[[str], str]) -> list[Any]:
@@ -53,7 +53,7 @@ def describe_sim(launch_file: str) -> LaunchDescription:
 
 
 def describe_workcell(launch_file: str) -> LaunchDescription:
-    """A cell's processes, brought up in their order; the actor too with cell_only:=false."""
+    """Describe the launch of a cell's processes, brought up in their order; with cell_only:=false the actor too."""
     cell = DeclareLaunchArgument("cell", default_value="", description="name of a cell that one run names")
     run = DeclareLaunchArgument("run", default_value="", description="name of a run, or path to its file")
     remote = _flag("remote_learner", "true", "the learner runs where the cell says, not here")
@@ -67,7 +67,7 @@ def describe_workcell(launch_file: str) -> LaunchDescription:
 
 
 def describe_learner(launch_file: str) -> LaunchDescription:
-    """The learner alone, on the machine with the GPU."""
+    """Describe the launch of the learner alone, on the machine with the GPU."""
     run = DeclareLaunchArgument("run", description="name of a run, or path to its file")
     address = DeclareLaunchArgument("address", default_value="", description="host:port; default: the cell's")
 
@@ -84,7 +84,7 @@ def describe_learner(launch_file: str) -> LaunchDescription:
 
 
 def interpreter(launch_file: str) -> str:
-    """The Python of the virtual environment that a launch file was installed into; outside of one, this Python."""
+    """Return the Python of the virtual environment that holds a launch file; outside of one, this Python."""
     prefix = Path(os.path.normpath(os.path.join(os.path.abspath(launch_file), "../../../..")))
     return str(prefix / "bin" / "python3") if (prefix / "pyvenv.cfg").is_file() else sys.executable
 
@@ -96,7 +96,10 @@ def _flag(name: str, default: str, text: str) -> DeclareLaunchArgument:
 def _described(
     start: Callable[[Callable[[str], str]], list[Any]], *arguments: DeclareLaunchArgument
 ) -> LaunchDescription:
-    """Arguments of one file and those of all, then what `start` makes of their values."""
+    """Return a launch description with the given arguments and the common ones, which then calls `start`.
+
+    `start` gets a function that returns the value of an argument by its name, and returns the actions.
+    """
 
     def perform(context: LaunchContext) -> list[Any]:
         return start(lambda name: str(LaunchConfiguration(name).perform(context)))
@@ -150,7 +153,7 @@ def _cell_actions(
 
 
 class _Row:
-    """One row of the table; what follows its end is decided by the table."""
+    """One row of the process table as launch actions; the table decides what follows the end of its process."""
 
     def __init__(self, spec: ProcessSpec, environment: dict[str, str], python: str) -> None:
         self._spec = spec
@@ -160,7 +163,7 @@ class _Row:
         self._started_s = 0.0
 
     def action(self) -> ExecuteProcess:
-        """Starts it, and each time that the table says so starts it again."""
+        """Return the action that starts the process, and starts it again whenever the table says so."""
         self._started_s = time.monotonic()
         return ExecuteProcess(
             cmd=list(self._argv),

@@ -1,4 +1,4 @@
-"""The life of a managed node: unconfigured, inactive, active, finalized, as lifecycle_msgs has it.
+"""The life cycle of a managed node: unconfigured, inactive, active, finalized, as lifecycle_msgs has it.
 
 Inactive, what is sensed flows for whoever looks, and no command goes out. Active, the node may command. A node that
 nobody manages brings itself up as its process starts.
@@ -26,7 +26,9 @@ SUCCESS, FAILURE, ERROR = (
 
 
 class ManagedNode(LifecycleNode):
-    """Says its stage on `~/lifecycle`; hooks raise a StackError with the reason why a stage cannot be reached.
+    """A lifecycle node that publishes its stage on `~/lifecycle`, and runs a hook on the way to each.
+
+    A hook raises a StackError with the reason why its stage cannot be reached.
 
     Publishers made with `create_lifecycle_publisher` are mute unless the node is active.
 
@@ -49,17 +51,17 @@ class ManagedNode(LifecycleNode):
 
     @property
     def active(self) -> bool:
-        """Whether this node may command."""
+        """Return whether this node may command."""
         return self.stage is Stage.ACTIVE
 
     def configure(self) -> None:
         """Open what the node needs; afterwards what it senses flows."""
 
     def activate(self) -> None:
-        """From here on it may command."""
+        """Prepare to command; the node may command once this has returned."""
 
     def deactivate(self) -> None:
-        """Leave the robot standing still: the last words before its commands are muted."""
+        """Leave the robot standing still, before its commands are muted."""
 
     def cleanup(self) -> None:
         """Close what `configure` opened."""
@@ -78,39 +80,39 @@ class ManagedNode(LifecycleNode):
         """Leave the robot standing still; called last, whatever ended the node."""
 
     def retire(self, reason: str) -> None:
-        """The process ends: `safe_stop`, unless the node has been shut down already."""
+        """End the node with its process: call `safe_stop`, unless it has been shut down already."""
         if self.stage is not Stage.FINALIZED:
             self._ending = reason
             self.trigger_shutdown()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called by rclpy."""
+        """Run `configure` for rclpy and become inactive."""
         return self._step(Stage.INACTIVE, self.configure)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called by rclpy."""
+        """Run `activate` for rclpy and become active."""
         return self._step(Stage.ACTIVE, self.activate, lambda: super(ManagedNode, self).on_activate(state))
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called by rclpy."""
+        """Run `deactivate` for rclpy, become inactive, and mute the commands even if it fails."""
         try:
             return self._step(Stage.INACTIVE, self.deactivate)
         finally:
             super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called by rclpy."""
+        """Run `cleanup` for rclpy and become unconfigured."""
         return self._step(Stage.UNCONFIGURED, self.cleanup)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called by rclpy."""
+        """Run `safe_stop` for rclpy, become finalized, and mute the commands even if it fails."""
         try:
             return self._step(Stage.FINALIZED, lambda: self.safe_stop(self._ending))
         finally:
             super().on_deactivate(state)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Called by rclpy after a defect: nothing leads out of it."""
+        """Run `safe_stop` for rclpy after a defect and become finalized: nothing leads out of it."""
         try:
             self._step(Stage.FINALIZED, lambda: self.safe_stop(self.failure))
         finally:

@@ -1,4 +1,4 @@
-"""Quality of service. Publishers offer the most, subscribers ask for the least that they need."""
+"""The quality of service of all topics: publishers offer the most, subscribers ask for the least that they need."""
 
 from __future__ import annotations
 

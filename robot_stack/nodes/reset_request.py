@@ -1,4 +1,4 @@
-"""What a simulator is asked for before an episode: a seed and two words, as text."""
+"""The request to a simulator before an episode: a seed and up to two words, as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BACK, _AS_IT_IS = "back", "as_it_is"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRequest:
-    """A start.
+    """A request to the simulator for the start of an episode.
 
     Attributes:
         seed: Of what is drawn.
@@ -24,7 +24,7 @@ class ResetRequest:
     scene: bool = True
 
     def to_text(self) -> str:
-        """As sent on reset/request; `12`, or `12 back as_it_is`."""
+        """Write the request as it is sent on reset/request: `12`, or `12 back as_it_is`."""
         words = [str(self.seed)]
         words += [_BACK] if self.backward else []
         words += [] if self.scene else [_AS_IT_IS]
@@ -32,7 +32,7 @@ class ResetRequest:
 
     @classmethod
     def from_text(cls, text: str) -> ResetRequest:
-        """Inverse of `to_text`.
+        """Parse a request, the inverse of `to_text`.
 
         Raises:
             SpecError: If the text is none.

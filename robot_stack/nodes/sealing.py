@@ -1,4 +1,4 @@
-"""Sealed messages: who of this run sent what is heard on the safety path.
+"""Seals on the messages of the safety path, which tell which process of this run sent them.
 
 The seal stands in the header's frame_id behind the TF frame, "tcp@safety-3f2a91c0#1b...": a standard message has no
 other room for it. What is sealed, and why, is told in `control.safety.seal`.
@@ -21,7 +21,7 @@ MsgT = TypeVar("MsgT", TwistStamped, JointState, Joy, DiagnosticArray, Header)
 
 
 class Sealer:
-    """Seals what a process sends, and tells who sealed what it hears.
+    """A process's means to seal the messages that it sends, and to tell who sealed those that it hears.
 
     Args:
         key: Of the run.
@@ -50,7 +50,7 @@ def _header(msg: Any) -> Header:
 
 
 def _body(msg: Any) -> bytes:
-    """The numbers of a message as bytes: what its meaning depends on, header left out."""
+    """Return the numbers of a message as bytes: what its meaning depends on, header left out."""
     if isinstance(msg, TwistStamped):
         linear, angular = msg.twist.linear, msg.twist.angular
         return struct.pack("<6d", linear.x, linear.y, linear.z, angular.x, angular.y, angular.z)

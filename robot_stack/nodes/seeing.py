@@ -1,4 +1,4 @@
-"""What an operator at the simulated cell sees, as a vector on the wire."""
+"""The view of an operator at the simulated cell, as a vector on the wire."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ OF_ARM, OF_ALL = 8, 3
 
 
 def seen_to_vector(seen: Seen) -> np.ndarray:
-    """TCPs 4 N, goals 4 N, force, done, lost, of N arms: float64, shape (8 N + 3,)."""
+    """Pack what an operator sees of N arms: TCPs 4 N, goals 4 N, force, done, lost; float64, shape (8 N + 3,)."""
     return np.concatenate([seen.tcp.ravel(), seen.goal.ravel(), [seen.force_n, float(seen.done), float(seen.lost)]])
 
 
 def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
-    """Inverse of `seen_to_vector`.
+    """Unpack what an operator sees, the inverse of `seen_to_vector`.
 
     Raises:
         SpecError: If the length is wrong.

@@ -1,4 +1,4 @@
-"""Names on the wire, relative to the namespace of the cell. What is of one arm is under the name of the arm.
+"""Names of the topics and services of a cell, relative to its namespace; those of one arm are under its name.
 
 | topic | type | offered | rate | carries |
 | --- | --- | --- | --- | --- |
@@ -70,75 +70,75 @@ SAFETY_REQUESTS = (
 
 
 def state(arm: str) -> str:
-    """Topic of an arm's whole state."""
+    """Return the topic of an arm's whole state."""
     return f"{arm}/state"
 
 
 def state_view(arm: str, view: str) -> str:
-    """Topic of a part of the state, out of `VIEWS`."""
+    """Return the topic of one part of an arm's state, out of `VIEWS`."""
     return f"{arm}/state/{view}"
 
 
 def fault(arm: str) -> str:
-    """Topic of what an arm's driver reports as its fault."""
+    """Return the topic on which an arm's driver reports its fault."""
     return f"{arm}/fault"
 
 
 def recover(arm: str) -> str:
-    """Trigger service of a real arm: an operator has cleared the driver's fault."""
+    """Return the name of a real arm's Trigger service, called when an operator has cleared the driver's fault."""
     return f"{arm}/recover"
 
 
 def applied(arm: str) -> str:
-    """Topic of what an arm's motors get."""
+    """Return the topic of the twist that an arm's motors get."""
     return f"{arm}/applied"
 
 
 def teleop(arm: str) -> str:
-    """Topic of what an operator does with an arm."""
+    """Return the topic of an operator's teleop samples for an arm."""
     return f"{arm}/teleop/cmd"
 
 
 def policy(arm: str) -> str:
-    """Topic of the policy's motion command."""
+    """Return the topic of the policy's motion command for an arm."""
     return f"{arm}/policy/cmd"
 
 
 def policy_gripper(arm: str) -> str:
-    """Topic of the policy's gripper command."""
+    """Return the topic of the policy's gripper command for an arm."""
     return f"{arm}/policy/gripper"
 
 
 def command(arm: str) -> str:
-    """Topic of the motion command that an arm obeys."""
+    """Return the topic of the motion command that an arm obeys."""
     return f"{arm}/safety/cmd"
 
 
 def command_gripper(arm: str) -> str:
-    """Topic of the gripper command that an arm obeys."""
+    """Return the topic of the gripper command that an arm obeys."""
     return f"{arm}/safety/gripper"
 
 
 def label(arm: str) -> str:
-    """Topic of the decision behind an arm's command."""
+    """Return the topic of the safety filter's decisions about an arm's commands."""
     return f"{arm}/safety/label"
 
 
 def observation(camera: str) -> str:
-    """Topic of a camera's images as the policy sees them."""
+    """Return the topic of a camera's images as the policy sees them."""
     return f"{camera}/obs"
 
 
 def lifecycle(node: str) -> str:
-    """Topic on which a node says its stage."""
+    """Return the topic on which a node publishes its stage."""
     return f"{node}/lifecycle"
 
 
 def stop_input(button: str) -> str:
-    """Topic of a wired stop button."""
+    """Return the topic of a wired stop button."""
     return f"{STOP_INPUT}/{button}"
 
 
 def safety_service(request: str) -> str:
-    """Service of a request to the safety filter."""
+    """Return the name of the service for a request to the safety filter."""
     return f"safety/{request}"

@@ -1,4 +1,4 @@
-"""Brings the nodes of a cell up in their order and says which one is not active, and why.
+"""The bring-up of a cell's nodes in their order, which says which one is not active, and why.
 
 Decisions live in robot_stack.workcell.bring_up. Sentences go to stderr, for the operator who started the cell, and the
 newest word on all of it is latched on cell/status.
@@ -27,7 +27,7 @@ RATE_HZ = 20.0
 
 
 class BringUpNode(StackNode):
-    """Hears what each node says of itself and asks for its next step."""
+    """A ROS node that hears the stage of each node of the cell and asks it for its next step."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("bring_up", settings.namespace)
@@ -43,7 +43,7 @@ class BringUpNode(StackNode):
         self.steady_timer(RATE_HZ, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Whether all are active."""
+        """Return a diagnosis of whether all nodes are active."""
         status = self._plan.status()
         return [Diagnosis(task="cell", level=Level.OK if status == "active" else Level.ERROR, message=status)]
 
@@ -91,7 +91,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the bring-up process and return its exit code."""
     return run_node("bring_up", BringUpNode, _arguments)
 
 

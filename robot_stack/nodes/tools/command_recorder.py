@@ -1,4 +1,6 @@
-"""Stores every command at each arm, and what it was based on, in runs/NAME/commands; see workcell.command_log.
+"""A recorder of every command at each arm, with what it was based on, in runs/NAME/commands.
+
+The format is told in workcell.command_log.
 
 `robot-stack check-log FILE` proves such a file, of one arm, against the limits. Nobody waits for this process.
 """
@@ -33,7 +35,7 @@ KEPT = 8
 
 
 class ArmRecorder:
-    """Subscribes to what is of one arm and writes; a full disk is said, and no reason to end.
+    """Records one arm's commands in files; a full disk is said, and no reason to end.
 
     Args:
         node: Subscribes.
@@ -62,13 +64,13 @@ class ArmRecorder:
             node.create_subscription(String, topic, self._keep_newest(topic), LATCHED)
 
     def diagnose(self) -> Diagnosis:
-        """Where it writes, and why not if so."""
+        """Return a diagnosis of the file being written, and why it is not if so."""
         values = {"file": str(self._path), "refused": self._refused}
         level = Level.ERROR if self._error else Level.OK
         return Diagnosis(task=f"command log of {self._arm}", level=level, message=self._error or "ok", values=values)
 
     def close(self) -> None:
-        """End the file."""
+        """End the file that is being written."""
         self._try(lambda log: log.close())
         self._log = None
 
@@ -128,7 +130,7 @@ class ArmRecorder:
             log.mode(text, now_ns)
 
     def _begin(self) -> None:
-        """A new file. It begins with what is latched, so that it can be checked by itself."""
+        """Begin a new file with what is latched, so that it can be checked by itself."""
         stamp = f"{time.strftime('%Y-%m-%d_%H%M%S')}-{time.monotonic_ns() % 1000:03d}"
         self._path = self._folder / self._arm / f"{stamp}.jsonl.gz"
         try:
@@ -143,7 +145,7 @@ class ArmRecorder:
         self._try(lambda log: log.fault(self._fault, time.monotonic_ns()))
 
     def _try(self, write: Callable[[CommandLog], None]) -> None:
-        """Nothing is written before the limits are known, nor between two files."""
+        """Write to the file if there is one: none before the limits are known, nor between two files."""
         if self._log is None:
             return
         try:
@@ -161,7 +163,7 @@ class ArmRecorder:
 
 
 class CommandRecorderNode(StackNode):
-    """A file for each arm."""
+    """A ROS node that records the commands at each arm, in files of its own."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("command_recorder", settings.namespace, key=settings.key)
@@ -170,11 +172,11 @@ class CommandRecorderNode(StackNode):
         self.steady_timer(FLUSH_HZ, self._flush)
 
     def diagnose(self) -> list[Diagnosis]:
-        """Each arm's file."""
+        """Return a diagnosis of each arm's file."""
         return [arm.diagnose() for arm in self._arms]
 
     def safe_stop(self, reason: str) -> None:
-        """End the files."""
+        """End every arm's file."""
         for arm in self._arms:
             arm.close()
 
@@ -184,7 +186,7 @@ class CommandRecorderNode(StackNode):
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the recorder of commands and return its exit code."""
     return run_node("command_recorder", CommandRecorderNode)
 
 

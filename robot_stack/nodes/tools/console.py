@@ -76,7 +76,7 @@ GB = 1e9
 
 
 class ConsoleNode(StackNode):
-    """Hears the cell, serves the pages, and does what they may have done: `console.session.ConsoleActions`."""
+    """A ROS node that hears the cell, serves the pages and does what they ask for: `ConsoleActions`."""
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("console", settings.namespace, key=settings.key)
@@ -126,12 +126,12 @@ class ConsoleNode(StackNode):
             self._forwarder.start()
 
     def diagnose(self) -> list[Diagnosis]:
-        """Pages, and messages that could not be read."""
+        """Return a diagnosis of the open pages, and of messages that could not be read."""
         seats = self._session.seats
         return [Diagnosis(task="pages", values={"pages": seats.pages, "writer": seats.writer, **self._refused})]
 
     def safe_stop(self, reason: str) -> None:
-        """Pages see that the server has gone; a hand that drove is a lost device."""
+        """Stop the server, which pages notice; to the teleop process a hand that drove is then a lost device."""
         if self._forwarder is not None:
             self._forwarder.stop()
         if self._server is not None:
@@ -139,13 +139,13 @@ class ConsoleNode(StackNode):
 
     # ConsoleActions: called by the thread of the pages --------------------------------------------------------------
     def press(self, events: tuple[str, ...]) -> None:
-        """See `ConsoleActions`."""
+        """Publish key events that an operator pressed on a page, out of `EVENTS`."""
         self._pressed_ns = max(time.monotonic_ns(), self._pressed_ns + 1)
         msg = events_to_msg(events, self._pressed_ns, Device.BROWSER)
         self._events.publish(self.sealer.seal(topics.EVENTS, msg))
 
     def request(self, name: str) -> None:
-        """See `ConsoleActions`."""
+        """Call a service of the safety process; a refusal is told to the pages."""
         client = self._requests[name]
         if not client.service_is_ready():
             self._tell(f"{name} is not asked: the safety process is not there")
@@ -159,7 +159,7 @@ class ConsoleNode(StackNode):
         client.call_async(Trigger.Request()).add_done_callback(answered)
 
     def move(self, packet: JoyPacket) -> None:
-        """See `ConsoleActions`."""
+        """Publish what the hand at the page does, in simulation only."""
         if self._hand is not None:
             self._hand.publish(self.sealer.seal(PAGE_TOPIC, page_to_msg(packet, time.monotonic_ns())))
 
@@ -190,7 +190,7 @@ class ConsoleNode(StackNode):
         watched, unwatched = Due(IMAGES_HZ), Due(UNWATCHED_HZ)
 
         def receive(raw: bytes) -> None:
-            """Most images are dropped as they come: to unpack all of them is what would cost."""
+            """Count an image, and show it if one is due; most are dropped, as to unpack all of them would cost."""
             now_ns, server = time.monotonic_ns(), self._server
             with self._session.locked():
                 self._heard.cameras[camera].frame(raw_stamp_ns(raw))
@@ -284,7 +284,7 @@ class ConsoleNode(StackNode):
 
     # by the clock ----------------------------------------------------------------------------------------------
     def _read_record(self) -> None:
-        """Files of the run, and the room that is left for more."""
+        """Read the run's files, and the room that is left on the disk for more."""
         with self._session.locked():
             self._record.read_into(self._heard)
             self._heard.facts.free_gb = shutil.disk_usage(self._folder).free / GB
@@ -322,7 +322,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the console process and return its exit code."""
     return run_node("console", ConsoleNode, _arguments)
 
 

@@ -1,4 +1,4 @@
-"""Listens to a cell for `robot-stack doctor`: what arrives, who publishes, how long a request takes.
+"""A listener to a cell for `robot-stack doctor`: what arrives, who publishes, how long a request takes.
 
 Judging is the business of robot_stack.workcell.checkup. This node sends nothing but questions, and, if an operator
 asks for it, the request to clear a stop.
@@ -57,13 +57,16 @@ FOREVER_S = 1e6
 
 
 def commands(arms: Sequence[str]) -> list[str]:
-    """Topics with one publisher each, relative to the cell."""
+    """Return the arms' command topics, which must have one publisher each, relative to the cell."""
     kinds = (topics.command, topics.command_gripper, topics.policy, topics.policy_gripper, topics.teleop)
     return [kind(arm) for arm in arms for kind in kinds]
 
 
 def may_be_empty(run: ResolvedRun) -> list[str]:
-    """Topics, relative to the cell, that nobody publishes before actor and console run, or for a stop not wired in."""
+    """Return the topics, relative to the cell, that may have no publisher.
+
+    Nobody publishes them before actor and console run, or for a stop that is not wired in.
+    """
     own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
     of_the_actor = [topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST]
     return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, topics.STOP_INPUT]
@@ -71,7 +74,7 @@ def may_be_empty(run: ResolvedRun) -> list[str]:
 
 @dataclass(slots=True, kw_only=True)
 class ArmHeard:
-    """What is heard of one arm.
+    """The messages heard of one arm, and what they said.
 
     Attributes:
         states: Messages of its state.
@@ -95,7 +98,7 @@ class ArmHeard:
 
 
 class DoctorNode(Node):
-    """Keeps what it hears of one cell. All of it runs in the thread that calls `listen`."""
+    """A ROS node that keeps what it hears of one cell, all in the thread that calls `listen`."""
 
     def __init__(self, run: ResolvedRun, namespace: str, nodes: Sequence[str]) -> None:
         super().__init__("doctor", namespace=namespace, start_parameter_services=False)
@@ -141,7 +144,7 @@ class DoctorNode(Node):
         self.clearing = self.create_client(Trigger, topics.safety_service("clear_stop"))
 
     def missing(self) -> list[str]:
-        """Nodes and streams that nothing has been heard of."""
+        """Return the nodes and cameras that nothing has been heard of."""
         silent = [name for name in self._nodes if name not in self.beats]
         return silent + [name for name, stream in self.cameras.items() if not stream.arrived_ns]
 
@@ -153,7 +156,7 @@ class DoctorNode(Node):
         self.beats.clear()
 
     def endpoints(self) -> list[Endpoint]:
-        """All publishers and subscriptions under the cell's namespace, but this node's own."""
+        """Return all publishers and subscriptions under the cell's namespace, but this node's own."""
         found = []
         for topic, _ in self.get_topic_names_and_types():
             if topic.startswith(self.get_namespace() + "/"):
@@ -253,7 +256,7 @@ class DoctorNode(Node):
 
 
 def round_trips(here: Listening[DoctorNode], count: int) -> tuple[list[float], int]:
-    """Seconds of each answered request to the safety process, and how many were not answered."""
+    """Time requests to the safety process; return the seconds of each answered one, and how many were not."""
     times_s: list[float] = []
     for _ in range(count):
         began_s = time.perf_counter()
@@ -265,7 +268,7 @@ def round_trips(here: Listening[DoctorNode], count: int) -> tuple[list[float], i
 
 
 def clear_stop(here: Listening[DoctorNode]) -> str:
-    """Ask for it, as an operator said so; why it was refused, or ""."""
+    """Ask the safety process to clear a STOP, as an operator said so; return why it was refused, or ""."""
     answer = here.ask(here.node.clearing, Trigger.Request())
     if answer is None:
         return "the safety process does not answer"
@@ -273,7 +276,7 @@ def clear_stop(here: Listening[DoctorNode]) -> str:
 
 
 def request(here: Listening[DoctorNode], name: str) -> str:
-    """Ask the safety process for something; why it was refused, or ""."""
+    """Ask the safety process for something; return why it was refused, or ""."""
     answer = here.ask(here.node.requests[name], Trigger.Request())
     if answer is None:
         return "the safety process does not answer"

@@ -1,4 +1,4 @@
-"""First and last look of every camera at each episode, as one small JPEG a run keeps."""
+"""The first and last image of every camera in each episode, as one small JPEG that a run keeps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ GAP_PX = 2
 
 
 def jpeg_of(image: np.ndarray) -> bytes:
-    """RGB uint8, shape (H, W, 3), with its colours at full resolution: small images lose them otherwise."""
+    """Encode an RGB image, uint8, shape (H, W, 3), as a JPEG with its colours at full resolution.
+
+    Small images lose them otherwise.
+    """
     words = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
     _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), words)
     return encoded.tobytes()
 
 
 class EpisodePictures:
-    """`console/pictures/<episode>.jpg` in the folder of the run."""
+    """The pictures of a run's episodes, `console/pictures/<episode>.jpg` in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / FOLDER / "pictures"
@@ -33,22 +36,22 @@ class EpisodePictures:
         self._kept: set[str] = set()
 
     def open(self) -> None:
-        """What earlier lives of the process have kept."""
+        """Make the folder and find the pictures that earlier lives of the process have kept."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._kept = {path.stem for path in self._folder.glob("*.jpg")}
 
     def look(self, camera: str, image: np.ndarray) -> None:
-        """The newest image of a camera, RGB uint8."""
+        """Take in the newest image of a camera, RGB uint8."""
         self._newest[camera] = image
         if self._episode_id:
             self._first.setdefault(camera, image)
 
     def begin(self, episode_id: str) -> None:
-        """An episode starts."""
+        """Begin the picture of an episode that starts."""
         self._episode_id, self._first = episode_id, {}
 
     def end(self) -> None:
-        """It is over: keep its pictures. A disk that refuses loses them, and nothing else."""
+        """Keep the picture of the episode that is over; a disk that refuses loses it, and nothing else."""
         episode_id, self._episode_id = self._episode_id, ""
         if not episode_id or not self._first:
             return
@@ -64,11 +67,11 @@ class EpisodePictures:
         self._kept.add(episode_id)
 
     def has(self, episode_id: str) -> bool:
-        """Whether there is one."""
+        """Return whether there is a picture of an episode."""
         return episode_id in self._kept
 
     def get(self, episode_id: str) -> bytes | None:
-        """The JPEG of an episode, or None."""
+        """Return the JPEG of an episode, or None."""
         if episode_id not in self._kept:
             return None
         try:
@@ -81,7 +84,7 @@ class EpisodePictures:
 
 
 def _small(image: np.ndarray) -> np.ndarray:
-    """In a square of `SIDE_PX`, with a gap to the next one."""
+    """Scale an image into a square of `SIDE_PX`, with a gap to the next one."""
     height, width = image.shape[:2]
     scale = SIDE_PX / max(height, width)
     size = (max(1, round(width * scale)), max(1, round(height * scale)))

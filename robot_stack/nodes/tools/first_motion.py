@@ -1,7 +1,7 @@
-"""Takes the teleop process's place for `robot-stack doctor CELL --move`: the operator's deadman, a script's motion.
+"""A stand-in for the teleop process in `robot-stack doctor CELL --move`: the operator's deadman, a script's motion.
 
 The device is the cell's own and is read as always; while its deadman is held, the twist is that of the first motion. So
-the arm moves as it does for a hand: past the safety process, with every limit, and not a moment after letting go. A
+the arm moves as it does for a hand: through the safety process, with every limit, and not a moment after letting go. A
 policy could not do it: the arm is given to whoever holds the deadman.
 """
 
@@ -41,12 +41,12 @@ SCRIPT_HOLDS_NS = 1_000_000_000
 
 
 def result_topic(arm: str) -> str:
-    """Where the verdicts about an arm come."""
+    """Return the topic of the verdicts about an arm."""
     return f"{arm}/{RESULT}"
 
 
 def verdicts_of(text: str) -> list[Verdict]:
-    """What a message on `result_topic` says."""
+    """Parse the verdicts in a message on `result_topic`."""
     return [
         Verdict(axis=each["axis"], trouble=Trouble(each["trouble"]), text=each["text"]) for each in json.loads(text)
     ]
@@ -68,7 +68,7 @@ class ArmMotion:
         )
 
     def share(self, now_ns: int, *, held: bool) -> np.ndarray:
-        """Deflection to show, shape (6,), in [-1, 1]."""
+        """Return the deflection to show now, shape (6,), in [-1, 1]."""
         if self.pose is None:
             return np.zeros(6)
         twist = self.motion.twist(self.pose, now_ns, held=held)
@@ -132,7 +132,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main() -> int:
-    """Entry point of the process."""
+    """Run the process in place of the teleop process and return its exit code."""
     return run_node("teleop", FirstMotionNode, _arguments)
 
 

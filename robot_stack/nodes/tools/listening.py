@@ -33,7 +33,7 @@ class Listening(Generic[NodeT]):
         self._executor = executor
 
     def listen(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Take messages for so long, or until the condition, looked at often, holds; whether it did."""
+        """Take messages for so many seconds or until a condition, looked at often, holds; return whether it did."""
         deadline_s = time.monotonic() + seconds
         while not until():
             began_s = time.monotonic()
@@ -45,7 +45,7 @@ class Listening(Generic[NodeT]):
         return True
 
     def ask(self, client: Client, request: Any) -> Any:
-        """The answer of a service, or None if there is none within a second."""
+        """Call a service and return its answer, or None if there is none within a second."""
         if not client.service_is_ready():
             return None
         future = client.call_async(request)
@@ -55,7 +55,7 @@ class Listening(Generic[NodeT]):
 
 @contextmanager
 def listening(make: Callable[[], NodeT]) -> Iterator[Listening[NodeT]]:
-    """Join the cell in the environment of this process; leave it at the end."""
+    """Join the cell in the environment of this process, and leave it at the end of the `with` block."""
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = make()

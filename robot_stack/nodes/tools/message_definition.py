@@ -11,7 +11,7 @@ IDL_NAMES = {"double": "float64", "float": "float32", "boolean": "bool", "octet"
 
 
 def message_class(kind: str) -> Any:
-    """The class of a type like "sensor_msgs/msg/Image".
+    """Import the class of a message type like "sensor_msgs/msg/Image".
 
     Raises:
         ImportError, AttributeError: If its package is not installed here, or has no such type.
@@ -21,7 +21,7 @@ def message_class(kind: str) -> Any:
 
 
 def definition_of(kind: str) -> str:
-    """What a bag says of a type: its fields, and then those of every type that it contains, each once.
+    """Write a type's definition as bags have it: its fields, then those of every type in it, each once.
 
     Constants and defaults are left out: they are not on the wire.
 
@@ -46,7 +46,7 @@ def _collect(kind: str, texts: dict[str, str]) -> None:
 
 
 def in_msg_words(idl: str) -> str:
-    """A type of IDL as a .msg file has it: "sequence<double, 3>" becomes "float64[<=3]"."""
+    """Write a type of IDL as a .msg file has it: "sequence<double, 3>" becomes "float64[<=3]"."""
     if match := re.fullmatch(r"sequence<(.+?)(?:, (\d+))?>", idl):
         return f"{in_msg_words(match[1])}[{f'<={match[2]}' if match[2] else ''}]"
     if match := re.fullmatch(r"(.+)\[(\d+)\]", idl):

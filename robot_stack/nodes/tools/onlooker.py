@@ -1,4 +1,4 @@
-"""Keeps whole images and where the arm is, for `robot-stack calibrate`."""
+"""A listener for `robot-stack calibrate` that keeps whole images and the arm's positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT = 600
 
 
 class Onlooker(Node):
-    """What is seen of one cell and one of its arms, in the order of arrival."""
+    """A ROS node that keeps what is seen of one cell and one of its arms, in the order of arrival."""
 
     def __init__(self, run: ResolvedRun, namespace: str, arm: str) -> None:
         super().__init__("onlooker", namespace=namespace, start_parameter_services=False)
@@ -43,7 +43,7 @@ class Onlooker(Node):
         self.create_subscription(String, topics.MODE, self._on_mode, LATCHED)
 
     def forget(self) -> None:
-        """What was seen while the cell was starting."""
+        """Drop the images and positions that came while the cell was starting."""
         self.positions_m.clear()
         for images in self.images.values():
             images.clear()
@@ -73,5 +73,5 @@ def hand_over(here: Listening[Onlooker]) -> None:
 
 
 def take_back(here: Listening[Onlooker]) -> None:
-    """The arm holds."""
+    """End the demonstration, so that the arm holds."""
     here.ask(here.node.ending, Trigger.Request())

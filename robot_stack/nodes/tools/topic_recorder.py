@@ -1,4 +1,4 @@
-"""Records the live topics of a cell as they are on the wire, for `robot-stack bag`. It publishes nothing.
+"""A recorder of the live topics of a cell as they are on the wire, for `robot-stack bag`. It publishes nothing.
 
 Topics come and go: the graph is looked at every second. Each is asked for as reliably as all its publishers offer it,
 so that every message counts where they say so, and nobody is missed.
@@ -30,7 +30,7 @@ DEPTH = 100
 
 
 class TopicRecorder(Node):
-    """Subscribes to what there is and writes it.
+    """A ROS node that subscribes to a cell's topics as they appear, and writes them to a log.
 
     Args:
         namespace: Of the cell.
@@ -53,12 +53,12 @@ class TopicRecorder(Node):
         self._look()
 
     def end(self, *_: object) -> None:
-        """Leave, as a handler of a signal."""
+        """End the recording; also serves as a handler of signals."""
         if not self.ended.done():
             self.ended.set_result(None)
 
     def _look(self) -> None:
-        """Subscribe to what is new, and make safe what has come."""
+        """Subscribe to new topics, and flush what has come to the log."""
         for topic, kinds in self.get_topic_names_and_types():
             if topic not in self._known and self._wanted(topic) and self.count_publishers(topic):
                 self._known.add(topic)
@@ -83,7 +83,7 @@ class TopicRecorder(Node):
         self.create_subscription(kind, topic, self._writer(channel), qos, raw=True)
 
     def _fitting(self, topic: str) -> QoSProfile:
-        """The most that every publisher offers."""
+        """Return the most in QoS that every publisher of a topic offers."""
         offered = [info.qos_profile for info in self.get_publishers_info_by_topic(topic)]
         reliable = all(qos.reliability == ReliabilityPolicy.RELIABLE for qos in offered)
         kept = all(qos.durability == DurabilityPolicy.TRANSIENT_LOCAL for qos in offered)
@@ -95,7 +95,10 @@ class TopicRecorder(Node):
         )
 
     def _writer(self, channel: Channel) -> Callable[[bytes], None]:
-        """Without the message's own times and number: the events executor cannot hand them over (rclpy 7.1)."""
+        """Return a callback that logs a topic's messages by their arrival.
+
+        Their own times and number are left out: the events executor cannot hand them over (rclpy 7.1).
+        """
 
         def receive(data: bytes) -> None:
             self._try(lambda: self._log.add(channel, data, time.time_ns()))
@@ -114,7 +117,7 @@ class TopicRecorder(Node):
 def record_topics(
     namespace: str, log: TopicLog, *, everything: bool = False, seconds: float = FOREVER_S, say: Callable[[str], None]
 ) -> dict[str, str]:
-    """Record in the environment of this process until SIGINT, SIGTERM or the time is up.
+    """Record a cell's topics in the environment of this process until SIGINT, SIGTERM or the time is up.
 
     Args:
         namespace: Of the cell.
