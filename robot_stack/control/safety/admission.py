@@ -1,4 +1,4 @@
-"""Which messages the safety filter takes: whole, young, of one sender, each once."""
+"""Admission of messages to the safety filter: whole, young, of one sender, each once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = {"policy": "policy/cmd", "teleop": "teleop/cmd", "state": "state"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A message, or the policy's messages for all arms.
+    """A message offered to the safety filter, or the policy's messages for all arms.
 
     Attributes:
         stream: One of `TOPICS`.
@@ -38,7 +38,9 @@ class Offer:
 
 
 class Admission:
-    """Counts in the arbiter's counters what it refuses; broken messages in a row and a second sender hold the cell.
+    """The judge of a cell's messages, which counts in the arbiter's counters what it refuses.
+
+    Broken messages in a row and a second sender hold the cell.
 
     Args:
         arbiter: Of the cell.
@@ -55,7 +57,7 @@ class Admission:
         self._clocks = ClockWatch()
 
     def admit(self, offer: Offer, broken: Refusal | None, now_ns: int) -> Refusal | None:
-        """Judge whether a message may pass.
+        """Judge whether a message may pass; return why not, or None where it may.
 
         Args:
             offer: The message.
@@ -87,7 +89,7 @@ class Admission:
         return None
 
     def broken(self, stream: str, arm: str, refusal: Refusal, now_ns: int) -> None:
-        """Count a message that nobody could read; several in a row hold."""
+        """Count a message that nobody could read; several in a row hold the cell."""
         self._strike(refusal, now_ns)
         self.refuse(stream, arm, refusal)
 
@@ -96,7 +98,7 @@ class Admission:
         self._count(stream, Refusal(kind=refusal.kind, text=self._arbiter.called(arm) + refusal.text))
 
     def doubtful(self, now_ns: int) -> Refusal | None:
-        """Say what would refuse arming although nothing moves wrongly now."""
+        """Return what would refuse arming although nothing moves wrongly now: a second sender or another clock."""
         return self._senders.contested(now_ns) or self._clocks.skewed(now_ns)
 
     def _second_sender(self, topics: Mapping[str, str | None], now_ns: int) -> Refusal | None:

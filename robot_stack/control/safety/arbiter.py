@@ -1,4 +1,4 @@
-"""Who is in control: `DISARMED -> READY -> POLICY <-> HUMAN -> HOLD`, and STOP latched from anywhere.
+"""The state machine of control: `DISARMED -> READY -> POLICY <-> HUMAN -> HOLD`, and STOP latched from anywhere.
 
 One state for the whole cell: what holds or stops one arm holds or stops all. An operator who takes one of several arms
 takes the cell. The arms that are not in a hand stand still meanwhile: the policy decides for all arms together, and it
@@ -29,7 +29,7 @@ SLOW = 1e-2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArbiterTiming:
-    """Times after which something is believed, in seconds.
+    """Silences and pauses after which the arbiter acts, in seconds.
 
     Attributes:
         policy_s: Silence of the policy that leads to HOLD.
@@ -47,7 +47,7 @@ class ArbiterTiming:
 
 
 class Arbiter:
-    """Mode of the cell and driver of each arm. Fed with checked messages; `update` once per tick, then `intents`.
+    """The mode of a cell and the driver of each arm. Fed with checked messages; `update` once per tick, then `intents`.
 
     Args:
         timing: When what is believed.
@@ -71,20 +71,20 @@ class Arbiter:
         self._start_ns = 0
 
     def called(self, arm: str, otherwise: str = "") -> str:
-        """How a sentence about an arm begins: with its name where there are several, else with `otherwise`."""
+        """Return how a sentence about an arm begins: with its name where there are several, else with `otherwise`."""
         return otherwise if len(self._hands) == 1 else f"{arm} " if otherwise else f"{arm}: "
 
     def take_policy(self, commands: Mapping[str, Command]) -> None:
-        """The newest checked commands, one for each arm, of one stamp."""
+        """Take the policy's newest checked commands, one for each arm, of one stamp."""
         self._policy = commands
         self._fresh_commands += 1
 
     def take_teleop(self, arm: str, sample: TeleopSample) -> None:
-        """The newest checked sample."""
+        """Take the newest checked teleop sample of an arm."""
         self._hands[arm].take(sample)
 
     def newest_stamp_ns(self, stream: str, arm: str) -> int:
-        """Stamp of the newest message taken from "policy", "teleop" or "state"; 0 if none."""
+        """Return the stamp of the newest message taken from "policy", "teleop" or "state"; 0 if none."""
         policy = None if self._policy is None else self._policy[arm]
         newest = {"policy": policy, "teleop": self._hands[arm].sample, "state": self.states[arm]}[stream]
         return 0 if newest is None else newest.stamp_ns
@@ -101,7 +101,7 @@ class Arbiter:
         return refusal
 
     def disarm(self) -> None:
-        """To DISARMED from anywhere but STOP."""
+        """Go to DISARMED from any mode but STOP."""
         if self.mode is not Mode.STOP:
             self._let_go()
             self.mode, self.reason, self._running = Mode.DISARMED, None, False
@@ -119,14 +119,14 @@ class Arbiter:
         return refusal
 
     def end_episode(self) -> None:
-        """Back to READY; a HOLD, STOP or DISARMED stays what it is."""
+        """End the episode: POLICY and HUMAN become READY; a HOLD, STOP or DISARMED stays what it is."""
         self._running = False
         self._let_go()
         if self.mode in (Mode.POLICY, Mode.HUMAN):
             self.mode, self.reason = Mode.READY, None
 
     def hold(self, reason: Refusal, *, waiting_for_policy: bool = False) -> None:
-        """Stand still until an operator resumes. Nothing to do while disarmed, stopped or already holding."""
+        """Stand still until an operator resumes; do nothing while disarmed, stopped or already holding."""
         if self.mode in (Mode.READY, Mode.POLICY, Mode.HUMAN):
             self._let_go()
             for hand in self._hands.values():
@@ -162,7 +162,7 @@ class Arbiter:
         return refusal
 
     def update(self, now_ns: int) -> None:
-        """Advance to `now_ns`: faults, take-over, hand-back."""
+        """Advance the mode to `now_ns`: faults, handover to the operator and back."""
         if self.mode in (Mode.DISARMED, Mode.STOP):
             return
         fault = self._robot_fault(now_ns)
@@ -176,7 +176,7 @@ class Arbiter:
             self._update_driver(now_ns)
 
     def intents(self, now_ns: int) -> dict[str, Intent]:
-        """What the one in control wants now, of each arm."""
+        """Return the motion of each arm that the one in control wants now."""
         if self.mode in (Mode.POLICY, Mode.HUMAN) and self._engaged:
             return self._by_hand(now_ns)
         if self.mode is Mode.POLICY and self._policy is not None:
@@ -184,7 +184,9 @@ class Arbiter:
         return {arm: Intent(twist=np.zeros(6)) for arm in self._hands}
 
     def _by_hand(self, now_ns: int) -> dict[str, Intent]:
-        """An operator who rests for a moment is idle with all arms; one arm may stand while the other is moved.
+        """Return the motion of each arm that the operator wants; resting for a moment makes all arms idle.
+
+        One arm may stand while the other is moved.
 
         In a demonstration an arm that is not in a hand is shown to stand still; in a correction it is only held.
         """
@@ -239,7 +241,7 @@ class Arbiter:
             self.hold(Refusal(kind=RefusalKind.POLICY_SILENT, text=text), waiting_for_policy=True)
 
     def _leave_policy_hold(self, now_ns: int) -> None:
-        """The two ways out of a HOLD that only waits for the policy: an operator drives, or fresh commands in a row."""
+        """Leave a HOLD that only waits for the policy, if an operator drives or enough fresh commands came in a row."""
         if not (self._waiting_for_policy and self._running):
             return
         fresh = self._policy is not None and now_ns - self._policy_ns <= self._timing.policy_s * 1e9
@@ -266,7 +268,7 @@ class Arbiter:
 
     @property
     def _policy_ns(self) -> int:
-        """Stamp of the newest commands."""
+        """Return the stamp of the policy's newest commands; 0 if there are none."""
         return min((command.stamp_ns for command in (self._policy or {}).values()), default=0)
 
     def _robot_fault(self, now_ns: int) -> Refusal | None:
@@ -307,5 +309,5 @@ class Arbiter:
 
 
 def _first(refusals: Iterable[Refusal | None]) -> Refusal | None:
-    """Return the first that is one."""
+    """Return the first refusal that is not None, or None if there is none."""
     return next((refusal for refusal in refusals if refusal), None)

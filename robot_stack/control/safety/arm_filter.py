@@ -1,4 +1,4 @@
-"""From what is wanted of one arm to what it may do: handover, contact force, limits."""
+"""The filter of one arm, from the wanted twist to the one it may execute: handover, contact force, limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETRACT_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedArm:
-    """One arm of a safety filter.
+    """The settings of one arm in a safety filter.
 
     Attributes:
         limits: Of this arm.
@@ -40,7 +40,7 @@ class GuardedArm:
 
 
 class ArmFilter:
-    """Remembers what one arm was told last.
+    """The filter of one arm, which remembers what the arm was told last.
 
     Args:
         name: Of the arm.
@@ -64,16 +64,16 @@ class ArmFilter:
 
     @property
     def joints(self) -> int:
-        """How many joints a state of it must have; 0: any number."""
+        """Return how many joints a state of this arm must have; 0: any number."""
         return len(self._limits.joints)
 
     @property
     def standing(self) -> bool:
-        """Whether it was told to stand still."""
+        """Return whether the arm was told to stand still."""
         return not self._motion.last.any()
 
     def limit(self, limits: SafetyLimits) -> None:
-        """From now on these; only while it stands."""
+        """Set other limits from now on; only while the arm stands."""
         self._limits = limits
         self._motion.limit(limits)
 
@@ -82,7 +82,7 @@ class ArmFilter:
         self._motion.watch(state)
 
     def joint_beyond(self, state: RobotState | None) -> Refusal | None:
-        """Name a joint that stands outside the robot's own limits."""
+        """Return a refusal that names a joint outside the robot's own limits, or None."""
         return None if state is None else self._motion.joints.beyond(state)
 
     def inside(self, state: RobotState | None) -> Refusal | None:
@@ -102,7 +102,7 @@ class ArmFilter:
         return Refusal(kind=RefusalKind.FORCE, text=text)
 
     def hit(self, state: RobotState | None, now_ns: int) -> Refusal:
-        """Begin to back out of a hard contact, if configured; returns what happened."""
+        """Begin to back out of a hard contact, if configured; return what happened."""
         self._retract_until_ns = now_ns + int(RETRACT_S * 1e9)
         limit = self._limits.hard_force_n
         text = f"contact force {_force_n(state):.0f} N (limit {limit:g}); free the arm, resume"
@@ -111,7 +111,7 @@ class ArmFilter:
     def decide(
         self, intent: Intent, state: RobotState | None, *, mode: Mode, reason: Refusal | None, now_ns: int, dt_s: float
     ) -> Decision:
-        """The decision of this tick.
+        """Return the decision of this tick.
 
         Args:
             intent: What is wanted.
@@ -141,7 +141,7 @@ class ArmFilter:
         )
 
     def _blend(self, intent: Intent, now_ns: int) -> np.ndarray:
-        """From the last executed twist to the new driver's, over the blend time. IDLE is the same human."""
+        """Blend from the last executed twist to the new driver's, over the blend time. IDLE is the same human."""
         driver = Source.HUMAN if intent.source is Source.IDLE else intent.source
         if driver is not self._source:
             self._source, self._blend_from, self._blend_start_ns = driver, self._motion.last.copy(), now_ns
@@ -152,7 +152,7 @@ class ArmFilter:
         return np.asarray((1.0 - share) * self._blend_from + share * intent.twist)
 
     def _retract(self, state: RobotState | None, mode: Mode, now_ns: int) -> np.ndarray:
-        """Zeros; or, shortly after a hard force and if configured, back out along the force."""
+        """Return zeros; or, shortly after a hard force and if configured, the twist that backs out along the force."""
         force = _force_n(state)
         away = self._limits.retract_m_s > 0.0 and mode is Mode.HOLD and now_ns < self._retract_until_ns
         if state is None or not away or force <= self._limits.soft_force_n or state.fault:

@@ -1,4 +1,4 @@
-"""Where the arm may be and how hard it may push: workspace box, tilt cone, contact force.
+"""Bounds on where the arm may be and how hard it may push: workspace box, tilt cone, contact force.
 
 Pure functions from a twist to a twist. Approach to an edge slows in proportion to the distance left, so the arm comes
 to rest on the edge instead of being thrown against a clip. Outside an edge only the way back passes.
@@ -17,7 +17,7 @@ OUTSIDE_M = 0.002
 def inside_box(
     velocity: np.ndarray, position_m: np.ndarray, low_m: np.ndarray, high_m: np.ndarray, approach_s: float
 ) -> np.ndarray:
-    """Largest part of a velocity that leaves the TCP inside the box, axis by axis.
+    """Return the largest part of a velocity that keeps the TCP inside the box, axis by axis.
 
     Args:
         velocity: Of the TCP, shape (3,), m/s, base frame.
@@ -39,7 +39,7 @@ def inside_box(
 
 
 def inside_cone(angular: np.ndarray, tool_axis: np.ndarray, cone_rad: float, approach_s: float) -> np.ndarray:
-    """Largest part of a rotation that keeps the tool within a cone around straight down.
+    """Return the largest part of a rotation that keeps the tool within a cone around straight down.
 
     With a the tool's z axis, d straight down and n the unit vector of a x d, tilt changes at -w.n; rotation about a
     itself is free.

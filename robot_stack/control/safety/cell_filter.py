@@ -32,7 +32,10 @@ SETTLING_NS = 300_000_000
 
 
 class SafetyFilter:
-    """Checks, arbitrates and limits; `decide` never raises and never returns an unsafe command."""
+    """The safety filter of a cell: it checks, arbitrates and limits.
+
+    `decide` never raises and never returns an unsafe command.
+    """
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class SafetyFilter:
         operator_required: bool = False,
         teleop_silence_s: float | None = None,
     ) -> None:
-        """Nothing moves before `arm` and `start`.
+        """Set up the filter in DISARMED: nothing moves before `arm` and `start`.
 
         Args:
             arms: By name; messages of another arm are refused. Of their timeouts the strictest holds for all.
@@ -54,7 +57,7 @@ class SafetyFilter:
                 operator's `hold` and `stop`. None leaves it to the hardware's own stop.
 
         Raises:
-            SpecError: If there is none.
+            SpecError: If there is no arm.
         """
         if not arms:
             raise SpecError("arms of the safety filter are 0, must be at least 1; name them in the cell")
@@ -89,17 +92,17 @@ class SafetyFilter:
 
     @property
     def mode(self) -> Mode:
-        """State of control."""
+        """Return the mode of the cell, its state of control."""
         return self._arbiter.mode
 
     @property
     def reason(self) -> Refusal | None:
-        """Why it holds or is stopped."""
+        """Return why the cell holds or is stopped; None in the other modes."""
         return self._arbiter.reason
 
     @property
     def last_rejection(self) -> str:
-        """Sentence about the newest refused message."""
+        """Return the sentence about the newest refused message."""
         return self._admission.last_rejection
 
     def offer(self, commands: Sequence[Command], now_ns: int) -> Refusal | None:
@@ -114,7 +117,7 @@ class SafetyFilter:
         return refusal
 
     def offer_teleop(self, arm: str, sample: TeleopSample, now_ns: int) -> Refusal | None:
-        """Take what the operator does with an arm, or refuse it. Stop and hold count even then."""
+        """Take the operator's teleop sample for an arm, or refuse it; its stop and hold count even then."""
         self.obey_key_stops(sample.events, "teleop")
         offer = Offer(
             stream="teleop",
@@ -138,11 +141,13 @@ class SafetyFilter:
             self.hold(Refusal(kind=RefusalKind.KEY, text=f"hold pressed on {device}"))
 
     def obey_arm_key(self, now_ns: int) -> Refusal | None:
-        """Obey the key that ends a HOLD, or arms; or say why not."""
+        """Obey the operator's arm key, which ends a HOLD, or arms; or say why not."""
         return self.resume(now_ns) if self.mode is Mode.HOLD else self.arm(now_ns)
 
     def offer_state(self, state: RobotState, now_ns: int, *, session: str | None = "") -> Refusal | None:
-        """Take what a robot reports, or refuse it. Its own emergency stop counts even then, unless a stranger says it.
+        """Take the state that a robot reports, or refuse it.
+
+        Its own emergency stop counts even then, unless a stranger says it.
 
         Args:
             state: Of an arm.
@@ -187,7 +192,7 @@ class SafetyFilter:
         return None
 
     def warning(self, now_ns: int) -> Refusal | None:
-        """Say what would refuse arming although nothing moves wrongly now."""
+        """Return what would refuse arming although nothing moves wrongly now, or None."""
         return (
             self._admission.doubtful(now_ns)
             or self._stop_inputs.silent(now_ns)
@@ -206,7 +211,7 @@ class SafetyFilter:
         return self._stalled(now_ns) or self._unfit(now_ns) or self._arbiter.arm(now_ns)
 
     def disarm(self) -> None:
-        """To DISARMED, unless stopped."""
+        """Go to DISARMED, unless stopped."""
         self._arbiter.disarm()
 
     def start(self, now_ns: int, *, policy_expected: bool = True) -> Refusal | None:
@@ -214,7 +219,7 @@ class SafetyFilter:
         return self._stalled(now_ns) or self._arbiter.start(now_ns, policy_expected=policy_expected)
 
     def end_episode(self) -> None:
-        """End the episode: back to READY; HOLD and STOP stay."""
+        """End the episode: go back to READY; HOLD and STOP stay."""
         self._arbiter.end_episode()
 
     def hold(self, reason: Refusal) -> None:
@@ -226,7 +231,7 @@ class SafetyFilter:
         return self._stalled(now_ns) or self._unfit(now_ns) or self._arbiter.resume(now_ns)
 
     def stop(self, reason: Refusal, who: str) -> None:
-        """Latch STOP."""
+        """Latch STOP for a reason, and say who asked for it."""
         self._arbiter.stop(replace(reason, text=f"{reason} ({who})"))
 
     def clear_stop(self, now_ns: int) -> Refusal | None:
@@ -274,7 +279,7 @@ class SafetyFilter:
         return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
     def _check_commands(self, commands: Sequence[Command]) -> tuple[str, Refusal | None]:
-        """Judge whether there is one good command for each arm, all of one stamp: the arm that is wrong, and why."""
+        """Check for one good command for each arm, all of one stamp; return the arm that is wrong, and why."""
         first, named = next(iter(self._arms)), [command.arm for command in commands]
         if sorted(named) != sorted(self._arms):
             wanted = f"one for each of {', '.join(self._arms)}" if len(self._arms) > 1 else f"for {self._legal}"
@@ -290,7 +295,7 @@ class SafetyFilter:
         return first, None
 
     def _advance(self, now_ns: int) -> float:
-        """Seconds to move the velocity by; a gap restarts from rest, a clock that goes back is a fault."""
+        """Return the seconds to move the velocity by; a gap restarts from rest, a clock that goes back is a fault."""
         last_ns, self._decided_ns = self._decided_ns, now_ns
         if last_ns is None or now_ns - last_ns > self._output_s * 1e9:
             for arm in self._arms.values():

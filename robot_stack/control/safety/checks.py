@@ -1,4 +1,4 @@
-"""What is refused before anything is limited: a NaN passes every clip, so it must never reach one.
+"""Checks that refuse bad messages before anything is limited: a NaN passes every clip, so it must never reach one.
 
 Each check returns why a message is refused, or None where it may pass.
 """
@@ -18,7 +18,7 @@ LARGEST_ENTRY = 100.0
 
 
 def check_vector(name: str, value: object, size: int, largest: float = LARGEST_ENTRY) -> Refusal | None:
-    """Refuse what is no finite float array of shape (size,) with plausible entries."""
+    """Refuse a value that is no finite float array of shape (size,) with plausible entries."""
     if not isinstance(value, np.ndarray) or value.shape != (size,) or value.dtype.kind != "f":
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         return _malformed(f"{name} is {got}, must be a float array of shape ({size},)")

@@ -1,4 +1,4 @@
-r"""How near a twist may bring the parts of an arm to the table, the walls, each other and other arms.
+r"""Limits on how near a twist may bring the parts of an arm to the table, the walls, each other and other arms.
 
 Parts are capsules on the links. With z_j the axis of joint j through o_j, n the unit vector to the part from what is
 near it, and p the part's nearest point, a distance changes at :math:`\dot d = \sum_j D_j \dot q_j` with
@@ -65,7 +65,7 @@ class _Near:
 
 
 class Clearance:
-    """Watches the parts of one arm.
+    """The watch over the distances of one arm's parts, which slows a twist that would bring them too near.
 
     Args:
         arm: Whose parts.
@@ -119,7 +119,7 @@ class Clearance:
         self.limit(limits)
 
     def limit(self, limits: SafetyLimits) -> None:
-        """From now on these."""
+        """Set the limits that hold from now on."""
         approach_s = max(limits.approach_s, limits.tilt_approach_s)
         self._per_s = np.where(self._shared, SHARED, 1.0) / approach_s
         self._fastest = np.array([limits.max_speed_m_s, limits.max_rotation_speed_rad_s])
@@ -211,7 +211,7 @@ class Clearance:
         return Distances(left_m=np.concatenate(lefts), by_joint=by_joint * self._turns, pairs=self._rows)
 
     def _nearest(self, distances: Distances) -> _Near:
-        """Keep what matters at this state, with how it changes with the twist."""
+        """Return the distances that matter at this state, with how each changes with the twist."""
         arm, state = self._arm, self._arm.state
         assert state is not None
         R_cell_base = arm.base[:3, :3]
@@ -231,7 +231,7 @@ class Clearance:
 
 
 def clearances_of(limits: Mapping[str, SafetyLimits]) -> dict[str, Clearance | None]:
-    """For each arm of a cell what watches its links, also against those of the others; None where it has no body."""
+    """Build for each arm of a cell the watch over its links, also against the other arms; None where it has no body."""
     posed = {name: PosedArm(name, each.body) for name, each in limits.items() if each.body is not None}
     return {
         name: Clearance(posed[name], each, [other for key, other in posed.items() if key != name])
@@ -245,7 +245,7 @@ HALVES = np.array([[1.0, 0.0]] * 3 + [[0.0, 1.0]] * 3)
 
 
 def _matrix_of(quaternion_xyzw: np.ndarray) -> np.ndarray:
-    """Rotation matrix of a unit quaternion, in a tenth of the time by way of scipy."""
+    """Return the rotation matrix of a unit quaternion, in a tenth of the time that scipy takes."""
     x, y, z, w = quaternion_xyzw.tolist()
     return np.array(
         [

@@ -1,4 +1,4 @@
-"""Whether the stamps of a stream come from a clock that runs with this machine's.
+"""A watch for stamps that come from another clock than this machine's.
 
 The steady clock of another host has another origin, and a wall clock may be off: such stamps make every age wrong.
 The best of the newest arrivals is judged, so that a single message that was held up is no skew.
@@ -18,13 +18,13 @@ NEWEST = 20
 
 
 class ClockWatch:
-    """Keeps how late the stamps of each topic were when they arrived."""
+    """A record of how late the stamps of each topic were when they arrived."""
 
     def __init__(self) -> None:
         self._arrivals: dict[str, deque[tuple[int, int]]] = {}
 
     def heard(self, topic: str, stamp_ns: int, now_ns: int) -> None:
-        """A message arrived; one without a stamp says nothing."""
+        """Note that a message has arrived; one without a stamp says nothing."""
         if stamp_ns > 0:
             self._arrivals.setdefault(topic, deque(maxlen=NEWEST)).append((now_ns, now_ns - stamp_ns))
 

@@ -1,4 +1,4 @@
-"""How large and how many the messages of a topic may be: judged before one is unpacked.
+"""A limit on the size and number of a topic's messages, judged before one is unpacked.
 
 Unpacking a message of 8 MB keeps a process for a quarter of a second, in which nobody watches the arm. What is larger
 than any honest message, or comes faster than any honest sender sends, is turned away as bytes.
@@ -15,7 +15,7 @@ FLOOD = 2
 
 
 class Doorkeeper:
-    """Counts the messages of one topic.
+    """A counter of one topic's messages that turns away what is too large or comes too fast.
 
     Args:
         topic: For sentences.
@@ -34,7 +34,7 @@ class Doorkeeper:
         self._said: set[RefusalKind] = set()
 
     def lets_in(self, size_bytes: int, now_ns: int) -> bool:
-        """Whether a message that has just come may be unpacked."""
+        """Return whether a message that has just come may be unpacked, and count it."""
         if now_ns - self._since_ns > SPAN_NS:
             self._since_ns, self._count = now_ns, 0
             self._said.clear()
@@ -57,7 +57,7 @@ class Doorkeeper:
 
     @property
     def flooded(self) -> bool:
-        """Whether so many have come in this span that turning them away costs too much."""
+        """Return whether so many have come in this span that turning them away costs too much."""
         return self._count > FLOOD * self._most
 
     def forget(self) -> None:

@@ -34,14 +34,14 @@ class JointGuard:
         self._gain = np.zeros((len(limits.joints), 6))
 
     def watch(self, state: RobotState) -> None:
-        """Learn from a state: joints of the right number, finite."""
+        """Learn how the joints follow a twist from a state whose joints are finite and of the right number."""
         moved = state.twist / self._scale
         size = float(moved @ moved)
         if self._names and size > STILL**2:
             self._gain += np.outer(state.joint_speeds_rad_s - self._gain @ moved, moved) / size
 
     def slowed(self, twist: np.ndarray, state: RobotState) -> np.ndarray:
-        """The twist, shortened in its own direction so that no joint moves out faster than its room allows.
+        """Shorten a twist in its own direction so that no joint moves out faster than its room allows.
 
         Args:
             twist: Shape (6,), m/s and rad/s, tcp frame.
@@ -60,7 +60,7 @@ class JointGuard:
         return twist * float((allowed[fast] / wanted[fast]).min()) if fast.any() else twist
 
     def beyond(self, state: RobotState) -> Refusal | None:
-        """Name a joint that stands outside the robot's own limits."""
+        """Return a refusal that names a joint outside the robot's own limits, or None."""
         if not self._names:
             return None
         outside = (state.joints_rad < self._hard[:, 0]) | (state.joints_rad > self._hard[:, 1])

@@ -1,4 +1,4 @@
-"""Which keys of an operator count: young, of a process of this run, each once.
+"""Admission of an operator's keys: a key counts if it is young, of a process of this run, and new.
 
 `stop` and `hold` count whoever sends them and however old they are: a stop that waited while a process stood still is
 still a stop. Every other key may start something or judge an episode, and must be an operator's own, now.
@@ -16,7 +16,7 @@ OLDEST_S = 0.25
 
 
 class KeyAdmission:
-    """Remembers the newest key of each sender.
+    """The judge of the keys on one topic, which remembers the newest key of each sender.
 
     Args:
         topic: Of the keys, for sentences.
@@ -29,7 +29,7 @@ class KeyAdmission:
         self._newest_ns: dict[str, int] = {}
 
     def refusal(self, session: str | None, stamp_ns: int, now_ns: int) -> Refusal | None:
-        """Judge keys that came in one message.
+        """Judge the keys of one message; return why they do not count, or None where they do.
 
         Args:
             session: Of the process that sealed it; None for a stranger's.

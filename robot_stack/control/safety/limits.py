@@ -50,7 +50,7 @@ STRUCTURED = ("joints", "body", "yaw_zero_xyzw")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointLimit:
-    """One joint of the arm, from the robot's file: name, range in rad, highest speed in rad/s."""
+    """The limits of one joint, from the robot's file: name, range in rad, highest speed in rad/s."""
 
     name: str
     min_rad: float
@@ -60,7 +60,7 @@ class JointLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafetyLimits:
-    """What one arm may do. Positions are of the TCP in the base frame, rates are Euclidean norms.
+    """The limits of one arm. Positions are of the TCP in the base frame, rates are Euclidean norms.
 
     Attributes:
         box_min_m: Lowest corner of the workspace, (x, y, z); 0.0 is a limit like any other.
@@ -122,17 +122,20 @@ class SafetyLimits:
 
     @property
     def approach_s(self) -> float:
-        """Time constant of slowing towards a wall: speed = distance / approach_s brakes at half the acceleration."""
+        """Return the time constant of slowing towards a wall.
+
+        A speed of distance / approach_s brakes at half the acceleration.
+        """
         return 2.0 * self.max_speed_m_s / self.max_acceleration_m_s2
 
     @property
     def tilt_approach_s(self) -> float:
-        """The same for the edge of the tilt cone and the end of the yaw range."""
+        """Return the time constant of slowing towards the edge of the tilt cone and the end of the yaw range."""
         return 2.0 * self.max_rotation_speed_rad_s / self.max_rotation_acceleration_rad_s2
 
 
 def tightened(ceiling: SafetyLimits, limits: SafetyLimits, changes: Mapping[str, float]) -> SafetyLimits:
-    """`limits` with some values changed, none of them looser than the safety file's.
+    """Return `limits` with some values changed, none of them looser than the safety file's.
 
     Args:
         ceiling: What the files say.

@@ -1,4 +1,4 @@
-"""From a wanted twist to one that is safe to execute, tick after tick.
+"""The shaping of a wanted twist into one that is safe to execute, tick after tick.
 
 Order: workspace box, tilt cone and yaw, joints, clearance of the links, contact force, then speed, acceleration and
 jerk. Soft force comes before the rates on purpose: cutting after them would break the acceleration limit it is meant to
@@ -42,7 +42,7 @@ class MotionShaper:
         self._R_base_tcp = np.eye(3)
 
     def limit(self, limits: SafetyLimits) -> None:
-        """From now on these; only while nothing moves, or the change itself would break a rate."""
+        """Set other limits from now on; only while nothing moves, or the change itself would break a rate."""
         self._limits = limits
         self._low_m = np.array(limits.box_min_m, dtype=np.float64)
         self._high_m = np.array(limits.box_max_m, dtype=np.float64)
@@ -65,7 +65,7 @@ class MotionShaper:
     def shape(
         self, wanted: np.ndarray, state: RobotState | None, age_s: float, dt_s: float, *, brake: bool
     ) -> tuple[np.ndarray, tuple[str, ...]]:
-        """One tick.
+        """Turn the wanted twist of one tick into one that is safe to execute.
 
         Args:
             wanted: Shape (6,), m/s and rad/s, tcp frame, finite.
@@ -107,7 +107,7 @@ class MotionShaper:
         return shaped.copy(), tuple(names)
 
     def _within(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
-        """Box, cone, yaw, joints and links, each named if it changed something; once more changes nothing."""
+        """Bound a twist by box, cone, yaw, joints and links; name each that changed it. Once more changes nothing."""
         if state is None:
             return twist, []
         limits, rotation = self._limits, self._R_base_tcp

@@ -21,7 +21,7 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardLimits:
-    """What no command may ask of a type of arm, from its robot file: highest speed of the TCP, m/s and rad/s."""
+    """The highest TCP speeds that a command may ask of a type of arm, from its robot file, m/s and rad/s."""
 
     speed_m_s: float = 1.0
     rotation_speed_rad_s: float = 3.0
@@ -54,7 +54,7 @@ class OutputWatchdog:
     def offer(
         self, twist: np.ndarray, stamp_ns: int, now_ns: int, *, session: str | None, mode: Mode
     ) -> Refusal | None:
-        """Take a command, or refuse it.
+        """Take a command of the safety process, or refuse it.
 
         Args:
             twist: Shape (6,), m/s and rad/s, tcp frame.
@@ -83,8 +83,9 @@ class OutputWatchdog:
     def offer_gripper(
         self, opening: float | None, stamp_ns: int, now_ns: int, *, session: str | None
     ) -> Refusal | None:
-        """Take a wanted opening of the gripper, or refuse it: it counts as a command of motion does, and only while the
-        safety process is heard and lets somebody drive.
+        """Take a wanted opening of the gripper, or refuse it.
+
+        It counts as a command of motion does, and only while the safety process is heard and lets somebody drive.
 
         Args:
             opening: In [0, 1]; None for what is no number.
@@ -107,15 +108,15 @@ class OutputWatchdog:
         return None
 
     def refuse(self, refusal: Refusal) -> None:
-        """Count a message that nobody could read."""
+        """Count a safety command that nobody could read as rejected."""
         self._refuse(refusal)
 
     def twist(self, now_ns: int) -> np.ndarray:
-        """Return what the robot may follow now, shape (6,)."""
+        """Return the twist that the robot may follow now, shape (6,); zeros without a fresh command."""
         return self._twist.copy() if self.fresh(now_ns) else np.zeros(6)
 
     def fresh(self, now_ns: int) -> bool:
-        """Whether the safety process is heard, and nobody beside it."""
+        """Return whether the safety process is heard, and nobody beside it."""
         if self._fresh and now_ns - self._stamp_ns > self._timeout_ns:
             self._fresh = False
             self.gripper = None
@@ -157,7 +158,7 @@ class OutputWatchdog:
         return None
 
     def _unasked(self, twist: np.ndarray, mode: Mode, stamp_ns: int) -> Refusal | None:
-        """Outside of POLICY and HUMAN nothing moves but what brakes: for a second at most, and never from rest."""
+        """Refuse motion outside POLICY and HUMAN, except within a second after one of them, to brake or back out."""
         if mode in MOVING_MODES or not twist.any():
             return None
         if self._moving_ns and stamp_ns - self._moving_ns <= BRAKING_NS:

@@ -1,4 +1,4 @@
-"""The operator at the operator's page, where a run asks for one: nobody there is a HOLD."""
+"""The presence of an operator at the operator's page, where a run asks for one: nobody there is a HOLD."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ABSENT_S = 1.0
 
 
 class Presence:
-    """Remembers when somebody was last there.
+    """A record of when somebody last had the operator's page in view.
 
     Args:
         required: Whether the run asks for it.
@@ -20,7 +20,7 @@ class Presence:
         self._heard_ns: int | None = None
 
     def hear(self, now_ns: int) -> None:
-        """Somebody is there."""
+        """Note that somebody has the operator's page in view."""
         self._heard_ns = now_ns
 
     def missing(self, now_ns: int) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""One sender per stream: a second one is refused, and said.
+"""A guard that lets one sender have each stream: a second one is refused and reported.
 
 A sender of this run names itself with every message by its session, made anew at each start of its process, and seals
 it (`control.safety.seal`). The first one heard has the stream until it has been silent for a second; so a restarted
@@ -16,14 +16,14 @@ STRANGER = "a stranger"
 
 
 class PublisherGuard:
-    """Remembers who sends on each topic, and who else tried."""
+    """A record of who sends on each topic, and who else tried."""
 
     def __init__(self) -> None:
         self._owners: dict[str, tuple[str, int]] = {}
         self._rivals: dict[str, tuple[str, int]] = {}
 
     def refusal(self, topic: str, session: str | None, now_ns: int) -> Refusal | None:
-        """Judge a message by its sender.
+        """Judge a message by its sender; return why it is refused, or None.
 
         Args:
             topic: It came on.
@@ -41,7 +41,7 @@ class PublisherGuard:
         return _two(topic, owner, session)
 
     def contested(self, now_ns: int) -> Refusal | None:
-        """Name a topic that two sent on within the last second, or a stranger did."""
+        """Name a topic on which two senders, or a stranger, sent within the last second."""
         for topic, (rival, heard_ns) in self._rivals.items():
             if now_ns - heard_ns > RELEASE_NS:
                 continue

@@ -1,4 +1,4 @@
-"""How fast a velocity may be and may change: speed, acceleration, jerk. Norms, so that direction is kept."""
+"""Limits on the speed, acceleration and jerk of a velocity. They act on norms, so that direction is kept."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 
 def limit_norm(vector: np.ndarray, largest: float) -> np.ndarray:
-    """The vector, shortened to norm `largest` in its own direction."""
+    """Shorten a vector that is longer than `largest` to that norm, in its own direction."""
     size = float(np.linalg.norm(vector))
     return vector if size <= largest else vector * (largest / size)
 
 
 def limit_acceleration(target: np.ndarray, last: np.ndarray, acceleration: float, dt_s: float) -> np.ndarray:
-    """The step from `last` towards `target`, at most `acceleration * dt_s` long."""
+    """Step from `last` towards `target`, by at most `acceleration * dt_s`."""
     return np.asarray(last + limit_norm(target - last, acceleration * dt_s))
 
 
 def limit_jerk(
     target: np.ndarray, last: np.ndarray, last_acceleration: np.ndarray, acceleration: float, jerk: float, dt_s: float
 ) -> np.ndarray:
-    r"""The next velocity on a jerk-limited way to `target` that lands without overshoot.
+    r"""Return the next velocity on a jerk-limited way to `target` that lands without overshoot.
 
     Braking from acceleration :math:`n j\,dt` by one quantum :math:`j\,dt` a tick covers
     :math:`j\,dt^2\, n(n+1)/2` of velocity. So the acceleration wanted now is the n that solves this for what is left.

@@ -105,7 +105,7 @@ def frame_of(frame_id: str) -> str:
 
 
 def _make(path: Path) -> None:
-    """Written whole or not at all: a reader never sees half of it, and of two makers one wins."""
+    """Write a key if there is none, whole or not at all: a reader never sees half of it, of two makers one wins."""
     if path.exists():
         return
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")

@@ -11,7 +11,7 @@ SETTLED_NS = 1_000_000_000
 
 
 class StopInputs:
-    """Remembers what each button said.
+    """A record of what each wired stop button said last.
 
     Args:
         timeouts_s: Topic of each wired button -> silence after which the arm holds. A topic that is not among them may
@@ -40,7 +40,7 @@ class StopInputs:
         return None
 
     def silent(self, now_ns: int) -> Refusal | None:
-        """Say which wired button cannot be relied on."""
+        """Say which wired button cannot be relied on, because it was never heard or has gone silent."""
         for topic, timeout_s in self._timeouts_s.items():
             if topic not in self._heard_ns:
                 text = f"{topic} has said nothing, must be heard before arming; start the button's node"

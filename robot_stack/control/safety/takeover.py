@@ -13,7 +13,7 @@ MOVING = 1e-3
 
 
 class Takeover:
-    """Takes the samples of one arm's device; `update` once per tick while an episode runs.
+    """An operator's hand on one arm, by the samples of its device; `update` once per tick while an episode runs.
 
     Args:
         scale: Twist at full deflection, shape (6,), m/s and rad/s.
@@ -33,8 +33,10 @@ class Takeover:
         self._moved_ns: int | None = None
 
     def take(self, sample: TeleopSample) -> None:
-        """Take the newest checked sample. A deadman that is held counts as soon as samples are fresh again; only one
-        that a HOLD has voided must be seen released, then pressed anew.
+        """Take the newest checked sample of the device.
+
+        A deadman that is held counts as soon as samples are fresh again; only one that a HOLD has voided must be seen
+        released, then pressed anew.
         """
         if not sample.deadman and not sample.lost:
             self._must_release = False
@@ -42,17 +44,17 @@ class Takeover:
 
     @property
     def driving(self) -> bool:
-        """Whether the deadman of the arm in the hand is held."""
+        """Return whether the deadman of the arm in the hand is held."""
         return self.engaged and self._released_ns is None
 
     @property
     def moved_ns(self) -> int | None:
-        """When the hand that drives last moved; None if it never did, or does not drive."""
+        """Return when the hand that drives last moved; None if it never did, or does not drive."""
         return self._moved_ns if self.driving else None
 
     @property
     def lost(self) -> bool:
-        """Whether the device says that it is lost."""
+        """Return whether the device says that it is lost."""
         return self.sample is not None and self.sample.lost
 
     def silent_ms(self, now_ns: int) -> float:
@@ -65,7 +67,7 @@ class Takeover:
         return silent_ms if self.engaged and silent_ms * 1e6 > self._silent_ns else 0.0
 
     def held(self, now_ns: int) -> bool:
-        """Whether the deadman is held, by a sample that counts."""
+        """Return whether the deadman is held, by a sample that counts: fresh, and of a device that is not lost."""
         sample = self.sample
         return (
             sample is not None
@@ -75,11 +77,11 @@ class Takeover:
         )
 
     def grasps(self, now_ns: int) -> bool:
-        """Whether the deadman is held and may take control."""
+        """Return whether the deadman is held and may take control."""
         return self.held(now_ns) and not self._must_release
 
     def update(self, now_ns: int) -> None:
-        """Take control, keep it, or give it back."""
+        """Take control, keep it, or give it back, as the deadman says."""
         if self.grasps(now_ns):
             if not self.engaged:
                 self.engaged, self._moved_ns = True, None
@@ -93,7 +95,7 @@ class Takeover:
                 self.let_go()
 
     def let_go(self) -> None:
-        """The hand is off the arm."""
+        """Take the hand off the arm."""
         self.engaged, self._released_ns, self._moved_ns = False, None, None
 
     def void(self) -> None:
@@ -102,11 +104,14 @@ class Takeover:
         self._must_release = sample is None or sample.deadman or sample.lost
 
     def forgive(self) -> None:
-        """Let a deadman count as it is held."""
+        """Let a deadman that is held count without being released first."""
         self._must_release = False
 
     def intent(self, source: Source) -> Intent:
-        """What the hand wants of the arm, called `source`; nothing, once the deadman is let go of."""
+        """Return the motion that the hand wants of the arm, labelled `source`.
+
+        Once the deadman is let go of it is none, labelled IDLE.
+        """
         sample = self.sample
         if sample is None or not self.driving:
             return Intent(twist=np.zeros(6), source=Source.IDLE)

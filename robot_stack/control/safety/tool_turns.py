@@ -1,4 +1,4 @@
-r"""How far the tool is turned about its own axis, in whole turns too: what a cable along the arm knows.
+r"""The turn of a tool about its own axis, whole turns included: it twists a cable along the arm.
 
 With q the orientation since zero as a unit quaternion xyzw, taken apart into a turn about z and then a tilt of z, the
 turn is :math:`\psi = 2\,\mathrm{atan2}(z, w)`. It does not depend on the way there, except for whole turns, which are
@@ -22,7 +22,7 @@ UPSIDE_DOWN = 1e-4
 
 
 class TurnCounter:
-    """Follows the turn of one tool.
+    """A counter of one tool's turn about its own axis.
 
     Args:
         zero_xyzw: Orientation of the tool in the base at which the turn is 0; None takes the first that is seen.
@@ -82,7 +82,7 @@ def inside_turn(
 
 
 def _since(zero: list[float], now: list[float]) -> tuple[float, float, float, float]:
-    """The quaternion zero^-1 now."""
+    """Return the rotation from `zero` to `now`, the quaternion zero^-1 now, xyzw."""
     a, b, c, d = -zero[0], -zero[1], -zero[2], zero[3]
     x, y, z, w = now
     return (

@@ -1,4 +1,4 @@
-"""Whether an arm does what it is told: what is measured against what was commanded.
+"""A monitor of whether an arm does what it is told: measured against commanded motion.
 
 Encoders can stand still with fresh stamps (a joint_state_publisher goes on repeating what a dead driver said last), and
 a driver can move in other units, with another sign or in another frame. Every limit on commands is then void. So while
@@ -39,7 +39,7 @@ STILL_S = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackingLimits:
-    """How far an honest arm may be from its command.
+    """Limits on how far an honest arm may be from its command.
 
     Attributes:
         gain: The TCP may go this many times as far as commanded.
@@ -67,7 +67,7 @@ class TrackingLimits:
 
 
 class TrackingMonitor:
-    """Remembers about a second of commands and states of one arm, and judges the newest.
+    """A monitor that remembers about a second of commands and states of one arm, and judges the newest.
 
     Args:
         limits: How far from its command the arm may be.
@@ -104,7 +104,7 @@ class TrackingMonitor:
         self._ways.append(way)
 
     def measure(self, state: RobotState) -> None:
-        """Note what the arm reports."""
+        """Note a state that the arm reports."""
         if not self._seen or not _same(state, self._seen[-1]):
             self._still_ns = state.stamp_ns
         self._seen.append(state)
@@ -178,14 +178,14 @@ class TrackingMonitor:
 
 
 def _at(when_ns: np.ndarray, told_ns: np.ndarray, ways: np.ndarray) -> np.ndarray:
-    """Commanded ways up to some instants, (L, 8): straight between ticks, at rest before and after them."""
+    """Return the commanded ways up to some instants, (L, 8): straight between ticks, at rest before and after them."""
     after = np.clip(np.searchsorted(told_ns, when_ns), 1, len(told_ns) - 1)
     share = np.clip((when_ns - told_ns[after - 1]) / (told_ns[after] - told_ns[after - 1]), 0.0, 1.0)
     return np.asarray(ways[after - 1] + (ways[after] - ways[after - 1]) * share[:, None])
 
 
 def _turn(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Rotation vector in the base frame from one unit quaternion xyzw to another, shape (3,)."""
+    """Return the rotation vector in the base frame from one unit quaternion xyzw to another, shape (3,)."""
     way = after[3] * -before[:3] + before[3] * after[:3] + np.cross(after[:3], -before[:3])
     real = after[3] * before[3] + float(after[:3] @ before[:3])
     if real < 0.0:
@@ -195,7 +195,7 @@ def _turn(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 
 def _same(one: RobotState, other: RobotState) -> bool:
-    """Whether two states are equal to the bit in their joints, or in their pose where there are none."""
+    """Return whether two states are equal to the bit in their joints, or in their position where there are none."""
     if len(one.joints_rad):
         return np.array_equal(one.joints_rad, other.joints_rad)
     return np.array_equal(one.T_base_tcp.position_m, other.T_base_tcp.position_m)
