@@ -1,4 +1,4 @@
-"""A `RobotState` out of what a driver publishes: joint states, perhaps a pose, perhaps a wrench.
+"""The `RobotState` made of what a driver publishes: joint states, perhaps a pose, perhaps a wrench.
 
 Joints are found by name: the order of a JointState means nothing. The stamp of the state is the arrival of its oldest
 part, so that a part that has stopped makes the whole old. Nothing is filled in: until all parts are there, there is no
@@ -37,7 +37,7 @@ class Joints:
 
 
 class JointReader:
-    """Picks joints by name out of joint states."""
+    """A reader that picks joints by name out of joint states."""
 
     def __init__(self, names: Sequence[str], topic: str) -> None:
         self.newest: Joints | None = None
@@ -51,7 +51,7 @@ class JointReader:
     def take(
         self, names: Sequence[str], positions: np.ndarray, velocities: np.ndarray, stamp_ns: int, now_ns: int
     ) -> Fault | None:
-        """One message; returns why it cannot be used.
+        """Take one message of joint states; return why it cannot be used.
 
         Args:
             names: As sent, in any order.
@@ -105,7 +105,7 @@ class JointReader:
 
 
 def elapsed(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns: int) -> float:
-    """Seconds between two messages: by the driver's stamps where they rise, else by arrival."""
+    """Return the seconds between two messages: by the driver's stamps where they rise, else by arrival."""
     if 0 < last_stamp_ns < stamp_ns:
         return (stamp_ns - last_stamp_ns) / 1e9
     return (arrived_ns - last_arrived_ns) / 1e9
@@ -113,7 +113,7 @@ def elapsed(last_stamp_ns: int, stamp_ns: int, last_arrived_ns: int, arrived_ns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frames:
-    """Names that headers may carry.
+    """Names of the frames that message headers may carry.
 
     Attributes:
         base: Of poses; wrenches may be given in it.
@@ -129,12 +129,12 @@ class Frames:
 
 
 class ArmSense:
-    """The newest of everything about one arm."""
+    """The newest joints, pose, wrench and gripper of one arm, and the state that they make."""
 
     def __init__(
         self, arm: str, frames: Frames, joints: JointReader, *, pose_topic: str = "", gripper: JointReader | None = None
     ) -> None:
-        """Nothing is heard yet.
+        """Set up the sense of one arm; nothing is heard yet.
 
         Args:
             arm: Its name.
@@ -158,11 +158,11 @@ class ArmSense:
         self._wrench = np.zeros(6)
 
     def set_gripper_ends(self, closed: float, opened: float) -> None:
-        """Positions of the gripper's joint at opening 0 and 1."""
+        """Set the positions of the gripper's joint at opening 0 and 1."""
         self._ends = (closed, opened)
 
     def take_pose(self, pose: Pose, frame: str, stamp_ns: int, now_ns: int) -> Fault | None:
-        """T_base_tcp as the driver says; returns why it cannot be used."""
+        """Take T_base_tcp from the driver; return why it cannot be used."""
         if frame != self._frames.base:
             return _contradiction(
                 f"pose on {self._pose_topic} is in frame {frame!r}, must be in {self._frames.base!r}; "
@@ -179,7 +179,7 @@ class ArmSense:
         return None
 
     def take_wrench(self, wrench: np.ndarray, frame: str, topic: str) -> Fault | None:
-        """Force and torque on the tool from outside, (6,), N and Nm; returns why it cannot be used."""
+        """Take force and torque on the tool from outside, (6,), N and Nm; return why they cannot be used."""
         if not np.isfinite(wrench).all():
             return _unusable(f"wrench on {topic} is {wrench}, must be finite; look after the driver")
         frames = self._frames
@@ -203,7 +203,7 @@ class ArmSense:
         return None
 
     def disagreement(self) -> Fault | None:
-        """Why the driver's pose and the kinematics of the robot file cannot both be right."""
+        """Return why the driver's pose and the kinematics of the robot file cannot both be right, or None."""
         computed = self._computed() if self._pose_topic else None
         if computed is None or self._pose is None:
             return None
@@ -217,7 +217,7 @@ class ArmSense:
         )
 
     def state(self) -> RobotState | None:
-        """The newest state, stamped with the arrival of its oldest part; None while a part is missing."""
+        """Return the newest state, stamped with the arrival of its oldest part; None while a part is missing."""
         joints = self.joints.newest
         if joints is None:
             return None
@@ -253,7 +253,7 @@ class ArmSense:
 
 
 def twist_between(before: Pose, after: Pose, elapsed_s: float) -> np.ndarray:
-    """Mean twist of a frame that went from one pose to another, shape (6,), in its own frame.
+    """Return the mean twist of a frame that went from one pose to another, shape (6,), in its own frame.
 
     Raises:
         SpecError: If no time has passed.

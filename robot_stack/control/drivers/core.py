@@ -14,7 +14,7 @@ CommandT = TypeVar("CommandT", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverCommand:
-    """One output tick.
+    """The wish of one output tick, from which a driver's core makes its command.
 
     Attributes:
         twist: What safety lets through, float64, shape (6,), m/s and rad/s, tcp frame; zeros if it is silent.
@@ -38,22 +38,22 @@ class DriverCore(Protocol[CommandT]):
     """Converts twists for one driver; keeps the target, if there is one."""
 
     def step(self, wish: DriverCommand) -> CommandT | None:
-        """The command of this tick, finite in every entry; None sends nothing."""
+        """Return the command of this tick, finite in every entry; None sends nothing."""
         ...
 
 
 class Fading:
-    """Says for how long a last command is repeated after the reason to send one has gone."""
+    """A countdown for how long a last command is repeated after the reason to send one has gone."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._left_s = 0.0
 
     def renew(self) -> None:
-        """There is a reason."""
+        """Start the countdown anew, because there is a reason to send."""
         self._left_s = self._seconds
 
     def lasts(self, dt_s: float) -> bool:
-        """Whether to send once more."""
+        """Count down by `dt_s`; return whether to send once more."""
         self._left_s -= dt_s
         return self._left_s > 0.0

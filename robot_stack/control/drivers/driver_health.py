@@ -1,4 +1,4 @@
-"""Whether an arm may be driven: what must be heard of its driver, how old it is, which faults must be cleared by hand.
+"""The judge of whether an arm may be driven: inputs that must be heard, their ages, faults to be cleared by hand.
 
 Two kinds of reasons. Something missing or stale ends by itself when it is there again: the safety filter holds
 meanwhile, and only an operator ends that. A fault that the driver reports is latched here until an operator asks for
@@ -18,7 +18,7 @@ RECOVERY_NS = 10_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Something that must be heard.
+    """An input from the driver that must be heard.
 
     Attributes:
         name: "joint states".
@@ -34,10 +34,10 @@ class Input:
 
 
 class DriverHealth:
-    """Reasons not to move, in plain sentences that stay the same while the reason does."""
+    """The reasons not to move an arm, in plain sentences that stay the same while the reason does."""
 
     def __init__(self, recovery: str) -> None:
-        """Nothing is expected yet.
+        """Begin without a fault; no input is expected yet.
 
         Args:
             recovery: The service that an operator calls after a fault, for messages.
@@ -54,46 +54,46 @@ class DriverHealth:
 
     @property
     def fault(self) -> Fault | None:
-        """The latched fault."""
+        """Return the latched fault, or None."""
         return self._fault
 
     def expect(self, each: Input) -> None:
-        """That input must be heard from now on."""
+        """Expect that input to be heard from now on."""
         self._inputs[each.name] = each
         self._heard_ns[each.name] = NEVER
         self._counts[each.name] = 0
 
     def heard(self, name: str, now_ns: int) -> None:
-        """A usable message of that input has arrived."""
+        """Note that a usable message of that input has arrived."""
         self._heard_ns[name] = now_ns
         self._counts[name] += 1
         self._refused.pop(name, None)
 
     def refused(self, name: str, reason: Fault) -> None:
-        """A message of that input has arrived that cannot be used; the reason names topic and remedy."""
+        """Note a message of that input that cannot be used; the reason names topic and remedy."""
         self._refused[name] = reason
 
     def explain(self, name: str, reason: Fault | None) -> None:
-        """Why that input stays silent, as far as the graph shows it."""
+        """Note why that input stays silent, as far as the graph shows it."""
         self._explained[name] = reason
 
     def silent(self, now_ns: int) -> tuple[Input, ...]:
-        """Inputs that are missing or stale."""
+        """Return the inputs that are missing or stale."""
         return tuple(each for each in self._inputs.values() if self._stale(each, now_ns))
 
     def age_s(self, name: str, now_ns: int) -> float:
-        """Since that input was heard; infinite if never."""
+        """Return the seconds since that input was heard; infinite if never."""
         heard_ns = self._heard_ns[name]
         return float("inf") if heard_ns == NEVER else (now_ns - heard_ns) / 1e9
 
     def values(self, now_ns: int) -> dict[str, object]:
-        """Of what was heard at all: age and how many messages, for diagnostics."""
+        """Return age and number of messages of each input that was heard at all, for diagnostics."""
         heard = {name: self.age_s(name, now_ns) for name, count in self._counts.items() if count}
         ages = {f"{name}: age_ms": round(age_s * 1e3, 1) for name, age_s in heard.items()}
         return {**ages, **{f"{name}: count": self._counts[name] for name in heard}}
 
     def report(self, fault: Fault | None, now_ns: int) -> None:
-        """What the driver says now. A fault stays after it; only `recover` ends it."""
+        """Note the fault that the driver reports now. It stays latched afterwards; only `recover` ends it."""
         self._reported = fault
         if fault is not None and (now_ns >= self._recovery_until_ns or fault.kind is FaultKind.EMERGENCY_STOP):
             self._fault = fault  # a stop button counts at once, whatever is being recovered from
@@ -101,7 +101,7 @@ class DriverHealth:
             self._fault, self._recovery_until_ns = None, NEVER
 
     def recover(self, now_ns: int, *, asked_driver: bool) -> Fault | None:
-        """An operator asks; returns why it cannot be.
+        """Clear the latched fault for an operator, now or once the driver is well; return why it cannot be cleared.
 
         Args:
             now_ns: Steady clock.
@@ -116,7 +116,7 @@ class DriverHealth:
         return None
 
     def reason(self, now_ns: int) -> Fault | None:
-        """Why the arm must not be moved."""
+        """Return why the arm must not be moved, or None."""
         if self._fault is not None:
             return replace(self._fault, text=f"{self._fault}; then call {self.recovery}")
         for each in self.silent(now_ns):

@@ -35,7 +35,7 @@ protection, which stops it whatever it is told."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServoCalibration:
-    """One servo, as LeRobot's calibration file has it.
+    """The calibration of one servo, as LeRobot's file has it.
 
     Attributes:
         id: On the bus.
@@ -53,20 +53,20 @@ class ServoCalibration:
 
     @property
     def sign(self) -> int:
-        """-1 for a servo that is turned round."""
+        """Return the direction of the servo: -1 if it is turned round, else 1."""
         return -1 if self.drive_mode else 1
 
     @property
     def middle(self) -> float:
-        """The tick of the joint's zero."""
+        """Return the tick of the joint's zero."""
         return (self.range_min + self.range_max) / 2.0
 
     def angle(self, ticks: int) -> float:
-        """The joint's angle in rad."""
+        """Return the joint's angle at a tick, in rad."""
         return self.sign * (ticks - self.middle) * RAD_PER_TICK
 
     def ticks(self, angle: float) -> int:
-        """The tick for an angle in rad, within the range.
+        """Return the tick for an angle in rad, within the range.
 
         Raises:
             RobotError: If the angle is not finite.
@@ -76,13 +76,13 @@ class ServoCalibration:
         return self._inside(self.middle + self.sign * angle / RAD_PER_TICK)
 
     def percent(self, ticks: int) -> float:
-        """Where in its range, 0 to 100; LeRobot's unit of a gripper."""
+        """Return the place of a tick in the servo's range, 0 to 100; LeRobot's unit of a gripper."""
         share = (ticks - self.range_min) / (self.range_max - self.range_min)
         inside = min(1.0, max(0.0, share))
         return WHOLE_PERCENT * (1.0 - inside if self.drive_mode else inside)
 
     def ticks_of_percent(self, percent: float) -> int:
-        """The tick for a place in its range.
+        """Return the tick for a place in the servo's range, 0 to 100.
 
         Raises:
             RobotError: If it is not finite.
@@ -98,7 +98,7 @@ class ServoCalibration:
 
 
 def calibrations_of(text: str, source: str) -> dict[str, ServoCalibration]:
-    """Servo -> calibration, of the JSON that lerobot-calibrate writes.
+    """Read servo -> calibration from the JSON that lerobot-calibrate writes.
 
     Raises:
         ConfigError: If it is no such file.
@@ -126,7 +126,7 @@ def calibrations_of(text: str, source: str) -> dict[str, ServoCalibration]:
 
 
 def chosen(calibrations: Mapping[str, ServoCalibration], names: list[str], source: str) -> dict[str, ServoCalibration]:
-    """The calibrations of an arm's joints, in their order.
+    """Return the calibrations of an arm's joints, in their order.
 
     Raises:
         ConfigError: If one is missing.
@@ -140,7 +140,7 @@ def chosen(calibrations: Mapping[str, ServoCalibration], names: list[str], sourc
 
 
 def goals_of(calibrations: Mapping[str, ServoCalibration], angles: np.ndarray) -> dict[str, int]:
-    """Servo -> tick, for angles in rad of the joints in this order, shape (J,).
+    """Return servo -> tick for angles in rad of the joints in this order, shape (J,).
 
     Raises:
         RobotError: If one is not finite; then none may be sent.
@@ -149,7 +149,7 @@ def goals_of(calibrations: Mapping[str, ServoCalibration], angles: np.ndarray) -
 
 
 def status_fault(statuses: Mapping[str, int], port: str) -> Fault | None:
-    """What the status of servos says that an operator must see to: the protection of a servo first."""
+    """Return the fault of servos that an operator must see to, or None; a servo's own protection comes first."""
     found = [
         Fault(kind=kind, text=f"servo {name} on {port} says that {what}, then recover")
         for name, status in statuses.items()
@@ -163,7 +163,9 @@ def status_fault(statuses: Mapping[str, int], port: str) -> Fault | None:
 def contradiction(
     calibrations: Mapping[str, ServoCalibration], stored: Mapping[str, tuple[int, int, int]], source: str
 ) -> Fault | None:
-    """Why a calibration file is not that of these servos, which keep homing offset and range themselves.
+    """Return why a calibration file is not that of these servos, or None.
+
+    Servos keep homing offset and range themselves.
 
     Args:
         calibrations: Of the file.

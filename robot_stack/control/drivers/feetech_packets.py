@@ -49,7 +49,7 @@ REGISTERS: Mapping[str, Register] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What one servo answers."""
+    """The answer of one servo."""
 
     servo_id: int
     status: int
@@ -57,39 +57,39 @@ class Reply:
 
 
 def packet(servo_id: int, instruction: int, parameters: bytes = b"") -> bytes:
-    """A packet with its header and checksum."""
+    """Build a packet with its header and checksum."""
     body = bytes([servo_id, len(parameters) + 2, instruction]) + parameters
     return HEADER + body + bytes([checksum(body)])
 
 
 def checksum(body: bytes) -> int:
-    """Of everything between header and checksum."""
+    """Return the checksum of everything between header and checksum."""
     return ~sum(body) & 0xFF
 
 
 def read_request(servo_id: int, register: Register) -> bytes:
-    """Asks one servo for a value."""
+    """Build the packet that asks one servo for a value."""
     return packet(servo_id, READ, bytes([register.address, register.size]))
 
 
 def write_request(servo_id: int, register: Register, value: int) -> bytes:
-    """Sets a value of one servo, which acknowledges it."""
+    """Build the packet that sets a value of one servo, which acknowledges it."""
     return packet(servo_id, WRITE, bytes([register.address]) + encoded(register, value))
 
 
 def sync_read_request(servo_ids: Sequence[int], register: Register) -> bytes:
-    """Asks several servos for the same value; each answers by itself, in this order."""
+    """Build the packet that asks several servos for the same value; each answers by itself, in this order."""
     return packet(BROADCAST, SYNC_READ, bytes([register.address, register.size, *servo_ids]))
 
 
 def sync_write_request(register: Register, values: Mapping[int, int]) -> bytes:
-    """Sets the same value of several servos at one instant: id -> value. Nobody acknowledges it."""
+    """Build the packet that sets one register of several servos at one instant, id -> value. Nobody acknowledges it."""
     data = b"".join(bytes([servo_id]) + encoded(register, value) for servo_id, value in values.items())
     return packet(BROADCAST, SYNC_WRITE, bytes([register.address, register.size]) + data)
 
 
 def encoded(register: Register, value: int) -> bytes:
-    """The bytes of a value.
+    """Return the bytes of a register's value.
 
     Raises:
         SpecError: If it does not fit.
@@ -103,7 +103,7 @@ def encoded(register: Register, value: int) -> bytes:
 
 
 def decoded(register: Register, data: bytes) -> int:
-    """The value of its bytes.
+    """Return the value of a register's bytes.
 
     Raises:
         SpecError: If they are too few or too many.
@@ -117,7 +117,7 @@ def decoded(register: Register, data: bytes) -> int:
 
 
 class ReplyParser:
-    """Finds replies in a stream of bytes; what is no packet with a right checksum is skipped and counted."""
+    """A parser that finds replies in a stream of bytes; it skips what is no packet with a right checksum."""
 
     def __init__(self) -> None:
         self.broken = 0
@@ -125,7 +125,7 @@ class ReplyParser:
         self._bytes = b""
 
     def push(self, data: bytes) -> list[Reply]:
-        """Replies that are whole now."""
+        """Take bytes of the stream; return the replies that are whole now."""
         self._bytes += data
         found: list[Reply] = []
         while True:

@@ -35,7 +35,7 @@ TURN_RAD = float(np.deg2rad(1.0))
 
 
 class Trouble(StrEnum):
-    """What is wrong with the motion along one axis."""
+    """A kind of trouble with the motion along one axis."""
 
     NONE = "none"
     STILL = "still"
@@ -48,7 +48,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """One axis: what was asked for and what was measured.
+    """The motion that was measured along or about one axis of the tool.
 
     Attributes:
         axis: Of the tool, one of `AXES`.
@@ -63,7 +63,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is said of one axis."""
+    """The verdict on the motion of one axis."""
 
     axis: str
     trouble: Trouble
@@ -71,7 +71,7 @@ class Verdict:
 
 
 class FirstMotion:
-    """Out and back along each axis, one after the other.
+    """A motion out and back along each axis, one after the other.
 
     Args:
         axes: Those that can be driven, out of `AXES`.
@@ -91,18 +91,17 @@ class FirstMotion:
 
     @property
     def done(self) -> bool:
-        """Whether all axes were moved and the arm is back."""
+        """Return whether all axes were moved and the arm is back."""
         return self._place == len(self._axes)
 
     def twist(self, pose: Pose, now_ns: int, *, held: bool) -> np.ndarray:
-        """The twist to drive now, shape (6,), tool frame.
+        """Return the twist to drive now, shape (6,), tool frame.
 
         Args:
             pose: Measured T_base_tcp.
             now_ns: Steady clock.
             held: Whether the operator holds the deadman. Letting go leaves the arm where it is; on the way out, the
-                axis
-                begins anew then.
+                axis begins anew then.
         """
         if self.done:
             return np.zeros(6)
@@ -150,7 +149,7 @@ def _moved(axis: str, start: Pose, now: Pose) -> Moved:
 
 
 def judge(moved: Sequence[Moved]) -> list[Verdict]:
-    """What is to be said of each axis, in the order in which they were moved."""
+    """Return the verdict on each axis, in the order in which they were moved."""
     in_base = _in_base_frame(moved)
     return [_judge(each, in_base=in_base) for each in moved]
 
@@ -190,7 +189,7 @@ def _judge(each: Moved, *, in_base: bool) -> Verdict:
 
 
 def _in_base_frame(moved: Sequence[Moved]) -> bool:
-    """Whether all that moved went along the base's axes, and not all of it along the tool's."""
+    """Return whether all that moved went along the base's axes, and not all of it along the tool's."""
     found = []
     for each in moved:
         place, wanted, unit = _asked(each.axis)

@@ -13,7 +13,7 @@ from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 
 
 class ForwardVelocityCore:
-    """Joint speeds that make the TCP follow the twist."""
+    """The core for a forward velocity controller: joint speeds that make the TCP follow the twist."""
 
     def __init__(self, solver: JointMotionSolver, joints: int) -> None:
         self.held_by = ""
@@ -22,7 +22,7 @@ class ForwardVelocityCore:
         self._joints = joints
 
     def step(self, wish: DriverCommand) -> np.ndarray:
-        """Always speeds, shape (J,), rad/s: a speed that is not replaced goes on."""
+        """Return the joint speeds of this tick, shape (J,), rad/s, always: a speed that is not replaced goes on."""
         if not wish.live or wish.angles is None:
             return np.zeros(self._joints)
         motion = self._solver.solve(wish.angles, wish.twist * wish.speed_share)

@@ -1,4 +1,4 @@
-"""Franka: the robot's mode, and recovery that only an operator starts.
+"""The mode of a Franka robot, and recovery that only an operator starts.
 
 A command that is not finite makes franka_ros2 put its hardware into ERROR. A reflex or an error then stays until
 error recovery is asked for; this side never asks by itself.
@@ -13,7 +13,7 @@ from robot_stack.types.reason import Fault, FaultKind
 
 
 class RobotMode(IntEnum):
-    """What a Franka is doing, by its number in franka_msgs/FrankaRobotState."""
+    """A mode of a Franka robot, by its number in franka_msgs/FrankaRobotState."""
 
     OTHER = 0
     IDLE = 1
@@ -26,7 +26,7 @@ class RobotMode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What a mode means for the cell, and what an operator does about it."""
+    """The meaning of a mode for the cell, and what an operator does about it."""
 
     kind: FaultKind
     remedy: str
@@ -43,7 +43,7 @@ WAITING = (RobotMode.GUIDING, RobotMode.AUTOMATIC_ERROR_RECOVERY, RobotMode.IDLE
 
 
 class FrankaStatus:
-    """Mode of the robot."""
+    """The newest mode of a Franka robot, and what it means for the cell."""
 
     def __init__(self, topic: str) -> None:
         self._mode: RobotMode | None = None
@@ -51,22 +51,22 @@ class FrankaStatus:
 
     @property
     def mode(self) -> str:
-        """The newest mode's name, for people; "" before the first."""
+        """Return the newest mode's name, for people; "" before the first."""
         return "" if self._mode is None else self._mode.name
 
     def take(self, mode: int) -> None:
-        """A robot state; a mode that this version does not know counts as OTHER."""
+        """Take the mode of a robot state; a mode that this version does not know counts as OTHER."""
         self._mode = RobotMode(mode) if mode in set(RobotMode) else RobotMode.OTHER
 
     def fault(self) -> Fault | None:
-        """What an operator must clear."""
+        """Return the fault that an operator must clear, or None."""
         trouble = None if self._mode is None else TROUBLE.get(self._mode)
         if trouble is None:
             return None
         return Fault(kind=trouble.kind, text=f"Franka says {self.mode} on {self._topic}; {trouble.remedy}")
 
     def waiting(self) -> Fault | None:
-        """What ends by itself: no controller active yet, or the arm is led by hand."""
+        """Return a reason to wait that ends by itself, or None: no active controller, guiding by hand, or recovery."""
         if self._mode not in WAITING:
             return None
         text = f"Franka says {self.mode} on {self._topic}, must be MOVE; activate its controller"

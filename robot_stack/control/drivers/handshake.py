@@ -1,4 +1,4 @@
-"""Whether a driver says the same as the robot file: what is asked, how answers are judged, what holds the arm.
+"""The comparison of a driver with the robot file: what is asked, how answers are judged, what holds the arm.
 
 Each question stands for one field of the robot file. While one is unanswered the arm is not ready; an answer that says
 something else than the file is a contradiction, in one sentence that names the field, both values and what to write.
@@ -36,7 +36,7 @@ PACE_MESSAGES = 20
 
 
 class Way(StrEnum):
-    """How a question is put to the driver."""
+    """The way in which a question is put to the driver."""
 
     PARAMETER = "parameter"
     """A parameter of a node."""
@@ -51,7 +51,7 @@ class Way(StrEnum):
 
 
 class Rule(StrEnum):
-    """When an answer agrees with the file."""
+    """The rule by which an answer agrees with the file."""
 
     SAME = "same"
     CONTAINS = "contains"
@@ -61,7 +61,7 @@ class Rule(StrEnum):
 
 
 class Standing(StrEnum):
-    """How far one question has got."""
+    """The standing of one question: how far it has got."""
 
     ASKED = "asked"
     AGREED = "agreed"
@@ -72,7 +72,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One field of the robot file, and whom to ask about it.
+    """A question to the driver about one field of the robot file.
 
     Attributes:
         field: Dotted place in the robot file; for what no file sets, the parameter that the driver must have.
@@ -95,12 +95,12 @@ class Question:
     in_file: bool = True
 
     def whom(self) -> str:
-        """For messages."""
+        """Return whom the question is put to, for messages."""
         return f"{self.name} of {self.of}" if self.name else f"{self.way} of {self.of}"
 
 
 def agrees(question: Question, answer: Said) -> bool:
-    """Whether the driver says what the file says."""
+    """Return whether the driver says what the file says."""
     says = question.says
     if question.rule is Rule.CONTAINS:
         wanted = says if isinstance(says, tuple) else (says,)
@@ -115,7 +115,7 @@ def agrees(question: Question, answer: Said) -> bool:
 
 
 def contradiction(question: Question, answer: Said) -> Fault | None:
-    """What to change where file and driver differ."""
+    """Return a fault that says what to change where file and driver differ, or None where they agree."""
     if agrees(question, answer):
         return None
     field, driver = question.field, shown(answer)
@@ -132,7 +132,7 @@ def contradiction(question: Question, answer: Said) -> Fault | None:
 
 
 def shown(said: Said) -> str:
-    """A value as YAML would have it."""
+    """Return a value as YAML would have it."""
     if isinstance(said, bool):
         return str(said).lower()
     if isinstance(said, tuple):
@@ -149,7 +149,7 @@ class _Course:
 
 
 class Handshake:
-    """All questions about one arm."""
+    """All questions to the driver of one arm, and how far each has got."""
 
     def __init__(self, questions: Sequence[Question], now_ns: int) -> None:
         self._courses: dict[Question, _Course] = {}
@@ -161,7 +161,7 @@ class Handshake:
         self._courses = {question: _Course(since_ns=now_ns, next_ns=now_ns) for question in self._questions}
 
     def due(self, now_ns: int) -> list[Question]:
-        """What is to be asked now; each is asked again only after a while."""
+        """Return the questions to be asked now; each is asked again only after a while."""
         found = []
         for question, course in self._courses.items():
             if course.standing in (Standing.ASKED, Standing.CONTRADICTED) and now_ns >= course.next_ns:
@@ -170,7 +170,7 @@ class Handshake:
         return found
 
     def answered(self, question: Question, answer: Said | None, now_ns: int) -> None:
-        """The driver's answer; None if it has no such parameter."""
+        """Judge the driver's answer to a question; None if it has no such parameter."""
         course = self._courses[question]
         if answer is None and question.optional:
             course.standing, course.fault = Standing.UNASKABLE, None
@@ -180,23 +180,23 @@ class Handshake:
         course.since_ns = now_ns
 
     def cannot_ask(self, question: Question) -> None:
-        """This machine has no messages for it."""
+        """Note that this machine has no messages to ask a question with."""
         self._courses[question].standing = Standing.UNASKABLE
 
     def standing(self) -> dict[Question, Standing]:
-        """Of each question, for diagnostics."""
+        """Return the standing of each question, for diagnostics."""
         return {question: course.standing for question, course in self._courses.items()}
 
     def faults(self) -> dict[Question, Fault]:
-        """Every contradiction, by its question."""
+        """Return every contradiction, by its question."""
         return {question: course.fault for question, course in self._courses.items() if course.fault is not None}
 
     def contradiction(self) -> Fault | None:
-        """The first one."""
+        """Return the first contradiction, or None."""
         return next(iter(self.faults().values()), None)
 
     def fault(self, now_ns: int) -> Fault | None:
-        """Why the arm must not move yet: the first contradiction, or what has not answered."""
+        """Return why the arm must not move yet, or None: the first contradiction, or what has not answered."""
         if (fault := self.contradiction()) is not None:
             return fault
         for question, course in self._courses.items():
@@ -213,14 +213,14 @@ def _unanswered(question: Question, *, late: bool) -> Fault:
 
 
 class Pace:
-    """How often messages come, by the driver's stamps where it sets them: a busy listener makes no driver slow."""
+    """The rate of messages, by the driver's stamps where it sets them: a busy listener makes no driver slow."""
 
     def __init__(self) -> None:
         self._times_ns: deque[int] = deque(maxlen=PACE_MESSAGES)
         self._stamped = False
 
     def heard(self, stamp_ns: int, now_ns: int) -> None:
-        """One message."""
+        """Note that one message has come."""
         stamped = stamp_ns != 0
         time_ns = stamp_ns if stamped else now_ns
         if self._times_ns and (stamped != self._stamped or time_ns <= self._times_ns[-1]):
@@ -229,11 +229,11 @@ class Pace:
         self._times_ns.append(time_ns)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Begin to measure the rate anew."""
         self._times_ns.clear()
 
     def rate_hz(self) -> float | None:
-        """Of the median interval, so that lost messages count little; None before there are enough."""
+        """Return the rate of the median interval, so that lost messages count little; None before there are enough."""
         if len(self._times_ns) < PACE_MESSAGES:
             return None
         times = list(self._times_ns)

@@ -25,7 +25,7 @@ may stand elsewhere."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrajectoryPoint:
-    """Angles and speeds, float64, shape (J,), rad and rad/s, due `at_s` after the trajectory's start."""
+    """A point of a trajectory: angles and speeds, float64, shape (J,), rad and rad/s, due `at_s` after its start."""
 
     angles: np.ndarray
     speeds: np.ndarray
@@ -33,10 +33,10 @@ class TrajectoryPoint:
 
 
 class JointTrajectoryCore:
-    """Target angles, moved by the speeds that make the TCP follow the twist."""
+    """The core for a joint trajectory controller: target angles, moved so that the TCP follows the twist."""
 
     def __init__(self, solver: JointMotionSolver, limits: JointLimits, lead_rad: float, rate_hz: float) -> None:
-        """Nothing is sent before the first motion.
+        """Set up the core; nothing is sent before the first motion.
 
         Args:
             solver: Of the arm.
@@ -57,7 +57,7 @@ class JointTrajectoryCore:
         self._stop_left_s = 0.0
 
     def step(self, wish: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
-        """The trajectory of this tick, or None while the controller already holds what it shall."""
+        """Return the trajectory of this tick, or None while the controller already holds what it shall."""
         if not wish.live or wish.angles is None:
             return self._come_to_rest(wish)
         motion = self._solver.solve(wish.angles, wish.twist * wish.speed_share)
@@ -79,7 +79,10 @@ class JointTrajectoryCore:
         )
 
     def _come_to_rest(self, wish: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
-        """Where the last speeds come to zero, for a moment. The next motion starts at what is measured then."""
+        """Return for a moment the point where the last speeds come to zero, then None.
+
+        The next motion starts at what is measured then.
+        """
         target = self._target.angles
         if target is not None and self._speeds is not None:
             self._rest = self._target.inside(target + self._speeds * STOP_S / 2.0, target)
@@ -92,5 +95,5 @@ class JointTrajectoryCore:
         return (TrajectoryPoint(angles=self._rest, speeds=np.zeros_like(self._rest), at_s=at_s),)
 
     def _is_elsewhere(self, rest: np.ndarray, measured: np.ndarray | None) -> bool:
-        """True if going to the point of rest would be a motion of its own."""
+        """Return whether going to the point of rest would be a motion of its own."""
         return measured is not None and float(np.abs(rest - measured).max()) > 2.0 * self._lead_rad

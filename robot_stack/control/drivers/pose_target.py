@@ -14,7 +14,7 @@ The arm behind a driver that starts anew after that may stand elsewhere."""
 
 
 class PoseTargetCore:
-    """A target pose, moved by the twist; on silence or fault, the pose where the arm was then."""
+    """The core for a pose controller: a target pose that the twist moves; on silence or fault, the pose of the arm."""
 
     def __init__(self, lead_m: float, lead_rad: float) -> None:
         self._lead_m = lead_m
@@ -23,7 +23,7 @@ class PoseTargetCore:
         self._resting = Fading(REST_S)
 
     def step(self, wish: DriverCommand) -> Pose | None:
-        """T_base_tcp to go to, or None once the driver has been told to stay where it is."""
+        """Return T_base_tcp to go to, or None once the driver has been told to stay where it is."""
         if wish.live and wish.pose is not None:
             if not self._target.is_set and not wish.twist.any():
                 return None  # it stays where it is, wherever that is, until somebody wants it to move

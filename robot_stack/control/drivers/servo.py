@@ -1,4 +1,4 @@
-"""MoveIt Servo: a twist, in its units, and its status codes.
+"""The core and status of MoveIt Servo: a twist in its units, and its status codes.
 
 Servo measures the age of a command by its header stamp against its own clock (incoming_command_timeout, 0.1 s) and
 halts smoothly when it is old. In unitless mode an entry beyond 1 makes it drop the whole command.
@@ -15,7 +15,7 @@ from robot_stack.types.reason import Fault, FaultKind
 
 
 class ServoState(StrEnum):
-    """What Servo is doing, whichever number its version sends for it."""
+    """A state of MoveIt Servo, whichever number its version sends for it."""
 
     INVALID = "INVALID"
     NO_WARNING = "NO_WARNING"
@@ -58,10 +58,10 @@ HALTED = (
 
 
 class ServoCore:
-    """Twists in the tcp frame, in the units that Servo's command_in_type asks for."""
+    """The core for MoveIt Servo: twists in the tcp frame, in the units that its command_in_type asks for."""
 
     def __init__(self, *, unitless: bool, linear_scale_m_s: float, rotational_scale_rad_s: float) -> None:
-        """Servo's own scales.
+        """Set the units and scales that Servo is configured with.
 
         Args:
             unitless: command_in_type is "unitless"; else "speed_units".
@@ -72,7 +72,7 @@ class ServoCore:
         self._scale = scale if unitless else None
 
     def step(self, wish: DriverCommand) -> np.ndarray:
-        """Always a twist, shape (6,): zeros bring the arm to rest sooner than silence does."""
+        """Return the twist of this tick, shape (6,), always: zeros bring the arm to rest sooner than silence does."""
         twist = wish.twist if wish.live else np.zeros(6)
         if self._scale is None:
             return twist
@@ -83,7 +83,7 @@ class ServoCore:
 
 
 class ServoStatus:
-    """What Servo says of itself. A halt is a fault when it begins; an operator may then drive out of it."""
+    """The newest status of Servo. A halt is a fault when it begins; an operator may then drive out of it."""
 
     def __init__(self, states: dict[int, ServoState], topic: str) -> None:
         self._states = states
@@ -93,13 +93,13 @@ class ServoStatus:
 
     @property
     def state(self) -> str:
-        """The newest state's name, for people; "" before the first."""
+        """Return the newest state's name, for people; "" before the first."""
         if self._code is None:
             return ""
         return str(self._states.get(self._code, f"UNKNOWN ({self._code})"))
 
     def take(self, code: int) -> None:
-        """A status message. A code that this version does not know counts as a halt."""
+        """Take a status message; a code that this version does not know counts as a halt."""
         if code == self._code:
             return
         self._code, self._halted = code, None
@@ -108,9 +108,9 @@ class ServoStatus:
             self._halted = Fault(kind=FaultKind.DRIVER_ERROR, text=text)
 
     def fault(self) -> Fault | None:
-        """Why Servo halted, until it goes on or an operator has seen it."""
+        """Return why Servo halted, until it goes on or an operator has seen it; else None."""
         return self._halted
 
     def acknowledge(self) -> None:
-        """An operator has seen the halt: motion out of it may pass, Servo itself refuses the way further in."""
+        """Acknowledge the halt for an operator: motion out of it may pass, Servo itself refuses the way further in."""
         self._halted = None

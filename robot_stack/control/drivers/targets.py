@@ -19,7 +19,7 @@ TURN_RAD = 2.0 * math.pi
 
 
 class PoseTarget:
-    """A target pose in the base frame."""
+    """A target pose in the base frame that a twist moves."""
 
     def __init__(self, lead_m: float, lead_rad: float) -> None:
         self._lead_m = lead_m
@@ -28,15 +28,15 @@ class PoseTarget:
 
     @property
     def is_set(self) -> bool:
-        """Whether there was a `move` since the start or the last `forget`."""
+        """Return whether there was a `move` since the start or the last `forget`."""
         return self._pose is not None
 
     def forget(self) -> None:
-        """The next `move` starts at the measured pose."""
+        """Forget the target: the next `move` starts at the measured pose."""
         self._pose = None
 
     def move(self, twist: np.ndarray, measured: Pose, dt_s: float) -> Pose:
-        """The target after `dt_s`.
+        """Move the target by a twist for `dt_s`, and return it.
 
         Args:
             twist: Shape (6,), m/s and rad/s, tcp frame; zeros keep the target where it is.
@@ -54,7 +54,7 @@ class PoseTarget:
 
 
 class JointTarget:
-    """Target angles."""
+    """Target angles of an arm's joints that joint speeds move."""
 
     def __init__(self, lead_rad: float, lower: np.ndarray, upper: np.ndarray) -> None:
         self._lead_rad = lead_rad
@@ -65,11 +65,11 @@ class JointTarget:
         """Shape (J,), or None before the first `move` and after `forget`."""
 
     def forget(self) -> None:
-        """The next `move` starts at the measured angles."""
+        """Forget the target: the next `move` starts at the measured angles."""
         self.angles = None
 
     def move(self, speeds: np.ndarray, measured: np.ndarray, dt_s: float) -> np.ndarray:
-        """The target after `dt_s`, shape (J,); `speeds` (J,) in rad/s, `measured` angles (J,).
+        """Move the target for `dt_s`, and return it, shape (J,); `speeds` (J,) in rad/s, `measured` angles (J,).
 
         The angle of a joint that turns without end may jump by a turn as measured; the target goes on without a jump.
         """
@@ -81,6 +81,6 @@ class JointTarget:
         return self.angles
 
     def inside(self, angles: np.ndarray, measured: np.ndarray) -> np.ndarray:
-        """Angles (J,) cut to the joints' ranges; an arm that stands outside is not thrown back into them."""
+        """Cut angles (J,) to the joints' ranges; an arm that stands outside is not thrown back into them."""
         cut: np.ndarray = np.clip(angles, np.minimum(self._lower, measured), np.maximum(self._upper, measured))
         return cut

@@ -1,4 +1,4 @@
-"""Universal Robots: is the program running, is the safety controller content, how fast does the pendant let it go.
+"""The status of a Universal Robots arm: its program, its safety mode, and the speed that the pendant lets it have.
 
 The driver's motion controllers are stopped when the program on the robot stops, and the arm moves again only after a
 operator has started it again.
@@ -13,7 +13,7 @@ from robot_stack.types.reason import Fault, FaultKind
 
 
 class SafetyMode(IntEnum):
-    """What a UR's safety controller is in, by its number in ur_dashboard_msgs/SafetyMode."""
+    """A mode of a UR's safety controller, by its number in ur_dashboard_msgs/SafetyMode."""
 
     NORMAL = 1
     REDUCED = 2
@@ -49,7 +49,7 @@ KINDS: dict[SafetyMode, FaultKind | None] = {
 
 
 class UrStatus:
-    """The three things a UR says besides its state. Sent on a change only, and latched."""
+    """The program, safety mode and speed scaling that a UR reports; program and mode come on a change only, latched."""
 
     def __init__(self, program_topic: str, safety_topic: str) -> None:
         self.speed_share = 1.0
@@ -62,22 +62,22 @@ class UrStatus:
 
     @property
     def safety_mode(self) -> str:
-        """The newest mode's name, for people; "" before the first."""
+        """Return the newest mode's name, for people; "" before the first."""
         if self._mode is None:
             return ""
         return SafetyMode(self._mode).name if self._mode in KINDS else f"UNKNOWN ({self._mode})"
 
     def take_program(self, running: bool) -> None:
-        """robot_program_running."""
+        """Take the driver's robot_program_running."""
         self.running = running
         self._has_run |= running
 
     def take_safety_mode(self, mode: int) -> None:
-        """safety_mode."""
+        """Take the number of the driver's safety_mode."""
         self._mode = mode
 
     def take_speed_scaling(self, percent: float) -> Fault | None:
-        """speed_scaling; returns why it cannot be used."""
+        """Take the driver's speed_scaling, in percent; return why it cannot be used."""
         if not math.isfinite(percent) or percent < 0.0:
             text = f"speed scaling is {percent}, must be a percentage; look after the driver"
             return Fault(kind=FaultKind.INPUT_INVALID, text=text)
@@ -85,7 +85,7 @@ class UrStatus:
         return None
 
     def fault(self) -> Fault | None:
-        """A stop by the safety controller, or a program that was running and is not any more."""
+        """Return a stop by the safety controller, or a program that was running and is not any more; else None."""
         kind = self._kind_of_mode()
         if kind is not None:
             text = f"UR says {self.safety_mode} on {self._safety_topic}; clear it on the pendant"
@@ -96,14 +96,17 @@ class UrStatus:
         return None
 
     def waiting(self) -> Fault | None:
-        """A program that has not been started yet."""
+        """Return a reason to wait for a program that has not been started yet, or None."""
         if self.running is False and not self._has_run:
             text = f"UR says on {self._program_topic} that no program runs; start External Control on the pendant"
             return Fault(kind=FaultKind.NOT_READY, text=text)
         return None
 
     def _kind_of_mode(self) -> FaultKind | None:
-        """A mode that this version does not know is an error of the driver: nobody can say that the arm may move."""
+        """Return the kind of fault of the newest mode, or None where the arm may move.
+
+        A mode that this version does not know is an error of the driver: nobody can say that the arm may move.
+        """
         if self._mode is None:
             return None
         return KINDS[SafetyMode(self._mode)] if self._mode in KINDS else FaultKind.DRIVER_ERROR
