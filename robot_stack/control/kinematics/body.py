@@ -1,4 +1,4 @@
-"""What an arm consists of and what it keeps clear of, in plain numbers: capsules on its links, chain, table, walls.
+"""The body of an arm and what it keeps clear of, in plain numbers: capsules on its links, chain, table, walls.
 
 Only numbers and names, so that it can be logged beside the limits and read back by whoever judges the log.
 """
@@ -45,7 +45,7 @@ class Capsule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfSpace:
-    """What lies on the good side of a plane: all p with normal . p >= offset_m.
+    """A half-space on the good side of a plane: all points p with normal . p >= offset_m.
 
     Attributes:
         name: Of what is on the other side.
@@ -69,7 +69,7 @@ class KeepOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmBody:
-    """One arm and its surroundings.
+    """The body of one arm and its surroundings.
 
     Attributes:
         base_in_cell: T_cell_base.
@@ -101,7 +101,7 @@ class ArmBody:
 
     @property
     def self_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Indices of the capsules that are watched against each other, the one further out first."""
+        """Return the indices of the capsules that are watched against each other, the one further out first."""
         spared = {frozenset(pair) for pair in self.unwatched}
         found = []
         for one, other in combinations(range(len(self.capsules)), 2):
@@ -112,10 +112,10 @@ class ArmBody:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> ArmBody:
-        """Inverse of `dataclasses.asdict`, also after JSON.
+        """Build a body from what `dataclasses.asdict` made of one, also after JSON.
 
         Raises:
-            ConfigError: If it is no arm's body.
+            ConfigError: If the parts do not fit together.
         """
         return cls(
             base_in_cell=_matrix(plain["base_in_cell"]),

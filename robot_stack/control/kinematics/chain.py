@@ -18,7 +18,7 @@ from robot_stack.types.pose import Pose
 
 
 def transform_of(position_m: Sequence[float], rpy_rad: Sequence[float]) -> np.ndarray:
-    """Homogeneous transform, shape (4, 4), of a position and turns about the fixed axes x, y, z, in this order."""
+    """Return the homogeneous transform of a position and turns about the fixed axes x, y, z, in this order, (4, 4)."""
     transform = np.eye(4)
     transform[:3, :3] = Rotation.from_euler("xyz", rpy_rad).as_matrix()
     transform[:3, 3] = position_m
@@ -30,7 +30,7 @@ IDENTITY = np.eye(3)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainJoint:
-    """One revolute joint.
+    """A revolute joint of a serial arm.
 
     Attributes:
         name: As the driver names it.
@@ -50,10 +50,10 @@ class ChainJoint:
 
 
 class Chain:
-    """Joints from base to TCP. Angles are in the order of `names`, float64, shape (J,), radians."""
+    """A serial arm from base to TCP. Angles are in the order of `names`, float64, shape (J,), radians."""
 
     def __init__(self, joints: Sequence[ChainJoint], tip: np.ndarray) -> None:
-        """Arm of these joints.
+        """Build the arm from its joints and the TCP's pose in the last one.
 
         Args:
             joints: From the base outwards.
@@ -70,11 +70,14 @@ class Chain:
         self._squares = self._crosses @ self._crosses
 
     def pose(self, angles: np.ndarray) -> Pose:
-        """T_base_tcp at these angles."""
+        """Return T_base_tcp at these angles."""
         return Pose.from_matrix(self.frames(angles)[-1] @ self.tip)
 
     def jacobian(self, angles: np.ndarray) -> tuple[Pose, np.ndarray]:
-        """T_base_tcp, and the geometric Jacobian in the base frame, shape (6, J): joint speeds to twist of the TCP."""
+        """Return T_base_tcp and the geometric Jacobian in the base frame, shape (6, J).
+
+        The Jacobian takes joint speeds to the twist of the TCP.
+        """
         frames = self.frames(angles)
         tip = frames[-1] @ self.tip
         axes = np.einsum("jab,jb->ja", frames[:, :3, :3], self.axes)  # a turn leaves its own axis where it is
@@ -84,7 +87,7 @@ class Chain:
         return Pose.from_matrix(tip), jacobian
 
     def frames(self, angles: np.ndarray) -> np.ndarray:
-        """T_base_joint of every joint after its turn, shape (J, 4, 4)."""
+        """Return T_base_joint of every joint after its turn, shape (J, 4, 4)."""
         sines, cosines = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
         turns = IDENTITY + sines * self._crosses + (1.0 - cosines) * self._squares  # Rodrigues
         frames = self.origins.copy()

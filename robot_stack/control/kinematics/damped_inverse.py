@@ -19,7 +19,7 @@ WEIGHTS = np.array([1.0, 1.0, 1.0, ROTATION_M, ROTATION_M, ROTATION_M])
 
 
 def damped_inverse(jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """From a Jacobian (6, J) to its damped inverse.
+    """Invert a Jacobian (6, J) by damped least squares.
 
     Returns:
         The inverse, shape (J, 6), and orthonormal rows that span the joint speeds which move the TCP, shape

@@ -20,7 +20,7 @@ Z = np.array([0.0, 0.0, 1.0])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DhRow:
-    """One row of the table; `theta_rad` is added to the joint's angle."""
+    """One row of a Denavit-Hartenberg table; `theta_rad` is added to the joint's angle."""
 
     a_m: float
     alpha_rad: float
@@ -31,7 +31,7 @@ class DhRow:
 def chain_of_dh(
     names: Sequence[str], rows: Sequence[DhRow], *, modified: bool, base: np.ndarray, tcp: np.ndarray
 ) -> Chain:
-    """The arm of a table.
+    """Build the kinematic chain of an arm from its Denavit-Hartenberg table.
 
     Args:
         names: Of the joints, one per row.

@@ -1,4 +1,4 @@
-"""From a twist of the TCP to joint speeds within the limits of the joints.
+"""Joint speeds that follow a twist of the TCP within the limits of the joints.
 
 What exceeds a joint's speed or runs into its end slows the whole motion: direction is kept.
 """
@@ -25,7 +25,7 @@ STILL = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointLimits:
-    """Of all joints, from base to flange; each float64, shape (J,), radians and rad/s."""
+    """Range, highest speed and home of all joints, from base to flange; each float64, shape (J,), radians and rad/s."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -35,7 +35,7 @@ class JointLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointMotion:
-    """Joint speeds for one tick.
+    """The joint speeds of one tick that follow a twist of the TCP.
 
     Attributes:
         speeds: float64, shape (J,), rad/s, finite and within the limits.
@@ -51,14 +51,14 @@ class JointMotion:
 
 
 class JointMotionSolver:
-    """Solves for one arm."""
+    """A solver for the joint speeds of one arm."""
 
     def __init__(self, chain: Chain, limits: JointLimits) -> None:
         self._chain = chain
         self._limits = limits
 
     def solve(self, angles: np.ndarray, twist: np.ndarray) -> JointMotion:
-        """Speeds that move the TCP by `twist`.
+        """Return the joint speeds that move the TCP by `twist`, slowed to the limits of the joints.
 
         Args:
             angles: Measured, shape (J,), finite.

@@ -1,4 +1,4 @@
-"""Where the capsules and joints of an arm are, in the frame of the cell, at its newest state."""
+"""The capsules and joints of an arm in the frame of the cell, at its newest state."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class PosedArm:
         self._posed: RobotState | None = None
 
     def hear(self, state: RobotState) -> None:
-        """Take the newest state."""
+        """Take the newest state of the arm."""
         self.state = state
 
     def pose(self) -> bool:
-        """Bring everything to the newest state; returns False if there is none with as many joints as the body."""
+        """Bring capsules and joints to the newest state; return False if none has as many joints as the body."""
         state = self.state
         if state is None or len(state.joints_rad) != self.joints:
             return False
@@ -58,7 +58,7 @@ class PosedArm:
         return True
 
     def place(self, joints_rad: np.ndarray) -> None:
-        """Bring everything to where it is at these angles, shape (J,)."""
+        """Bring capsules and joints to where they are at these angles, shape (J,), rad."""
         frames = np.empty((self.joints + 1, 4, 4))
         frames[0] = self.base
         frames[1:] = self._chain.frames(joints_rad)
@@ -69,7 +69,7 @@ class PosedArm:
         self.points = origins[1:].T.copy()
 
     def own_distances_m(self) -> np.ndarray:
-        """Measure the distances of `body.self_pairs` where everything is, shape (P,)."""
+        """Measure the distances of `body.self_pairs` where the capsules are now, shape (P,)."""
         one, other = np.array(self.body.self_pairs, dtype=np.int64).reshape(-1, 2).T
         start, end = self.ends
         here, there = closest_points(start[:, one], end[:, one], start[:, other], end[:, other])

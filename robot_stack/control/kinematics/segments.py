@@ -18,12 +18,12 @@ LEVEL_M2 = 1e-9
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Scalar products of columns."""
+    """Return the scalar products of columns, shape (N,)."""
     return np.asarray(a[0] * b[0] + a[1] * b[1] + a[2] * b[2])
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Vector products of columns, in a third of the time that numpy's take."""
+    """Return the vector products of columns, in a third of the time that numpy takes."""
     result = np.empty(np.broadcast_shapes(a.shape, b.shape))
     result[0] = a[1] * b[2] - a[2] * b[1]
     result[1] = a[2] * b[0] - a[0] * b[2]

@@ -22,7 +22,7 @@ TURNING = ("revolute", "continuous")
 
 @dataclass(slots=True, kw_only=True)
 class _Joint:
-    """One <joint> as written."""
+    """A <joint> element, as the URDF has it."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class _Joint:
 
 
 def chain_of_urdf(text: str, *, base_link: str, tcp_link: str, names: Sequence[str], source: str) -> Chain:
-    """The chain from `base_link` to `tcp_link`.
+    """Read the chain from `base_link` to `tcp_link` out of a URDF.
 
     Args:
         text: Of the URDF.
@@ -73,7 +73,7 @@ def chain_of_urdf(text: str, *, base_link: str, tcp_link: str, names: Sequence[s
 
 
 class _Reader:
-    """Gathers links and joints of one text."""
+    """A reader that gathers the links and joints of one URDF."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -102,7 +102,7 @@ class _Reader:
             raise self.error(1, "URDF holds a character that is no text, must be UTF-8; write it again") from None
 
     def way(self, base_link: str, tcp_link: str) -> list[_Joint]:
-        """Joints from base to tip, found from the tip upwards."""
+        """Return the joints from base to tip, found by going from the tip to the base."""
         for link in (base_link, tcp_link):
             if link not in self._links:
                 raise self.error(1, f"link is {link!r}, must be one of {sorted(self._links)}; correct the robot file")

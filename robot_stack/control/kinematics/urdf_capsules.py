@@ -70,7 +70,7 @@ def capsules_of_urdf(
 def _poses(
     robot: ElementTree.Element, path: Path, angles: dict[str, float], order: list[str]
 ) -> dict[str, tuple[np.ndarray, int]]:
-    """Of each link its pose in the root and the number of the last of the arm's joints on the way to it."""
+    """Return for each link its pose in the root, and the number of the last of the arm's joints on the way to it."""
     hanging = {_named(joint, "child"): joint for joint in robot.iter("joint") if joint.find("child") is not None}
     unknown = set(order) - {joint.get("name") for joint in hanging.values()}
     if unknown:
