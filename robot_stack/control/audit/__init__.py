@@ -1,1 +1,1 @@
-"""Proves from a log alone that what reached the robot was safe; shares no rule with the filter."""
+"""Checks that prove from a log alone that what reached the robot was safe; they share no rule with the filter."""

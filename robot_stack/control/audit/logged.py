@@ -16,7 +16,7 @@ MODES = tuple(Mode)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTick:
-    """One decision, and the state it was based on if that was logged too.
+    """One logged decision, and the state it was based on if that was logged too.
 
     Attributes:
         decision: What the safety process decided.
@@ -30,13 +30,13 @@ class LoggedTick:
 
     @property
     def stamp_ns(self) -> int:
-        """When it was decided."""
+        """Return when the decision was made, in ns."""
         return self.decision.command.stamp_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogArrays:
-    """N ticks, M of them with a state, in time order. Twists are in the tcp frame, m/s and rad/s.
+    """A log of N ticks, M of them with a state, in time order. Twists are in the tcp frame, m/s and rad/s.
 
     Attributes:
         stamp_ns: int64, shape (N,).
@@ -68,7 +68,7 @@ class LogArrays:
 
     @classmethod
     def of(cls, ticks: Sequence[LoggedTick]) -> LogArrays:
-        """From ticks whose twists all have six entries."""
+        """Build the arrays from ticks whose twists all have six entries."""
         stated = [index for index, tick in enumerate(ticks) if tick.state is not None]
         states = [tick.state for tick in ticks if tick.state is not None]
         heard = [tick.heard or tick.state for tick in ticks if tick.state is not None]
@@ -90,7 +90,7 @@ class LogArrays:
         )
 
     def since_ns(self, holds: np.ndarray) -> np.ndarray:
-        """For each tick, how long a condition (N,) has held without a break; 0 where it does not."""
+        """Return how long a condition (N,) has held without a break at each tick, shape (N,); 0 where it does not."""
         begins = holds & ~np.concatenate([[False], holds[:-1]])
         first = np.maximum.accumulate(np.where(begins, np.arange(len(holds)), 0))
         return np.where(holds, self.stamp_ns - self.stamp_ns[first], 0) if len(holds) else self.stamp_ns

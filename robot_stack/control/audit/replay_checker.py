@@ -1,4 +1,4 @@
-"""Proves, from a log alone, that what reached the robot was safe. The oracle of fault tests and of real recordings.
+"""Checks that prove from a log alone that what reached the robot was safe: the oracle of fault tests and recordings.
 
 Written apart from the filter on purpose: it shares only the limits, none of the code that enforces them. What it does
 not judge: jerk, because a log does not say where the filter braked and so left that limit out on purpose.
@@ -25,14 +25,14 @@ MISSED_PERIODS = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedTwist:
-    """What the robot process gave to the motors at an instant: twist (6,), m/s and rad/s, tcp frame."""
+    """A twist that the robot process gave to the motors at an instant: shape (6,), m/s and rad/s, tcp frame."""
 
     stamp_ns: int
     twist: np.ndarray
 
 
 def check_log(ticks: Sequence[LoggedTick], limits: SafetyLimits, *, slack: float = 1e-3) -> list[Violation]:
-    """Every violation in a log of one arm, in time order.
+    """Return every violation in a log of one arm, in time order.
 
     Args:
         ticks: In the order they were decided.
@@ -47,7 +47,7 @@ def check_log(ticks: Sequence[LoggedTick], limits: SafetyLimits, *, slack: float
 
 
 def check_stopped(ticks: Sequence[LoggedTick], fault_ns: int, bound_s: float) -> list[Violation]:
-    """Violations of "zero within `bound_s` after the fault at `fault_ns`, and until the end of the log"."""
+    """Return the violations of "zero within `bound_s` after the fault at `fault_ns`, and until the end of the log"."""
     due_ns = fault_ns + int(bound_s * 1e9)
     return [
         Violation(
@@ -64,7 +64,9 @@ def check_stopped(ticks: Sequence[LoggedTick], fault_ns: int, bound_s: float) ->
 def check_applied(
     applied: Sequence[AppliedTwist], ticks: Sequence[LoggedTick], limits: SafetyLimits, *, slack: float = 1e-6
 ) -> list[Violation]:
-    """Whatever the motors got is zero, or was decided no longer ago than the robot's own watchdog allows.
+    """Return a violation for each moving twist that the motors got and that was not decided just before.
+
+    Just before is no longer ago than the robot's own watchdog allows.
 
     Where decisions are missing from the log, only a twist that was decided before the gap proves anything: it is stale.
 
@@ -98,7 +100,10 @@ def check_applied(
 
 
 def safe_after_s(ticks: Sequence[LoggedTick], fault_ns: int) -> float:
-    """Seconds from the fault to the first of the zero commands that last to the end of the log; infinite if none."""
+    """Return the seconds from the fault to the first of the zero commands that last to the end of the log.
+
+    They are infinite if there is none.
+    """
     safe_ns: int | None = None
     for tick in ticks:
         if tick.stamp_ns < fault_ns:

@@ -1,4 +1,4 @@
-"""Rules of `replay_checker` about the links of an arm and the turn of its tool.
+"""The rules of `replay_checker` about the links of an arm and the turn of its tool.
 
 Nothing here is the filter's: poses come from products of matrices over all ticks at once, distances from points along
 the capsules, joint speeds from a pseudo-inverse of a Jacobian of finite differences, turns from Euler angles. Sampled
@@ -60,7 +60,7 @@ def approaches(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[t
 
 
 def depths(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[tuple[int, str]]:
-    """Yield ticks at which a part that was outside the margin has come inside by more than measurement makes."""
+    """Yield ticks at which a part that was outside the margin has come inside by more than sampling error and slack."""
     body, rows = limits.body, log.stated
     if body is None or not len(rows) or log.joints_rad.shape[1] != len(body.axes):
         return
@@ -83,9 +83,9 @@ def apart(
 
     Args:
         one: Log of one arm.
-        one_limits: Of it.
+        one_limits: Limits of that arm.
         other: Log of another arm of the cell, on the same clock.
-        other_limits: Of that.
+        other_limits: Limits of the other arm.
         slack: In metres.
     """
     mine, theirs = one_limits.body, other_limits.body
@@ -146,8 +146,8 @@ def own_distances(body: ArmBody, joints_rad: np.ndarray) -> tuple[np.ndarray, li
     """Measure the distances of an arm from itself and its surroundings.
 
     Args:
-        body: Of the arm.
-        joints_rad: Shape (N, J).
+        body: Links and surroundings of the arm.
+        joints_rad: Angles of its joints, shape (N, J).
 
     Returns:
         Distances (N, P), and the names of the two parts of each.
@@ -174,7 +174,7 @@ def own_distances(body: ArmBody, joints_rad: np.ndarray) -> tuple[np.ndarray, li
 
 
 def _points(body: ArmBody, joints_rad: np.ndarray) -> np.ndarray:
-    """Points along each capsule in the cell, shape (N, C, SAMPLES, 3)."""
+    """Return points along each capsule in the frame of the cell, shape (N, C, SAMPLES, 3)."""
     frames = _frames(body, joints_rad)
     shares = np.linspace(0.0, 1.0, SAMPLES)[:, None]
     columns = []
@@ -187,7 +187,7 @@ def _points(body: ArmBody, joints_rad: np.ndarray) -> np.ndarray:
 
 
 def _frames(body: ArmBody, joints_rad: np.ndarray) -> Sequence[np.ndarray]:
-    """T_cell_link of the base and each link, (N, 4, 4) each."""
+    """Return T_cell_link of the base and each link, (N, 4, 4) each."""
     frames = [np.broadcast_to(np.array(body.base_in_cell), (len(joints_rad), 4, 4))]
     for joint, (origin, axis) in enumerate(zip(body.origins, body.axes)):
         turned = np.tile(np.eye(4), (len(joints_rad), 1, 1))
@@ -197,7 +197,7 @@ def _frames(body: ArmBody, joints_rad: np.ndarray) -> Sequence[np.ndarray]:
 
 
 def _joint_speeds(body: ArmBody, log: LogArrays, picked: np.ndarray) -> np.ndarray:
-    """Joint speeds that give the executed twists, the smallest ones, shape (K, J)."""
+    """Return the smallest joint speeds that give the executed twists, shape (K, J), rad/s."""
     joints = log.joints_rad[picked]
     base = np.array(body.base_in_cell)[:3, :3]
     R_base_tcp = log.rotation[picked].as_matrix()

@@ -38,7 +38,10 @@ class Violation:
 
 
 def finite(ticks: Sequence[LoggedTick]) -> Iterator[Violation]:
-    """Six finite numbers. Judged first: nothing else can be said of a log that breaks it."""
+    """Yield ticks whose twist is not six finite numbers.
+
+    Judged first: nothing else can be said of a log that breaks this rule.
+    """
     for index, tick in enumerate(ticks):
         twist = tick.decision.command.twist
         if twist.shape != (6,) or not np.isfinite(twist).all():
@@ -47,7 +50,7 @@ def finite(ticks: Sequence[LoggedTick]) -> Iterator[Violation]:
 
 
 def speed(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """Linear and angular, as norms."""
+    """Yield ticks whose linear or angular speed, as a norm, is above its limit."""
     for (prefix, half), largest in zip(HALVES, (limits.max_speed_m_s, limits.max_rotation_speed_rad_s)):
         sizes = np.linalg.norm(log.twist[:, half], axis=1)
         for index in np.flatnonzero(sizes > largest * (1.0 + slack)):
@@ -55,7 +58,10 @@ def speed(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violat
 
 
 def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """From tick to tick, or from rest after a gap. At the hard force the arm must let go at once: exempt."""
+    """Yield ticks whose twist differs from the one before by more than the largest acceleration allows.
+
+    After a gap the arm starts from rest. At the hard force it must let go at once: those ticks are exempt.
+    """
     dt_s = np.diff(log.stamp_ns) / 1e9
     gap = dt_s > limits.output_timeout_s
     start = np.where(gap[:, None], 0.0, log.twist[:-1])
@@ -73,7 +79,10 @@ def acceleration(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator
 
 
 def workspace(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """Towards a wall the arm can still stop before it, or is braking with at least a tenth of what it has."""
+    """Yield ticks that move towards a wall too fast to stop before it, and that do not brake.
+
+    Braking means slowing down with at least a tenth of the largest acceleration.
+    """
     velocity = log.rotation.apply(log.twist[log.stated, :3]) if len(log.stated) else np.zeros((0, 3))
     stamp_ns = log.stamp_ns[log.stated]
     before = np.concatenate([np.zeros((1, 3)), velocity[:-1]])[: len(velocity)]
@@ -89,7 +98,7 @@ def workspace(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Vi
 
 
 def tilt(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """The same for the cone around straight down: outward rotation can still be stopped, or is braking."""
+    """Yield ticks that tilt the tool too fast to stop within the cone around straight down, and that do not brake."""
     if limits.tilt_cone_rad >= math.pi or not len(log.stated):
         return
     axis = log.rotation.apply([0.0, 0.0, 1.0])
@@ -109,7 +118,7 @@ def tilt(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violati
 
 
 def force(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """At the hard force nothing pushes into the contact, by the newest state and by the newest that had arrived."""
+    """Yield ticks that push into a contact at the hard force, by the newest state and by the newest one heard."""
     size = np.linalg.norm(log.force_n, axis=1)
     push = _push(log, log.force_n)
     pushes = np.minimum(push, _push(log, log.heard_force_n)) > slack * limits.max_speed_m_s
@@ -118,7 +127,10 @@ def force(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violat
 
 
 def joints(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """Outside the robot's own joint limits nothing moves, once the brakes had their time."""
+    """Yield ticks that move with a joint outside the robot's own limits, once the brakes had their time.
+
+    States with another number of joints than the limits are one violation, at the first tick with a state.
+    """
     if not limits.joints or not len(log.stated):
         return
     if log.joints_rad.shape[1] != len(limits.joints):
@@ -135,7 +147,10 @@ def joints(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Viola
 
 
 def standstill(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """No motion outside POLICY and HUMAN once the brakes had their time; a HOLD may retract if configured."""
+    """Yield ticks outside POLICY and HUMAN that move the gripper, or the arm once the brakes had their time.
+
+    A HOLD may retract, if configured.
+    """
     still = ~np.isin(log.mode, [MODES.index(mode) for mode in MOVING_MODES])
     for index in np.flatnonzero(still & log.grips):
         yield _at(log, index, "standstill", f"moves the gripper in {MODES[log.mode[index]]}")
@@ -150,7 +165,7 @@ def standstill(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[V
 
 
 def source(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """A tick belongs to one who may drive in its mode, and its command says the same."""
+    """Yield ticks whose source may not drive in their mode, or whose command names another source."""
     wrong = log.source != log.command_source
     for number, mode in enumerate(MODES):
         legal = [int(each) for each in SOURCES.get(mode, (Source.HOLD,))]
@@ -163,20 +178,23 @@ def source(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Viola
 
 
 def tracking(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """What was measured is what was commanded: no stuck encoder, no other scale, sign or frame."""
+    """Yield ticks at which the arm did not do what was commanded: a stuck encoder, another scale, sign or frame."""
     for index, text in strays(log):
         yield _at(log, index, "tracking", text)
 
 
 def clearance(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """No part of the arm comes nearer to anything watched than its margin, nor is driven so that it must."""
+    """Yield ticks at which a part of the arm comes nearer to something than its margin, or too fast to stop before."""
     for judge in (approaches, depths):
         for index, text in judge(log, limits, slack):
             yield _at(log, index, "clearance", text)
 
 
 def yaw(log: LogArrays, limits: SafetyLimits, slack: float) -> Iterator[Violation]:
-    """The tool can stop within the range of turns about its own axis, counted from the first of these ticks."""
+    """Yield ticks that turn the tool about its own axis too fast to stop within its range, and that do not brake.
+
+    Turns count from `yaw_zero_xyzw`, else from the first tick with a state.
+    """
     for index, text in turns(log, limits, slack):
         yield _at(log, index, "yaw", text)
 
@@ -202,23 +220,23 @@ def _at(log: LogArrays, index: SupportsInt, rule: str, text: str) -> Violation:
 
 
 def _hard(force_n: np.ndarray, limits: SafetyLimits) -> np.ndarray:
-    """Of each tick with a state, whether the contact is at the hard force, shape (M,)."""
+    """Return for each tick with a state whether the contact is at the hard force, shape (M,)."""
     return np.asarray(np.linalg.norm(force_n, axis=1) >= limits.hard_force_n)
 
 
 def _push(log: LogArrays, force_n: np.ndarray) -> np.ndarray:
-    """Of each tick with a state, the speed into that force (M, 3), m/s, shape (M,)."""
+    """Return for each tick with a state the speed into that force (M, 3), m/s, shape (M,)."""
     along = np.sum(log.twist[log.stated, :3] * force_n, axis=1)
     return np.asarray(-along / np.maximum(np.linalg.norm(force_n, axis=1), ZERO))
 
 
 def _moves(log: LogArrays) -> np.ndarray:
-    """Shape (N,)."""
+    """Return for each tick whether its twist is not zero, shape (N,)."""
     return np.asarray(np.abs(log.twist).max(axis=1, initial=0.0) > ZERO)
 
 
 def _ramp_ns(limits: SafetyLimits, slack: float) -> int:
-    """Time to brake from the highest speed, and three ticks."""
+    """Return the time to brake from the highest speed, plus three ticks, in ns."""
     ramp_s = max(
         limits.max_speed_m_s / limits.max_acceleration_m_s2,
         limits.max_rotation_speed_rad_s / limits.max_rotation_acceleration_rad_s2,

@@ -27,7 +27,7 @@ STUCK_M, STUCK_RAD = 0.006, 0.05
 
 
 def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
-    """Find windows in which an arm did not do what it was told: index of their last tick, and a sentence."""
+    """Yield windows in which an arm did not do what it was told: index of their last tick, and a sentence."""
     if len(log.stated) < 2:
         return
     stamps = log.stamp_ns[log.stated]
@@ -49,7 +49,7 @@ def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
 
 
 def _ways(log: LogArrays, stamps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the commanded motion up to each tick: base frame (M, 6), and lengths (M, 2)."""
+    """Return the sums of the commanded motion up to each tick: base frame (M, 6), and lengths (M, 2)."""
     twist = log.twist[log.stated]
     based = np.hstack([log.rotation.apply(twist[:, :3]), log.rotation.apply(twist[:, 3:])])
     dt_s = np.minimum(np.diff(stamps) / 1e9, 0.05)[:, None]
@@ -94,5 +94,5 @@ def _stuck(fresh: np.ndarray, paths: np.ndarray, first: int, last: int) -> str:
 
 
 def _sampled(stamps: np.ndarray, sums: np.ndarray, when_ns: np.ndarray) -> np.ndarray:
-    """Sums at some instants, (L, columns)."""
+    """Return the sums at some instants, interpolated, shape (L, columns)."""
     return np.column_stack([np.interp(when_ns, stamps, column) for column in sums.T])
