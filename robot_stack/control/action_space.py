@@ -17,7 +17,7 @@ from robot_stack.types.spec import GRIPPER_DEADBAND, ArmSpec, GripperKind, Spec
 
 
 def opening_of_press(press: int) -> float | None:
-    """Wanted opening behind a teleop gripper press: -1 closes (0.0), +1 opens (1.0), 0 leaves it (None)."""
+    """Return the opening that a teleop gripper press asks for: -1 closes (0.0), +1 opens (1.0), 0 leaves it (None)."""
     return None if press == 0 else float(press > 0)
 
 
@@ -28,11 +28,14 @@ class ActionSpace:
         self.spec = spec
 
     def full_scale(self, arm: str) -> np.ndarray:
-        """Twist of that arm at action 1.0 on every axis: float64, shape (6,), m/s and rad/s; 0 on inactive axes."""
+        """Return the twist of that arm at action 1.0 on every axis.
+
+        float64, shape (6,), m/s and rad/s; 0 on inactive axes.
+        """
         return _full_scale(self._arm(arm), self.spec.rate_hz)
 
     def to_commands(self, action: np.ndarray, stamp_ns: int) -> dict[str, Command]:
-        """One POLICY command per arm.
+        """Convert an action to one POLICY command per arm.
 
         Args:
             action: float32, shape (A,), in [-1, 1].
@@ -64,7 +67,7 @@ class ActionSpace:
         grippers: Mapping[str, float | None],
         openings: Mapping[str, float] | None = None,
     ) -> np.ndarray:
-        """The action that asks for these twists, clipped to [-1, 1].
+        """Convert twists of the arms to the action that asks for them, clipped to [-1, 1].
 
         Args:
             twists: Arm -> mean twist over a control period, shape (6,), m/s and rad/s, tcp frame.
@@ -94,14 +97,14 @@ class ActionSpace:
     def executed_action(
         self, windows: Mapping[str, ExecutedWindow], openings: Mapping[str, float] | None = None
     ) -> np.ndarray:
-        """What the arms executed, float32 (A,), of one window for each; `openings` as in `to_action`."""
+        """Return the action that the arms executed in a window of each, float32 (A,); `openings`: see `to_action`."""
         twists = {arm: window.twist for arm, window in windows.items()}
         return self.to_action(twists, {arm: window.gripper for arm, window in windows.items()}, openings)
 
     def human_action(
         self, windows: Mapping[str, ExecutedWindow], openings: Mapping[str, float] | None = None
     ) -> np.ndarray:
-        """What the human asked of the arms, float32 (A,); `openings` as in `to_action`."""
+        """Return the action that the human asked of the arms, float32 (A,); `openings` as in `to_action`."""
         twists = {arm: window.human_twist for arm, window in windows.items()}
         presses = {arm: opening_of_press(window.human_gripper) for arm, window in windows.items()}
         return self.to_action(twists, presses, openings)

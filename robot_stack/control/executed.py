@@ -1,4 +1,4 @@
-"""What each arm did between two control ticks, summed over the filter's faster ticks."""
+"""Summaries of what each arm executed between two control ticks, over the filter's faster ticks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from robot_stack.types.command import Decision, Source
 
 @dataclass(slots=True, kw_only=True)
 class ExecutedMotion:
-    """One `ExecutedWindow`; not frozen, because that Protocol has plain attributes.
+    """The mean executed motion of one arm over a control period, an `ExecutedWindow`.
+
+    It is not frozen, because that Protocol has plain attributes.
 
     Attributes:
         clamped: Names of every limit that changed something in the window.
@@ -34,11 +36,13 @@ class ExecutedAccumulator:
         self._decisions: list[Decision] = []
 
     def add(self, decision: Decision) -> None:
-        """One filter tick."""
+        """Add the decision of one filter tick."""
         self._decisions.append(decision)
 
     def take(self) -> ExecutedMotion:
-        """Means over the window and its dominant source; an empty window is a HOLD at rest.
+        """Return the means over the window and its dominant source, and begin a new window.
+
+        An empty window is a HOLD at rest.
 
         A single human tick makes the window HUMAN: the correction began or ended inside it.
         """
@@ -64,7 +68,7 @@ class ExecutedAccumulator:
 
 
 def dominant(sources: Iterable[Source]) -> Source:
-    """Return whose a step is in which these took part, of one arm's ticks or of several arms: the operator's first."""
+    """Return the source that a step of several ticks or arms counts as: HUMAN first, then IDLE, HOLD and POLICY."""
     there = set(sources)
     for source in (Source.HUMAN, Source.IDLE, Source.HOLD):
         if source in there:

@@ -1,6 +1,6 @@
-"""The way of an arm to the start of an episode: up, across, down, or along its joints.
+"""Motions of an arm to the start of an episode: up, across and down, or along its joints.
 
-Wishes of the TCP only: the safety filter may cut them, and every limit acts on them as on a policy's.
+They only wish twists of the TCP: the safety filter may cut them, and every limit acts on them as on a policy's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GAIN_PER_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetSettings:
-    """How the arm goes.
+    """Clearance and speeds of the motion that brings an arm to the start of an episode.
 
     Attributes:
         clearance_m: How far it rises before it moves sideways; at its goal, how far it comes down.
@@ -41,7 +41,7 @@ class ResetSettings:
 
 
 class Leg(StrEnum):
-    """Where on its way the arm is."""
+    """The leg of an up-across-down motion that the arm is on."""
 
     RISE = "rise"
     CROSS = "cross"
@@ -49,7 +49,7 @@ class Leg(StrEnum):
 
 
 def random_start(goal: Pose, rng: np.random.Generator, range_m: np.ndarray, yaw_rad: float) -> Pose:
-    """A start near the goal: shifted by up to half of `range_m`, shape (3,), and turned about the vertical of base.
+    """Draw a start near the goal: shifted by up to half of `range_m`, shape (3,), and turned about the base's vertical.
 
     Args:
         goal: T_base_tcp.
@@ -66,18 +66,18 @@ class Motion(Protocol):
     """A motion to one goal; ask it for a twist at every control tick."""
 
     def twist(self, state: RobotState) -> np.ndarray | None:
-        """What is wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
+        """Return the twist wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
         ...
 
 
 class Chained:
-    """Motions one after the other."""
+    """A sequence of motions that are carried out one after the other."""
 
     def __init__(self, motions: Sequence[Motion]) -> None:
         self._left = list(motions)
 
     def twist(self, state: RobotState) -> np.ndarray | None:
-        """Of the first motion that is not done."""
+        """Return the twist of the first motion that is not done; None once all are."""
         while self._left:
             wanted = self._left[0].twist(state)
             if wanted is not None or len(self._left) == 1:
@@ -87,7 +87,7 @@ class Chained:
 
 
 class JointResetMotion:
-    """Straight in the angles of the joints, as a twist of the TCP: v = J(q) k (q* - q).
+    """A motion straight in the angles of the joints, given as a twist of the TCP: v = J(q) k (q* - q).
 
     What the driver makes of the twist decides where the joints go. An arm of six joints goes back along the line: away
     from singularities there is one answer only. One of seven ends with its elbow where its driver leaves it. The motion
@@ -95,7 +95,7 @@ class JointResetMotion:
     """
 
     def __init__(self, goal_rad: np.ndarray, chain: Chain, settings: ResetSettings) -> None:
-        """Begins when it is asked first.
+        """Set the goal and the speeds; the motion begins when it is first asked for a twist.
 
         Args:
             goal_rad: Angles, shape (J,).
@@ -107,7 +107,10 @@ class JointResetMotion:
         self._settings = settings
 
     def twist(self, state: RobotState) -> np.ndarray | None:
-        """What is wanted now; both speeds are kept by slowing the whole motion, so that it stays on its line."""
+        """Return the twist wanted now, shape (6,), m/s and rad/s, tcp frame; None once the TCP has arrived.
+
+        Both speeds are kept by slowing the whole motion, so that it stays on its line.
+        """
         pose, jacobian = self._chain.jacobian(state.joints_rad)
         left = jacobian @ (self._goal_rad - state.joints_rad)
         far_m, far_rad = float(np.linalg.norm(left[:3])), float(np.linalg.norm(left[3:]))
@@ -120,7 +123,7 @@ class JointResetMotion:
 
 
 class ResetMotion:
-    """Up, across, down."""
+    """A motion to a goal pose of the TCP: up, across, down."""
 
     def __init__(self, goal: Pose, settings: ResetSettings) -> None:
         self._goal = goal
@@ -129,7 +132,7 @@ class ResetMotion:
         self.leg = Leg.RISE
 
     def twist(self, state: RobotState) -> np.ndarray | None:
-        """What is wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
+        """Return the twist wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
         position, rotation = state.T_base_tcp.position_m, state.T_base_tcp.rotation
         goal = self._goal.position_m
         if self._height_m is None:
@@ -149,7 +152,7 @@ class ResetMotion:
         return rotate_twist(base, rotation.inv())
 
     def _way_left(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> np.ndarray:
-        """To the end of this leg, in base; goes on to the next one where this one is done."""
+        """Return the way left on this leg, shape (3,), m, base frame; go on to the next leg where this one is done."""
         if self.leg is Leg.RISE:
             up = np.array([0.0, 0.0, height_m - position[2]])
             if up[2] > OVER_M:

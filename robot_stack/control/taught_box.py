@@ -1,4 +1,4 @@
-"""A workspace box from where an operator moved the TCP."""
+"""A workspace box around the positions to which an operator moved the TCP."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ GRID = 1000.0
 
 
 def box_of(positions_m: Sequence[np.ndarray], margin_m: float = 0.0) -> tuple[Corner, Corner]:
-    """Lower and upper corner of the box that holds every position.
+    """Return the lower and upper corner of the box that holds every position, rounded outwards to millimetres.
 
     Args:
-        positions_m: Of the TCP in the base frame, each of shape (3,).
+        positions_m: Positions of the TCP in the base frame, each of shape (3,).
         margin_m: Added on every side.
 
     Raises:
