@@ -1,4 +1,4 @@
-"""What is said about episodes after the fact: labels in one log, scores in one file per model version and episode."""
+"""Annotations of episodes after the fact: labels in one log, scores in one file per model version and episode."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from robot_stack.types.reward import EpisodeScores
 
 
 class LabelLog:
-    """`labels.jsonl`: one label a line, only ever appended to.
+    """The log of labels, `labels.jsonl`: one label a line, only ever appended to.
 
     Attributes:
         damaged: Line name -> why it could not be read; such lines stay in the file and are skipped.
@@ -34,11 +34,11 @@ class LabelLog:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All labels in the order of their arrival."""
+        """Return all labels in the order of their arrival."""
         return tuple(self._labels)
 
     def open(self) -> None:
-        """Read the log; a last line torn by a crash is cut off."""
+        """Read the log, and cut off a last line that a crash has torn."""
         if not self._path.exists():
             self._path.touch()
             sync_directory(self._path.parent)
@@ -49,7 +49,7 @@ class LabelLog:
         self._labels, self.damaged = read_labels(self._path)
 
     def append(self, label: Label) -> bool:
-        """Log a label; False if this very label is there already.
+        """Append a label to the log; False if this very label is there already.
 
         Raises:
             SpecError: If its episode is no legal name.
@@ -65,7 +65,7 @@ class LabelLog:
 
 
 def read_labels(path: Path) -> tuple[list[Label], dict[str, str]]:
-    """Labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing.
+    """Read the labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing.
 
     A last line without its end is still being written, or was torn by a crash, and does not count.
     """
@@ -81,7 +81,7 @@ def read_labels(path: Path) -> tuple[list[Label], dict[str, str]]:
 
 
 def label_from(raw: Mapping[str, Any]) -> Label:
-    """A label from its JSON form.
+    """Build a label from its JSON form.
 
     Raises:
         ValueError, KeyError, TypeError: If it is none.
@@ -90,7 +90,9 @@ def label_from(raw: Mapping[str, Any]) -> Label:
 
 
 class ScoreFiles:
-    """`scores/<version>/<episode>.npz`. The first scores of a version and episode stay; repeats change nothing.
+    """The files of scores, `scores/<version>/<episode>.npz`.
+
+    The first scores of a version and episode stay; repeats change nothing.
 
     Attributes:
         damaged: File -> why it could not be read.
@@ -102,7 +104,7 @@ class ScoreFiles:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """All versions that scored something."""
+        """Return all model versions that scored something, sorted."""
         return tuple(sorted(p.name for p in self._root.iterdir() if p.is_dir())) if self._root.exists() else ()
 
     def append(self, scores: EpisodeScores) -> bool:
@@ -123,7 +125,7 @@ class ScoreFiles:
         return True
 
     def read(self, version: str) -> tuple[EpisodeScores, ...]:
-        """All scores of a version, sorted by episode; an unreadable file is reported in `damaged` and left out."""
+        """Read all scores of a version, sorted by episode; an unreadable file is reported in `damaged` and left out."""
         folder = self._root / check_name(version, "score version")
         found = []
         for path in sorted(folder.glob("*.npz")):

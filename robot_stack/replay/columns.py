@@ -1,4 +1,4 @@
-"""What one episode holds on disk: names, shapes and dtypes of its arrays. T actions, T+1 frames."""
+"""The columns of an episode on disk: names, shapes and dtypes of its arrays. T actions, T+1 frames."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Column:
 
 
 def columns(spec: Spec) -> tuple[Column, ...]:
-    """All arrays of an episode of `spec`, in the order in which a flush writes them; `source` is last."""
+    """Return all arrays of an episode of `spec`, in the order in which a flush writes them; `source` is last."""
     frame = [Column(name=IMAGE_PREFIX + c.name, shape=c.shape, dtype="|u1", per_frame=True) for c in spec.cameras]
     frame += [
         Column(name="proprio", shape=(spec.proprio_size,), dtype="<f4", per_frame=True),
@@ -62,14 +62,14 @@ def columns(spec: Spec) -> tuple[Column, ...]:
 
 
 def frame_row(observation: Observation) -> dict[str, object]:
-    """Values of the per-frame columns."""
+    """Return the values of the per-frame columns for one observation."""
     row: dict[str, object] = {IMAGE_PREFIX + name: image for name, image in observation.images.items()}
     row |= {name: getattr(observation, name) for name in ("proprio", "stamp_ns", "age_s", "skew_s")}
     return row
 
 
 def action_row(action: ActionRow) -> dict[str, object]:
-    """Values of the per-action columns; with one arm there is no column of `sources`."""
+    """Return the values of the per-action columns for one action; with one arm there is no column of `sources`."""
     return {name: getattr(action, name) for name in ActionRow.__slots__ if name != "sources" or action.sources}
 
 

@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 
 def at_once(call: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Call for every item, several at a time; returns once all are done, and raises the first error there was."""
+    """Call a function for every item, several at a time; return once all are done, and raise the first error."""
     with ThreadPoolExecutor(threads, thread_name_prefix="store") as pool:
         futures = [pool.submit(call, item) for item in items]
         wait(futures)
@@ -60,7 +60,7 @@ def write_durable(path: Path, content: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, content: object) -> None:
-    """`write_durable` of indented JSON."""
+    """Replace `path` durably by indented JSON, as `write_durable` does."""
     write_durable(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
 
 
@@ -103,14 +103,14 @@ def disk_errors(doing: str) -> Iterator[None]:
 
 
 class WriterLock:
-    """One writer per store: an flock that ends with its process, and the pid for the message."""
+    """A lock that admits one writer per store: an flock that ends with its process, and the pid for the message."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock.
+        """Take the lock of the store.
 
         Raises:
             StoreError: If another process writes to this store.

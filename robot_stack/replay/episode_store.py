@@ -32,7 +32,7 @@ FLUSHES_AT_ONCE = 16
 
 
 class EpisodeStore:
-    """All episodes of one run. One writer process; safe to use from several threads of it.
+    """The store of all episodes of one run: one writer process, safe to use from several threads of it.
 
     The owner calls `flush` at least each second; a step is safe once `durable` has reached its index.
     """
@@ -69,7 +69,7 @@ class EpisodeStore:
                 raise
 
     def close(self) -> None:
-        """Flush and let go of the lock; unfinished episodes stay unfinished."""
+        """Flush, and let go of the lock; unfinished episodes stay unfinished."""
         with self._mutex:
             try:
                 self.flush()
@@ -87,19 +87,19 @@ class EpisodeStore:
 
     @property
     def episodes(self) -> tuple[str, ...]:
-        """Ids of closed episodes, sorted."""
+        """Return the ids of closed episodes, sorted."""
         with self._mutex:
             return tuple(sorted(self._closed))
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        """Ids of episodes without a last step, sorted."""
+        """Return the ids of episodes without a last step, sorted."""
         with self._mutex:
             return tuple(sorted(self._writers))
 
     @property
     def quarantined(self) -> dict[str, str]:
-        """What is broken and set aside: episode id, label line or score file -> reason."""
+        """Return what is broken and set aside: episode id, label line or score file -> reason."""
         with self._mutex:
             return {**self._quarantined, **self._labels.damaged, **self._scores.damaged}
 
@@ -124,7 +124,7 @@ class EpisodeStore:
             return True
 
     def append(self, step: Step) -> bool:
-        """Take one step. Returns False, and changes nothing, if it is there already or its episode is closed.
+        """Take one step. Return False, and change nothing, if it is there already or its episode is closed.
 
         Memory only, but for the last step, which closes the episode and is on disk on return.
 
@@ -162,14 +162,14 @@ class EpisodeStore:
                     self._seal(episode_id)
 
     def durable(self, episode_id: str) -> int:
-        """Highest step index that is safe on disk, -1 for none."""
+        """Return the highest step index that is safe on disk, -1 for none."""
         with self._mutex:
             if episode_id in self._closed:
                 return self._closed[episode_id]
             return self._writers[episode_id].durable if episode_id in self._writers else -1
 
     def frames(self, episode_id: str) -> int:
-        """Frames held of an episode, on disk or in memory; 0 for an unknown one."""
+        """Return the number of frames held of an episode, on disk or in memory; 0 for an unknown one."""
         with self._mutex:
             writer = self._writers.get(episode_id)
             return self._closed.get(episode_id, -1) + 1 if writer is None else writer.next_index
@@ -195,14 +195,14 @@ class EpisodeStore:
             self._seal(episode_id)
 
     def header(self, episode_id: str) -> EpisodeHeader:
-        """Header of a closed or unfinished episode."""
+        """Return the header of a closed or unfinished episode."""
         with self._mutex:
             if episode_id in self._writers:
                 return self._writers[episode_id].header
             return read_header(self._path(episode_id))[0]
 
     def read(self, episode_id: str, *, images: bool = True) -> StoredEpisode:
-        """What is on disk of one episode, with or without its images.
+        """Read what is on disk of one episode, with or without its images.
 
         Raises:
             StoreError: If it is unknown or unreadable.
@@ -210,7 +210,10 @@ class EpisodeStore:
         return read_episode(self._path(check_name(episode_id, "episode id")), images=images)
 
     def seal_of(self, episode_id: str) -> bytes | None:
-        """The manifest of a closed episode as it is on disk: it vouches for every file of it. None without one."""
+        """Return the manifest of a closed episode as it is on disk, or None without one.
+
+        It vouches for every file of the episode.
+        """
         path = self._path(check_name(episode_id, "episode id")) / FILE_NAME
         return path.read_bytes() if path.exists() else None
 
@@ -221,7 +224,7 @@ class EpisodeStore:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """All labels in the order of their arrival."""
+        """Return all labels in the order of their arrival."""
         with self._mutex:
             return self._labels.labels
 
@@ -236,13 +239,13 @@ class EpisodeStore:
             return self._scores.append(scores)
 
     def scores(self, version: str) -> tuple[EpisodeScores, ...]:
-        """All scores of a model version, sorted by episode."""
+        """Return all scores of a model version, sorted by episode."""
         with self._mutex:
             return self._scores.read(version)
 
     @property
     def score_versions(self) -> tuple[str, ...]:
-        """Model versions that scored something."""
+        """Return the model versions that scored something."""
         return self._scores.versions
 
     def _path(self, episode_id: str) -> Path:

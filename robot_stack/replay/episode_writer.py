@@ -1,4 +1,4 @@
-"""Writes one episode: rows are buffered, chunks go to disk on flush, the manifest seals it.
+"""The writer of one episode: rows are buffered, chunks go to disk on flush, the manifest seals it.
 
 Appending touches memory only. A flush writes the chunks that changed, whole and padded, and `source` after the
 others: a step is complete on disk exactly when its source is.
@@ -31,7 +31,7 @@ _CONFIG: ArrayConfigParams = {"write_empty_chunks": True}
 
 
 class EpisodeWriter:
-    """The open end of one episode."""
+    """The writer of one episode that has not ended, with the steps that are not on disk yet."""
 
     def __init__(self, path: Path, header: EpisodeHeader, spec: Spec) -> None:
         self.header = header
@@ -47,7 +47,7 @@ class EpisodeWriter:
 
     @classmethod
     def create(cls, path: Path, header: EpisodeHeader, spec: Spec) -> EpisodeWriter:
-        """Make an empty episode on disk; it appears under its name at once or not at all."""
+        """Make an empty episode on disk; it appears under its name whole or not at all."""
         fresh = path.with_name(NEW_PREFIX + path.name)
         shutil.rmtree(fresh, ignore_errors=True)
         rows = chunk_rows(spec)
@@ -168,7 +168,7 @@ class EpisodeWriter:
 
 
 def chunk_rows(spec: Spec) -> int:
-    """Rows of a chunk: about one second."""
+    """Return the number of rows in a chunk: about one second of them."""
     return max(1, round(spec.rate_hz))
 
 
@@ -196,7 +196,10 @@ def write_whole(path: Path, episode: StoredEpisode) -> None:
 def _create_arrays(
     store: LocalStore, header: EpisodeHeader, spec: Spec, frames: int, actions: int, *, whole: bool = False
 ) -> dict[str, zarr.Array[Any]]:
-    """With `whole`, the numbers of all rows share a chunk: few files are quick to copy, verify and read."""
+    """Create the arrays of an episode.
+
+    With `whole`, the numbers of all rows share a chunk: few files are quick to copy, verify and read.
+    """
     short = chunk_rows(spec)
     group = zarr.create_group(store, zarr_format=3, attributes=episode_attributes(header, spec))
     return {

@@ -28,7 +28,7 @@ _FIRST_ROWS = 1024
 
 
 class EpisodeRows:
-    """Rows of one episode, frame by frame.
+    """The rows of one episode in a frame table, frame by frame.
 
     Attributes:
         number: Index of the episode in order of arrival.
@@ -53,7 +53,9 @@ class EpisodeRows:
 
 
 class FrameTable:
-    """Growing columns over all frames. Rows once written stay as they are, so readers need no lock for them.
+    """A table of all frames in memory, with growing columns.
+
+    Rows once written stay as they are, so readers need no lock for them.
 
     Args:
         spec: Shapes.
@@ -83,36 +85,36 @@ class FrameTable:
         }
 
     def __len__(self) -> int:
-        """Frames held."""
+        """Return the number of frames held."""
         return self._size
 
     @property
     def feature_size(self) -> int:
-        """F, or 0 without a frozen trunk."""
+        """Return F, the size of a frame's features, or 0 without a frozen trunk."""
         return self._feature_size
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken by images, and by the other columns with their spare capacity."""
+        """Return the bytes taken by images, and by the other columns with their spare capacity."""
         return self._size * self.images.row_bytes + sum(column.nbytes for column in self._columns.values())
 
     @property
     def bytes_per_transition(self) -> float:
-        """`nbytes` per transition."""
+        """Return the bytes taken per transition, see `nbytes`."""
         actions = self._size - sum(1 for e in self._episodes.values() if e.rows)
         return self.nbytes / max(1, actions)
 
     def column(self, name: str) -> np.ndarray:
-        """Rows 0 to len-1 of a column, as a view; do not write to it."""
+        """Return rows 0 to len-1 of a column, as a view; do not write to it."""
         return self._columns[name][: self._size]
 
     @property
     def episode_ids(self) -> tuple[str, ...]:
-        """Id of each episode number, as in `Batch.episode`."""
+        """Return the id of each episode number, as in `Batch.episode`."""
         return tuple(self._episodes)
 
     def episode(self, episode_id: str) -> EpisodeRows:
-        """Rows of an episode, empty before its first frame."""
+        """Return the rows of an episode, empty before its first frame; adds an episode that is not known yet."""
         if episode_id not in self._episodes:
             number = len(self._episodes)
             if number == len(self._last_rows):
@@ -123,11 +125,11 @@ class FrameTable:
         return self._episodes[episode_id]
 
     def last_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Row of the newest frame of the episode of each row, int64, shape (B,)."""
+        """Return the row of the newest frame of the episode of each row, int64, shape (B,)."""
         return np.asarray(self._last_rows[self._columns["episode"][rows]])
 
     def add(self, step: Step) -> int:
-        """Append frame and action of `step`, which must be the next of its episode; returns the row."""
+        """Append frame and action of `step`, which must be the next of its episode; return the row."""
         episode = self.episode(step.episode_id)
         row = self._size
         self._grow(row + 1)
@@ -243,7 +245,7 @@ class FrameTable:
     def _move_grippers(
         self, episode: EpisodeRows, frame: int, proprio: np.ndarray, executed: np.ndarray | None
     ) -> np.ndarray:
-        """Which discrete grippers the action after a frame changes, bool (G,)."""
+        """Return which discrete grippers the action after a frame changes, bool (G,), and keep which are open."""
         if frame == 0:
             episode.grippers_open = self._grippers.at_start(proprio)
         before = episode.grippers_open
@@ -269,6 +271,6 @@ class FrameTable:
 
 
 def _arrays(action: ActionRow) -> dict[str, np.ndarray]:
-    """One step as `StepLabels` takes many."""
+    """Turn one action into arrays of one row, as `StepLabels` takes them."""
     columns = {"source": action.source, "sources": action.sources, "gripper_pressed": action.gripper_pressed}
     return {**{name: np.array([value]) for name, value in columns.items()}, "human": action.human[None]}

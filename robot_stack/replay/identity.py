@@ -1,4 +1,4 @@
-"""Whose data this is: a store and its episodes belong to one spec and one task."""
+"""The identity of a store and its episodes, which belong to one spec and one task."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_spec(found: Spec, wanted: Spec, name: str) -> None:
 
 
 def _differences(found: object, wanted: object, name: str = "") -> list[str]:
-    """Every leaf in which two JSON values differ, as `<path> is <found>, must be <wanted>`."""
+    """List every leaf in which two JSON values differ, as `<path> is <found>, must be <wanted>`."""
     if isinstance(found, dict) and isinstance(wanted, dict) and found.keys() == wanted.keys():
         return [d for key in wanted for d in _differences(found[key], wanted[key], f"{name}.{key}".lstrip("."))]
     if isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):

@@ -23,8 +23,10 @@ Shape = tuple[int, int, int]
 
 
 class ImageRows:
-    """One image per camera and row. Address space for as many rows as the machine can hold is reserved when built;
-    memory is taken only as images come, and none is ever copied to grow.
+    """The camera images of all frames, one per camera and row.
+
+    Address space for as many rows as the machine can hold is reserved when built; memory is taken only as images come,
+    and none is ever copied to grow.
 
     Args:
         shapes: Camera name -> (H, W, 3).
@@ -47,12 +49,12 @@ class ImageRows:
             ) from error
 
     def __bool__(self) -> bool:
-        """True if images are kept."""
+        """Return True if images are kept."""
         return bool(self._shapes)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Cameras whose images are kept."""
+        """Return the cameras whose images are kept."""
         return tuple(self._shapes)
 
     def put(self, row: int, images: Mapping[str, np.ndarray]) -> None:
@@ -79,7 +81,7 @@ class ImageRows:
             )
 
     def draw_shifts(self, rng: np.random.Generator, count: int, most: int) -> dict[str, np.ndarray]:
-        """Shifts (dy, dx) of the images of `count` transitions, uniform in [-most, most].
+        """Draw shifts (dy, dx) for the images of `count` transitions, uniform in [-most, most].
 
         Returns:
             Camera name -> int64, shape (2, count, 2): of o and of o', independent of each other.
@@ -87,7 +89,7 @@ class ImageRows:
         return {name: rng.integers(-most, most + 1, size=(2, count, 2)) for name in self._shapes}
 
     def gather(self, rows: np.ndarray, shifts: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """Images of rows, each moved by its shift; pixels from beyond an edge are those of the edge.
+        """Gather the images of rows, each moved by its shift; pixels from beyond an edge are those of the edge.
 
         Args:
             rows: int64, shape (B,).

@@ -1,4 +1,4 @@
-"""The seal of a closed episode: written last, lists every file with its checksum."""
+"""The seal of a closed episode: a manifest, written last, that lists every file with its checksum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE_NAME = "manifest.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Why and when an episode ended, and what its files are.
+    """The manifest of a closed episode: why it ended, its length, and a checksum of every file.
 
     Attributes:
         end: Why it ended.
@@ -30,7 +30,7 @@ class Manifest:
 
     @classmethod
     def seal(cls, path: Path, *, end: EndReason, length: int) -> Manifest:
-        """Hash what is in the episode directory `path` and write its manifest, atomically."""
+        """Hash the files in the episode directory `path` and write its manifest, atomically."""
         files = sorted(p for p in path.rglob("*") if p.is_file() and p.name != FILE_NAME)
         digests = {str(p.relative_to(path)): _digest(p) for p in files if not p.name.endswith(PARTIAL)}
         manifest = cls(end=end, length=length, sha256=digests)
@@ -39,7 +39,7 @@ class Manifest:
 
     @classmethod
     def load(cls, path: Path) -> Manifest | None:
-        """Manifest of the episode directory `path`, or None while it is unfinished.
+        """Read the manifest of the episode directory `path`, or return None while it is unfinished.
 
         Raises:
             StoreError: If there is one that cannot be read.

@@ -1,4 +1,4 @@
-"""How an episode counts: the operator's word over the model's over what was recorded.
+"""The outcome of an episode: the operator's word counts over the model's, and that over what was recorded.
 
 Labels are a log. Among labels of one source the newest wins, so any verdict can be taken back by a later one, and
 the order in which they arrive does not matter. TRUTH labels are for audits and are never used here.
@@ -18,7 +18,7 @@ _RANK = {LabelSource.MODEL: 1, LabelSource.OPERATOR: 2}
 
 
 class Outcome(IntEnum):
-    """What lies at the last frame of an episode."""
+    """The outcome of an episode, which counts at its last frame."""
 
     OPEN = 0
     """Running, or cut short: values lie behind it."""
@@ -29,7 +29,7 @@ class Outcome(IntEnum):
 
 
 def counting_label(labels: Iterable[Label]) -> Label | None:
-    """The label that counts, or None."""
+    """Return the label that counts among those of one episode, or None."""
     ranked = [label for label in labels if label.source in _RANK]
     if not ranked:
         return None
@@ -38,13 +38,13 @@ def counting_label(labels: Iterable[Label]) -> Label | None:
 
 
 def verdict(labels: Iterable[Label]) -> Verdict | None:
-    """The verdict that counts, or None."""
+    """Return the verdict that counts among the labels of one episode, or None."""
     label = counting_label(labels)
     return None if label is None else label.verdict
 
 
 def outcome(labels: Iterable[Label], end: EndReason | None) -> Outcome:
-    """What an episode counts as; before it has ended, only DISCARD counts."""
+    """Return the outcome of an episode by its labels and its end; before it has ended, only DISCARD counts."""
     said = verdict(labels)
     if said is Verdict.DISCARD:
         return Outcome.DISCARD
@@ -56,7 +56,7 @@ def outcome(labels: Iterable[Label], end: EndReason | None) -> Outcome:
 
 
 class OutcomeColumn:
-    """Outcome per episode, and at the row of its last frame.
+    """The outcomes of all episodes, by id and at the row of the last frame.
 
     Attributes:
         ends: Episode -> why it ended, as recorded.
@@ -71,11 +71,11 @@ class OutcomeColumn:
 
     @property
     def label_count(self) -> int:
-        """Labels taken so far."""
+        """Return the number of labels taken so far."""
         return sum(len(labels) for labels in self._labels.values())
 
     def of(self, episode_id: str) -> Outcome:
-        """What an episode counts as, as of now."""
+        """Return the present outcome of an episode, OPEN for one that is not known."""
         return self._outcomes.get(episode_id, Outcome.OPEN)
 
     def add_label(self, label: Label) -> None:
@@ -101,13 +101,13 @@ class OutcomeColumn:
         return (before is Outcome.DISCARD) != (now is Outcome.DISCARD)
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """`Outcome` at rows, int8: OPEN unless the row is the last frame of an episode that has ended."""
+        """Return the `Outcome` at rows, int8: OPEN unless the row is the last frame of an episode that has ended."""
         self._reserve(int(rows.max(initial=-1)) + 1)
         values: np.ndarray = self._values[rows]
         return values
 
     def over(self, rows: np.ndarray) -> np.ndarray:
-        """True where a row is the last frame of an episode that has ended, cut short or not; bool, as `rows`."""
+        """Return True where a row is the last frame of an episode that has ended, cut short or not; bool, as `rows`."""
         self._reserve(int(rows.max(initial=-1)) + 1)
         over: np.ndarray = self._over[rows]
         return over

@@ -1,4 +1,4 @@
-"""Which transitions are drawn from where. All pools are row numbers into one `FrameTable`.
+"""Pools of transitions, from which batches are drawn; all are row numbers into one `FrameTable`.
 
 A draw depends on the order of a pool, so the order is by episode id and frame: a run resumed from disk draws the
 same rows as the one that was killed, whatever the order of arrival was.
@@ -19,7 +19,7 @@ from robot_stack.types.transition import EpisodeKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pools:
-    """Rows of frames t whose transition to t+1 may be drawn, int64.
+    """The pools of transitions: rows of frames t whose transition to t+1 may be drawn, int64.
 
     Attributes:
         demo: Expert steps of demos: all but IDLE and HOLD.
@@ -36,7 +36,7 @@ class Pools:
 
     @classmethod
     def of(cls, table: FrameTable, episodes: Iterable[tuple[EpisodeRows, EpisodeKind]]) -> Pools:
-        """Sort the transitions of `episodes`, given in canonical order."""
+        """Sort the transitions of `episodes`, given in canonical order, into pools."""
         empty = np.empty(0, np.int64)
         rows, demos = [empty], [empty.astype(np.bool_)]
         for episode, kind in episodes:
@@ -58,7 +58,7 @@ class Pools:
         )
 
     def draw(self, rng: np.random.Generator, batch_size: int, expert_fraction: float) -> tuple[np.ndarray, np.ndarray]:
-        """Draw uniformly and with replacement from each pool, expert rows first.
+        """Draw rows uniformly and with replacement from the expert and the online pool, expert rows first.
 
         Returns:
             Rows, int64 (B,), and True where drawn as expert, bool (B,). As long as nothing was recorded online, all

@@ -13,7 +13,7 @@ MIN_VALID = 0.95
 
 
 class PotentialColumn:
-    """Φ per row of a frame table, from one version; NaN where there is none.
+    """The potential Φ of each row of a frame table, from one version; NaN where there is none.
 
     Attributes:
         version: The active one, or None.
@@ -27,7 +27,7 @@ class PotentialColumn:
         self._values = np.empty(0, np.float32)
 
     def add(self, scores: EpisodeScores, rows: EpisodeRows | None) -> None:
-        """Keep scores; the first of a version and episode count. `rows` once the episode has ended, else None.
+        """Keep scores, of which the first of a version and episode count; `rows` is None before the episode has ended.
 
         Raises:
             StoreError: If they are malformed.
@@ -51,16 +51,16 @@ class PotentialColumn:
             self._values[rows.rows] = phi
 
     def activate(self, version: str | None) -> None:
-        """Forget all joined Φ; the caller joins the ended episodes anew."""
+        """Make a version the active one, and forget all joined Φ; the caller joins the ended episodes anew."""
         self.version = version
         self._values = np.full(len(self._values), np.nan, np.float32)
 
     def scored(self, version: str | None) -> list[str]:
-        """Episodes with scores of a version, sorted."""
+        """Return the episodes with scores of a version, sorted."""
         return sorted(self._scores.get(version or "", {}))
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Φ of rows, float64, NaN where not valid."""
+        """Return Φ at rows, float64, NaN where not valid."""
         self._reserve(int(rows.max(initial=-1)) + 1)
         values: np.ndarray = self._values[rows].astype(np.float64)
         return values

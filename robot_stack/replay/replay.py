@@ -1,4 +1,4 @@
-"""Replay: an index over frames in memory. Draws batches; labels and scores join when they come."""
+"""Replay: an index over frames in memory that draws batches; labels and scores join when they come."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, 
 
 
 class Replay:
-    """Transitions of all demo and online episodes. Safe for one writer and one sampler thread.
+    """The replay memory: transitions of all demo and online episodes. Safe for one writer and one sampler thread.
 
     Args:
         spec: Shapes.
@@ -52,7 +52,7 @@ class Replay:
 
     @property
     def pools(self) -> Pools:
-        """The pools as of now."""
+        """Return the pools of transitions as they are now."""
         with self._lock:
             if self._pools is None:
                 self._pools = Pools.of(
@@ -67,17 +67,17 @@ class Replay:
 
     @property
     def refused(self) -> dict[str, int]:
-        """How many steps, episodes, features and scores did not fit or were not finite; none of them is drawn."""
+        """Return how many steps, episodes, features and scores did not fit or were not finite; none is drawn."""
         with self._lock:
             return {**self._refused, "scores": self._refused["scores"] + self._potential.rejected}
 
     def frame_count(self, episode_id: str) -> int:
-        """Frames held of an episode: the index of the step it takes next."""
+        """Return the number of frames held of an episode, which is the index of the step it takes next."""
         with self._lock:
             return len(self.frames.episode(episode_id).rows) if episode_id in self._headers else 0
 
     def outcome(self, episode_id: str) -> Outcome:
-        """What an episode counts as, as of now."""
+        """Return the present outcome of an episode."""
         with self._lock:
             return self._outcomes.of(episode_id)
 
@@ -169,11 +169,11 @@ class Replay:
 
     @property
     def score_version(self) -> str | None:
-        """Whose Φ shapes the reward, or None."""
+        """Return the model version whose Φ shapes the reward, or None."""
         return self._potential.version
 
     def activate_scores(self, version: str | None) -> None:
-        """Shape rewards by Φ of `version` from the next draw on; None leaves the sparse reward alone."""
+        """Switch the shaping of rewards to Φ of `version` from the next draw on; None leaves the sparse reward."""
         with self._lock:
             self._potential.activate(version)
             for episode_id in self._outcomes.ends:
@@ -254,7 +254,7 @@ class Replay:
         chunk: int = 1,
         shift: int = 0,
     ) -> Batch:
-        """What a `draw` points at."""
+        """Draw transitions as `draw` does, and gather them into a batch."""
         draw = self.draw(
             rng,
             batch_size,
@@ -267,7 +267,7 @@ class Replay:
         return gather(self.frames, draw)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs to know of the replay, as JSON; the frames themselves are on disk."""
+        """Return what a checkpoint needs to know of the replay, as JSON; the frames themselves are on disk."""
         with self._lock:
             return {
                 "batches": self._batches,

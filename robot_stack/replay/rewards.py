@@ -18,7 +18,7 @@ from robot_stack.types.reward import RewardForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardRule:
-    """What an outcome is worth.
+    """The rule that turns outcomes and potentials into reward.
 
     Attributes:
         success: Reward on the transition into a success.
@@ -45,7 +45,9 @@ class RewardRule:
 def payout(
     form: RewardForm, discount: np.ndarray, *, phi: np.ndarray, next_phi: np.ndarray, terminal: np.ndarray
 ) -> np.ndarray:
-    """What Φ adds to the reward of single steps in any form; arguments and returns of `shaping`, and
+    """Compute what Φ adds to the reward of single steps in any form.
+
+    Arguments and returns are those of `shaping`, but for this one:
 
     Args:
         next_phi: Looked at where the task ended too, unless the form is potential-based.
@@ -57,7 +59,7 @@ def payout(
 
 
 def shaping(discount: np.ndarray, *, phi: np.ndarray, next_phi: np.ndarray, terminal: np.ndarray) -> np.ndarray:
-    r"""Potential-based shaping :math:`\gamma^m \Phi(s') - \Phi(s)` with Φ = 0 where the task ended.
+    r"""Compute potential-based shaping :math:`\gamma^m \Phi(s') - \Phi(s)` with Φ = 0 where the task ended.
 
     Summed along an episode, each term with the discount of its step, it telescopes: to -Φ of the first frame where the
     task ended, to :math:`\gamma^T \Phi_T - \Phi_0` where time ran out, whatever the model says in between. So no
@@ -85,7 +87,7 @@ def returns(
     phi: np.ndarray,
     next_phi: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Reward :math:`\sum_{k<m} \gamma^k r_k + w (\gamma^m \Phi(s') - \Phi(s))` and discount :math:`\gamma^m`.
+    r"""Compute reward :math:`\sum_{k<m} \gamma^k r_k + w (\gamma^m \Phi(s') - \Phi(s))` and discount :math:`\gamma^m`.
 
     Args:
         rule: What an outcome is worth.
@@ -111,7 +113,7 @@ def returns(
 def monte_carlo(
     rule: RewardRule, gamma: float, *, steps: np.ndarray, outcome: np.ndarray, phi: np.ndarray
 ) -> np.ndarray:
-    r"""Discounted reward of all that was executed from s to the end: `returns` of all steps that are left.
+    r"""Compute the discounted reward of all that was executed from s to the end: `returns` of all steps left.
 
     Shaping telescopes to :math:`-w \Phi(s)`, so only an invalid Φ(s) masks it, whatever the Φ in between.
 
@@ -132,5 +134,5 @@ def monte_carlo(
 
 
 def ended(outcome: np.ndarray) -> np.ndarray:
-    """True where the task itself ended, so that no value lies behind it; `Outcome`, int, shape (B,)."""
+    """Return True where the task itself ended, so that no value lies behind it; `Outcome`, int, shape (B,)."""
     return np.asarray((outcome == Outcome.SUCCESS) | (outcome == Outcome.FAILURE))

@@ -1,4 +1,4 @@
-"""What is drawn, as row numbers, and how it becomes a batch."""
+"""Draws of transitions as row numbers, and how they become batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from robot_stack.types.errors import StoreError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """B transitions as row numbers, before anything is gathered.
+    """A draw of B transitions as row numbers, before anything is gathered.
 
     Attributes:
         rows: Rows of o, int64, shape (B,).
@@ -51,7 +51,7 @@ def check_draw(batch_size: int, *, gamma: float, expert_fraction: float, n_step:
 
 
 def refill(rng: np.random.Generator, kept: np.ndarray, expert: np.ndarray) -> np.ndarray:
-    """Which rows of a draw stand in its places, once those not kept have given way to kept ones, drawn uniformly.
+    """Choose the rows of a draw anew: those not kept give way to kept ones, drawn uniformly.
 
     Args:
         rng: Draws the rows that stand in.
@@ -76,7 +76,7 @@ def refill(rng: np.random.Generator, kept: np.ndarray, expert: np.ndarray) -> np
 
 
 def gather(frames: FrameTable, draw: Draw) -> Batch:
-    """Fetch what a draw points at; rows once written stay as they are, so this needs no lock."""
+    """Gather what a draw points at into a batch; rows once written stay as they are, so this needs no lock."""
     column, rows, next_rows = frames.column, draw.rows, draw.next_rows
     features, proprio = column("features"), column("proprio")
     now, after = (None, None) if draw.shifts is None else ({n: s[i] for n, s in draw.shifts.items()} for i in (0, 1))
@@ -101,7 +101,7 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
 
 
 def _chunks(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """What a column says of actions, (B, C*A), of rows (B, C); zeros for `NO_ROW`."""
+    """Gather a column for the actions in `rows` (B, C) as (B, C*A); zeros for `NO_ROW`."""
     actions = column[rows]
     actions[rows == NO_ROW] = 0
     return np.asarray(actions.reshape(len(rows), -1))

@@ -1,4 +1,4 @@
-"""Which entries of an executed action an operator has shown. What nobody showed is no label."""
+"""Labels of actions: the entries of an executed action that an operator has shown. What nobody showed is no label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robot_stack.types.spec import GRIPPER_DEADBAND, GripperKind, Spec
 
 
 class StepLabels:
-    """Of one spec, whose arms have N names and whose actions A entries.
+    """The labels of actions of one spec, whose arms have N names and whose actions A entries.
 
     In a step that an operator executed, an arm that was not in a hand stood still because the cell held it, and a
     discrete gripper whose key was not pressed stayed because nobody touched it. Neither is the operator's word. All
@@ -28,7 +28,7 @@ class StepLabels:
             self._parts.append((entries, offset - 1 if arm.gripper is GripperKind.DISCRETE else None))
 
     def of(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Labels of T steps.
+        """Return the labels of T steps: True for each entry of an action that counts as shown.
 
         Args:
             arrays: `source` (T,), `gripper_pressed` (T,), and with several arms `sources` (T, N) and `human` (T, A).

@@ -23,7 +23,7 @@ from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, Ep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEpisode:
-    """All of one episode.
+    """An episode as read from disk: its header, spec, end and arrays.
 
     Attributes:
         header: As announced.
@@ -39,11 +39,11 @@ class StoredEpisode:
 
     @property
     def length(self) -> int:
-        """T, the number of actions."""
+        """Return T, the number of actions."""
         return len(self.arrays["source"])
 
     def steps(self) -> Iterator[Step]:
-        """The steps as they were recorded, in order."""
+        """Yield the steps as they were recorded, in order."""
         for index in range(len(self.arrays["stamp_ns"])):
             last = index == self.length
             yield Step(
@@ -80,7 +80,7 @@ class StoredEpisode:
 
 
 def episode_attributes(header: EpisodeHeader, spec: Spec) -> dict[str, Any]:
-    """Attributes of an episode's group."""
+    """Return the attributes of an episode's zarr group: schema, header and spec."""
     return {
         "schema": SCHEMA_VERSION,
         "header": asdict(header),
@@ -90,7 +90,7 @@ def episode_attributes(header: EpisodeHeader, spec: Spec) -> dict[str, Any]:
 
 
 def header_from(raw: Mapping[str, Any]) -> EpisodeHeader:
-    """A header from its JSON form; episodes of before the help protocol started as usual.
+    """Build a header from its JSON form; episodes of before the help protocol started as usual.
 
     Raises:
         ValueError, KeyError, TypeError: If it is not one.
@@ -100,7 +100,7 @@ def header_from(raw: Mapping[str, Any]) -> EpisodeHeader:
 
 
 def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:
-    """Header and spec of the episode directory `path`.
+    """Read the header and spec of the episode directory `path`.
 
     Raises:
         StoreError: If they are missing, unreadable, or of another schema.
@@ -140,7 +140,7 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
 
 
 def complete_steps(group: zarr.Group) -> int:
-    """Steps whose frame and action are on disk: those before the first missing source."""
+    """Count the steps whose frame and action are on disk: those before the first missing source."""
     source = np.asarray(group["source"][:])  # type: ignore[index]
     missing = np.flatnonzero(source == NO_SOURCE)
     return int(missing[0]) if missing.size else len(source)
