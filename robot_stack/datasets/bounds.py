@@ -1,4 +1,4 @@
-"""How much a dataset from elsewhere may be and say. Every bound of import, edit and merge, each with its reason."""
+"""Bounds on datasets from elsewhere: every bound of import, edit and merge, each with its reason."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ MAX_UNIX_S = 253_402_300_799.0
 
 
 def unpacked_limit(packed_bytes: int) -> int:
-    """The most that a file of this size may unpack to."""
+    """Return the most bytes that a file of this size may unpack to."""
     return min(MAX_EPISODE_BYTES, FREE_BYTES + MAX_EXPANSION * packed_bytes)

@@ -1,4 +1,4 @@
-"""Checks a whole folder of episodes: one after the other, then what only shows among all of them."""
+"""Checks of a whole folder of episodes: one after the other, then what only shows among all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AHEAD = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a check found.
+    """The result of a check of a folder of episodes.
 
     Attributes:
         episodes: How many were looked at.
@@ -44,7 +44,7 @@ class Report:
 
 
 def check(view: StoreView, limits: CheckLimits = LIMITS) -> Report:
-    """Look at every closed episode, and name those that are set aside or unfinished."""
+    """Check every closed episode, and name those that are set aside or unfinished."""
     findings = [
         _whole("broken", Level.FAIL, name, f"it was set aside: {why}") for name, why in view.quarantined.items()
     ]
@@ -78,7 +78,7 @@ def check(view: StoreView, limits: CheckLimits = LIMITS) -> Report:
 
 
 def check_episode(episode: StoredEpisode, limits: CheckLimits = LIMITS) -> list[Finding]:
-    """Everything that shows in one episode alone."""
+    """Check one episode for everything that shows in it alone."""
     name = episode.header.episode_id
     found = [
         Finding(
@@ -141,7 +141,7 @@ def _numbers(episode: StoredEpisode, limits: CheckLimits) -> Iterator[Rule]:
 
 
 def last_success(view: StoreView) -> dict[str, float]:
-    """Episode -> success probability of its last frame by the reward model that scored last."""
+    """Return the success probability of each episode's last frame by the reward model that scored last."""
     check_scores(view.root / "scores")
     files = ScoreFiles(view.root / "scores")
     newest = max(files.versions, key=lambda name: (view.root / "scores" / name).stat().st_mtime_ns, default=None)
@@ -151,7 +151,7 @@ def last_success(view: StoreView) -> dict[str, float]:
 
 
 def _ahead(view: StoreView) -> Iterator[tuple[str, Future[tuple[StoredEpisode, EpisodeSummary]]]]:
-    """Every closed episode, the next ones being read and verified while this one is looked at."""
+    """Yield every closed episode, while the next ones are read and verified in the background."""
     with ThreadPoolExecutor(AHEAD) as pool:
         waiting: deque[tuple[str, Future[tuple[StoredEpisode, EpisodeSummary]]]] = deque()
         for episode_id in view.episodes:

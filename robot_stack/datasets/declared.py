@@ -1,4 +1,4 @@
-"""What the files of an episode from elsewhere say of their sizes, compared with its spec before anything is unpacked.
+"""Checks of the sizes that an episode from elsewhere declares, against its spec, before anything is unpacked.
 
 An array of a terabyte is a line of text in a folder, and a chunk of a kilobyte may say that it unpacks to as much.
 """
@@ -31,7 +31,7 @@ _ADVICE = "leave the episode out, or take it from somebody you trust"
 
 
 def check_declared(path: Path) -> None:
-    """Raise StoreError unless the closed episode in `path` is laid out as this program writes it, and no larger.
+    """Check that the closed episode in `path` is laid out as this program writes it, and is no larger.
 
     Raises:
         StoreError: Naming the file and the first thing that is wrong.
@@ -102,7 +102,7 @@ def check_scores(root: Path) -> None:
 
 
 def _array_header(path: Path, member: zipfile.ZipInfo) -> tuple[tuple[int, ...], int]:
-    """Shape and bytes that an array in an archive says it has."""
+    """Read the shape and the size in bytes that an array in an archive says it has."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     with zipfile.ZipFile(path) as archive, archive.open(member) as file:
         shape, _, dtype = readers[np.lib.format.read_magic(file)](file)
@@ -110,7 +110,7 @@ def _array_header(path: Path, member: zipfile.ZipInfo) -> tuple[tuple[int, ...],
 
 
 def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> int:
-    """Check one array; returns how many bytes it unpacks to."""
+    """Check one array, and return the number of bytes that it unpacks to."""
     said: dict[str, Any] = json.loads(short_text(path, f"{column.name}/zarr.json", bounds.MAX_TEXT_CHARS * 4))
     chunk = list(said["chunk_grid"]["configuration"]["chunk_shape"])
     found = (said["shape"], said["data_type"], [codec["name"] for codec in said["codecs"]], chunk[1:])
@@ -133,7 +133,7 @@ def _check_array(path: Path, column: Column, spec: Spec, rows: int) -> int:
 
 
 def _unpacked_bytes(file: Path) -> int:
-    """What a chunk says that it unpacks to.
+    """Read the number of bytes that a chunk says it unpacks to.
 
     Source: RFC 8878, section 3.1.1.1, frame header of Zstandard.
 

@@ -20,7 +20,7 @@ LOCK = "writer.lock"
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A draft of the folder `out`, which gets its name at the end of the block; an error in the block leaves nothing.
+    """Yield a draft of the folder `out`, which gets its name at the end of the block; an error leaves nothing.
 
     Raises:
         StoreError: If `out` exists, another process writes it, or the disk refuses.

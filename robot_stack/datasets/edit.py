@@ -1,4 +1,4 @@
-"""Relabel, discard, trim and note episodes, in a new dataset; the one that was read stays as it is.
+"""Edits of a dataset: relabel, discard, trim and note episodes in a new one; the one that was read stays as it is.
 
 A trim that cuts an episode's tail makes its verdicts void, because they spoke of a last frame that is gone: it then
 counts as cut short, until somebody relabels it.
@@ -23,7 +23,7 @@ from robot_stack.types.transition import EndReason
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What to change, by episode.
+    """The changes of an edit, by episode.
 
     Attributes:
         verdicts: New verdicts, said by the operator; DISCARD keeps the episode and excludes it from training.
@@ -36,7 +36,7 @@ class Changes:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """For the record of where a dataset comes from."""
+        """Return the changes as JSON, for the record of where a dataset comes from."""
         return {
             "verdicts": {name: verdict.value for name, verdict in self.verdicts.items()},
             "trims": {name: list(frames) for name, frames in self.trims.items()},
@@ -83,7 +83,7 @@ def edit(view: StoreView, out: Path, changes: Changes, *, now_unix_s: float) -> 
 
 
 def trim(episode: StoredEpisode, first: int, last: int) -> StoredEpisode:
-    """Frames `first` to `last` of an episode, both kept, and the actions between them.
+    """Return frames `first` to `last` of an episode, both kept, and the actions between them.
 
     If the last frame goes, the episode ends as OPERATOR: cut short, so that values lie behind it.
 

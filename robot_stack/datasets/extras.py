@@ -1,4 +1,4 @@
-"""Packages that only exchange with other programs needs; they come with the extra `export`."""
+"""Access to packages that only exchange with other programs needs; they come with the extra `export`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from robot_stack.types.errors import StoreError
 
 
 def need(module: str, package: str) -> ModuleType:
-    """A module of an optional package.
+    """Import a module of an optional package.
 
     Raises:
         StoreError: If it is not installed; the message says how to get it.

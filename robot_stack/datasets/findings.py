@@ -1,4 +1,4 @@
-"""What a check found: one sentence that names the episode and its frames."""
+"""Findings of a check: each is one sentence that names the episode and its frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     FAIL = "FAIL"
     """Wrong data: it teaches something that did not happen."""
@@ -35,7 +35,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong with one episode.
+    """A finding: one thing that is wrong with one episode.
 
     Attributes:
         check: Name of the rule, as in the documentation.
@@ -53,7 +53,7 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Return the finding as a sentence for people."""
         if self.frames is None:
             where = ""
         elif self.frames[0] == self.frames[1]:
@@ -63,7 +63,7 @@ class Finding:
         return f"episode {self.episode_id}{where}: {self.what}"
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return the finding as JSON for scripts."""
         return {
             "check": self.check,
             "level": self.level.value,
@@ -74,11 +74,11 @@ class Finding:
 
 
 def stretches(mask: np.ndarray) -> list[tuple[int, int]]:
-    """First and last index, inclusive, of each stretch of True in a bool array of shape (N,)."""
+    """Return the first and last index, inclusive, of each stretch of True in a bool array of shape (N,)."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
     return [(int(first), int(end) - 1) for first, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def spans(mask: np.ndarray, values: np.ndarray) -> list[Span]:
-    """A span per stretch of True, with the largest of `values` in it; both of shape (N,)."""
+    """Return a span per stretch of True, with the largest of `values` in it; both of shape (N,)."""
     return [Span(first=a, last=b, value=float(values[a : b + 1].max())) for a, b in stretches(mask)]

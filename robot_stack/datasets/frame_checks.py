@@ -1,4 +1,4 @@
-"""Frames that are dropped, out of order, late, frozen, dark or bright, or hold impossible values.
+"""Checks of frames: dropped, out of order, late, frozen, dark or bright, or with impossible values.
 
 Pure functions over the arrays of one episode. T actions, T+1 frames; frame indices count from 0.
 """
@@ -18,7 +18,7 @@ POSE = "tcp_pose"
 
 
 def dropped(stamp_ns: np.ndarray, period_s: float, limits: CheckLimits) -> list[Span]:
-    """Pairs of frames with more time between them than a period and its jitter; value: seconds between them.
+    """Find pairs of frames with more time between them than a period and its jitter; value: the gap in seconds.
 
     Args:
         stamp_ns: Control ticks, int64, shape (T+1,), nanoseconds.
@@ -31,23 +31,23 @@ def dropped(stamp_ns: np.ndarray, period_s: float, limits: CheckLimits) -> list[
 
 
 def disordered(stamp_ns: np.ndarray) -> list[Span]:
-    """Pairs of frames of which the second is not later; value: seconds between them, at most 0."""
+    """Find pairs of frames of which the second is not later; value: seconds between them, at most 0."""
     gaps_s = np.diff(stamp_ns) * 1e-9
     return [Span(first=int(i), last=int(i) + 1, value=float(gaps_s[i])) for i in np.flatnonzero(gaps_s <= 0)]
 
 
 def late(age_s: np.ndarray, limits: CheckLimits) -> list[Span]:
-    """Stretches of frames with an old part; value: the largest age in seconds. `age_s`: shape (T+1,)."""
+    """Find stretches of frames with an old part; value: the largest age in seconds. `age_s`: shape (T+1,)."""
     return spans(age_s > limits.late_s, age_s)
 
 
 def skewed(skew_s: np.ndarray, period_s: float, limits: CheckLimits) -> list[Span]:
-    """Stretches of frames whose parts were not captured together; value: seconds apart. `skew_s`: shape (T+1,)."""
+    """Find stretches of frames whose parts were not captured together; value: seconds. `skew_s`: shape (T+1,)."""
     return spans(skew_s > limits.skew_periods * period_s, skew_s)
 
 
 def frozen(images: np.ndarray, travelled: np.ndarray, limits: CheckLimits) -> list[Span]:
-    """Stretches in which a camera repeats one image while the arm moves; value: how far it moved, in full steps.
+    """Find stretches in which a camera repeats one image while the arm moves; value: how far, in full steps.
 
     A scene in which nothing moves may well look the same twice, so the arm must have moved. The first frame of a span
     is the one that is repeated.
@@ -68,7 +68,7 @@ def frozen(images: np.ndarray, travelled: np.ndarray, limits: CheckLimits) -> li
 
 
 def blank(images: np.ndarray, limits: CheckLimits) -> list[Span]:
-    """Stretches of images that are nearly black or nearly white; value: the mean pixel of the first. uint8."""
+    """Find stretches of images that are nearly black or nearly white; value: the mean pixel of the first. uint8."""
     means: np.ndarray = images[:, ::2, ::2].reshape(len(images), -1).mean(axis=1, dtype=np.float32)
     return [
         Span(first=a, last=b, value=float(means[a]))
@@ -78,7 +78,7 @@ def blank(images: np.ndarray, limits: CheckLimits) -> list[Span]:
 
 
 def out_of_range(arrays: Mapping[str, np.ndarray]) -> list[tuple[str, Span]]:
-    """Name of the array, and stretches of rows with an entry that cannot be.
+    """Find stretches of rows with an entry that cannot be, with the name of their array.
 
     Actions must be finite and within [-1, 1], proprio finite, ages and skews finite and at least 0. Value: the first
     bad entry.
@@ -100,7 +100,7 @@ def _bad(name: str, values: np.ndarray, mask: np.ndarray) -> list[tuple[str, Spa
 
 
 def travel(proprio: np.ndarray, executed: np.ndarray, spec: Spec) -> np.ndarray:
-    """How far the arm that moved most came from each frame to the next, in control steps at full speed.
+    """Measure how far the arm that moved most came from each frame to the next, in control steps at full speed.
 
     Measured where the proprio vector has the pose of a TCP, else as commanded.
 
@@ -130,7 +130,7 @@ def travel(proprio: np.ndarray, executed: np.ndarray, spec: Spec) -> np.ndarray:
 
 
 def poses(proprio: np.ndarray, spec: Spec) -> dict[str, np.ndarray]:
-    """Field -> TCP poses, float64, shape (T+1, 6), of each field that holds some."""
+    """Return the TCP poses, float64, shape (T+1, 6), of each proprio field that holds some."""
     found, at = {}, 0
     for field in spec.proprio:
         if field.size == 6 and field.name.split(".")[-1] == POSE:
@@ -140,7 +140,7 @@ def poses(proprio: np.ndarray, spec: Spec) -> dict[str, np.ndarray]:
 
 
 def jumps(proprio: np.ndarray, spec: Spec, limits: CheckLimits) -> list[Span]:
-    """Pairs of frames between which a TCP's position jumps; value: metres. Empty where no pose is recorded.
+    """Find pairs of frames between which a TCP's position jumps; value: metres. Empty where no pose is recorded.
 
     Only positions: a rotation vector turns over at half a turn without any motion.
     """

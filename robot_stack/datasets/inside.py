@@ -1,4 +1,4 @@
-"""Paths that a dataset from elsewhere names or holds stay inside its folder, and are plain files."""
+"""Checks that paths which a dataset from elsewhere names or holds stay inside its folder, and are plain files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ADVICE = "take the dataset from somebody you trust, or copy it with `cp -rL`, w
 
 
 def inside(root: Path, name: str | Path) -> Path:
-    """The file `name` of the folder `root`, once it is known to lie there.
+    """Return the path of the file `name` of the folder `root`, once it is known to lie there.
 
     Raises:
         StoreError: If it is absolute, leads out of the folder by `..` or a link, or is no plain file.
@@ -61,7 +61,7 @@ def inside_folder(root: Path, folder: Path) -> None:
 
 
 def fill(pattern: str, **values: int | str) -> str:
-    """A pattern of paths with its names filled in: only these names, and only a width behind them.
+    """Fill the names of a pattern of paths: only these names, and only a width behind them.
 
     Raises:
         StoreError: If the pattern asks for anything else.
@@ -84,7 +84,7 @@ def fill(pattern: str, **values: int | str) -> str:
 
 
 def short_text(root: Path, name: str, most_bytes: int = MAX_ABOUT_BYTES) -> str:
-    """The text of a small file of the folder `root`.
+    """Read the text of a small file of the folder `root`.
 
     Raises:
         StoreError: If it is not inside, or longer.

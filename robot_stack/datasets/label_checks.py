@@ -1,4 +1,4 @@
-"""Episodes whose label, kind or content contradict each other."""
+"""Checks for episodes whose label, kind or content contradict each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_stack.types.transition import EpisodeKind
 def contradictions(
     line: EpisodeSummary, labels: Sequence[Label], last_success: float | None, limits: CheckLimits
 ) -> list[str]:
-    """What does not fit together, one phrase each.
+    """Find what does not fit together in an episode, one phrase each.
 
     Args:
         line: How the episode counts.
@@ -47,6 +47,6 @@ def contradictions(
 
 
 def copies(digests: Mapping[str, str]) -> dict[str, str]:
-    """Episode -> the first one with the same motions at the same times."""
+    """Map each episode that is a copy to the first one with the same motions at the same times."""
     first: dict[str, str] = {}
     return {name: first[digest] for name, digest in digests.items() if first.setdefault(digest, name) != name}

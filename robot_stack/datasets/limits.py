@@ -1,4 +1,4 @@
-"""What a check calls wrong: one default per rule, each with its unit and reason."""
+"""The limits of the dataset checks: one default per rule, each with its unit and reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckLimits:
-    """Thresholds of all checks.
+    """The thresholds of all dataset checks.
 
     Attributes:
         gap_periods: Longest time between two frames, in control periods; half a period is jitter, more is a lost one.

@@ -1,4 +1,4 @@
-"""Several datasets become one, if they are of one cell and one task."""
+"""Merging of several datasets into one, if they are of one cell and one task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from robot_stack.types.errors import StoreError
 
 
 def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, str]]:
-    """Write one dataset of all episodes of several; returns it, and `<folder>/<old id>` -> new id where they differ.
+    """Write one dataset of all episodes of several.
+
+    Returns it, and `<folder>/<old id>` -> new id where they differ.
 
     The same episode in two of them is taken once, with the labels of both. Another episode of the same id gets a
     number behind its id.

@@ -1,4 +1,4 @@
-"""Jerky motion of an operator: what a policy that imitates it would have to imitate."""
+"""Checks for jerky motion of an operator, which a policy that imitates it would have to imitate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from robot_stack.types.spec import Spec
 
 
 def motion_axes(spec: Spec) -> np.ndarray:
-    """Positions of everything but grippers in the action vector, int, shape (M,)."""
+    """Return the positions of everything but grippers in the action vector, int, shape (M,)."""
     return np.setdiff1d(np.arange(spec.action_size), spec.gripper_indices)
 
 
 def jerky(executed: np.ndarray, source: np.ndarray, limits: CheckLimits) -> list[Span]:
-    """Stretches in which an operator's action leaps from one step to the next; value: the largest leap.
+    """Find stretches in which an operator's action leaps from one step to the next; value: the largest leap.
 
     A policy that explores leaps on purpose, so both steps must be the operator's.
 
@@ -37,7 +37,7 @@ def jerky(executed: np.ndarray, source: np.ndarray, limits: CheckLimits) -> list
 
 
 def roughness(executed: np.ndarray) -> float:
-    r"""How rough a motion is, whatever its speed and length: :math:`\mathrm{rms}(\Delta^2 v) / \mathrm{rms}(v)`.
+    r"""Measure how rough a motion is, at any speed and length: :math:`\mathrm{rms}(\Delta^2 v) / \mathrm{rms}(v)`.
 
     v is the commanded velocity, so its second difference is the jerk per squared period. A dimensionless jerk in the
     sense of Hogan and Sternad, 2009 (J. Motor Behavior 41(6)), but without their cube of the duration, which would
@@ -57,7 +57,7 @@ def roughness(executed: np.ndarray) -> float:
 
 
 def outliers(values: Mapping[str, float], limits: CheckLimits) -> dict[str, float]:
-    """Episode -> modified z-score, of those that lie far above the others.
+    """Return the modified z-score of the episodes whose value lies far above the others'.
 
     0.6745 (x - median) / MAD, Iglewicz and Hoaglin, 1993; needs five values or more. NaN is left out.
     """

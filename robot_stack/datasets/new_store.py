@@ -1,4 +1,4 @@
-"""Fills the draft of a dataset: whole episodes copied file by file, changed ones written anew."""
+"""The draft of a dataset: whole episodes are copied file by file, changed ones are written anew."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NewStore:
     taken: list[str] = field(default_factory=list)
 
     def copy(self, view: StoreView, episode_id: str, *, name: str | None = None) -> bool:
-        """Take an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken.
+        """Copy an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken.
 
         Args:
             view: Where it is.
@@ -82,7 +82,7 @@ class NewStore:
         return True
 
     def write(self, episode: StoredEpisode) -> None:
-        """Take a made or changed episode, without labels.
+        """Write a made or changed episode, without labels.
 
         Raises:
             StoreError: If it has not ended, does not fit the spec, or an episode of this id is there.
@@ -95,7 +95,7 @@ class NewStore:
         self.taken.append(name)
 
     def finish(self, made_by: str, sources: Iterable[Path], changes: Mapping[str, Any]) -> None:
-        """Write identity, labels, notes, and from what it was made.
+        """Write identity, labels, notes, and from what the dataset was made.
 
         Raises:
             StoreError: If no episode was taken.
@@ -118,13 +118,13 @@ class NewStore:
 
 
 def start_store(root: Path, like: StoreView) -> NewStore:
-    """An empty store in the draft `root`, of the spec and task of another."""
+    """Create an empty store in the draft `root`, of the spec and task of another."""
     (root / "episodes").mkdir(parents=True)
     return NewStore(root=root, spec=like.spec, task=like.task, text=like.text, back_text=like.back_text)
 
 
 def _copy_files(source: Path, target: Path) -> str | None:
-    """Copy what the manifest lists, and the manifest; returns why the copy is broken, or None."""
+    """Copy what the manifest lists, and the manifest; return why the copy is broken, or None."""
     try:
         check_names(source)
         manifest = Manifest.load(source)

@@ -1,4 +1,4 @@
-r"""How alike demonstrations act, and how alike the world answers: action divergence and transition diversity.
+r"""Quality of demonstrations: how alike they act (action divergence) and the world answers (transition diversity).
 
 The two properties are those of Belkhale, Cui and Sadigh, "Data Quality in Imitation Learning", NeurIPS 2023,
 arXiv:2306.02437. The paper defines them through the policy that is learned; what is computed here are nearest-neighbour
@@ -32,7 +32,7 @@ BLOCK = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demonstration:
-    """What is looked at.
+    """The states and actions of one demonstration.
 
     Attributes:
         states: Proprio, float, shape (T+1, P).
@@ -45,7 +45,7 @@ class Demonstration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quality:
-    """Of one demonstration among the others.
+    """The quality of one demonstration, compared with the others.
 
     Attributes:
         action_divergence: D of the module's formula, at least 0.
@@ -57,7 +57,7 @@ class Quality:
 
 
 def demonstration_quality(demos: Mapping[str, Demonstration], k: int = NEIGHBOURS) -> dict[str, Quality]:
-    """Episode -> quality. Empty for fewer than two demonstrations, or too few steps to have neighbours."""
+    """Return the quality of each demonstration; empty for fewer than two, or too few steps to have neighbours."""
     demos = {name: demo for name, demo in demos.items() if len(demo.actions)}
     if len(demos) < 2:
         return {}
@@ -86,14 +86,14 @@ def demonstration_quality(demos: Mapping[str, Demonstration], k: int = NEIGHBOUR
 
 
 def _scaled(values: np.ndarray) -> np.ndarray:
-    """Every entry with mean 0 and variance 1; one that never changes is 0. Shape (N, D)."""
+    """Scale every entry to mean 0 and variance 1; one that never changes is 0. Shape (N, D)."""
     spread = values.std(axis=0)
     scaled: np.ndarray = (values - values.mean(axis=0)) / np.where(spread > 1e-9, spread, np.inf)
     return scaled
 
 
 def _spread(rows: np.ndarray, most: int) -> np.ndarray:
-    """At most so many of these rows, evenly spaced, the first and the last among them."""
+    """Pick at most `most` of these rows, evenly spaced, the first and the last among them."""
     if len(rows) <= most:
         return rows
     found: np.ndarray = rows[np.linspace(0, len(rows) - 1, most).round().astype(int)]
@@ -101,7 +101,7 @@ def _spread(rows: np.ndarray, most: int) -> np.ndarray:
 
 
 def _nearest(asked: np.ndarray, asker: np.ndarray, known: np.ndarray, owner: np.ndarray, k: int) -> np.ndarray:
-    """Indices into `known` of the k nearest rows that another demonstration owns, int, shape (len(asked), k)."""
+    """Return indices into `known` of the k nearest rows of other demonstrations, int, shape (len(asked), k)."""
     squares = np.square(known).sum(axis=1)
     found = []
     for start in range(0, len(asked), BLOCK):

@@ -1,4 +1,4 @@
-"""Episodes become Rerun recordings, one .rrd file each: images, numbers and who moved, on one time line.
+"""Export of episodes as Rerun recordings, one .rrd file each: images, numbers and who moved, on one time line.
 
 | entity | type | carries |
 | --- | --- | --- |
@@ -41,7 +41,7 @@ Lines = tuple[str, list[str], np.ndarray]
 
 
 def export_rerun(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_episode: Progress) -> int:
-    """Write `out/<episode>.rrd` for each; returns how many bytes they are together.
+    """Write `out/<episode>.rrd` for each episode; return the number of bytes of all of them.
 
     Raises:
         StoreError: If an episode or rerun-sdk is missing, or the disk refuses.
@@ -60,7 +60,10 @@ def export_rerun(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_e
 
 
 def _recording(rr: Any, view: StoreView, episode_id: str, scores: Sequence[EpisodeScores]) -> bytes:
-    """In memory first: Rerun's own writer may wait for ever for a disk that is full."""
+    """Return the recording of an episode as bytes.
+
+    It is made in memory: Rerun's own writer may wait for ever for a disk that is full.
+    """
     recording = rr.RecordingStream("robot-stack", recording_id=f"{view.task}/{episode_id}")
     memory = recording.memory_recording()
     recording.send_blueprint(_blueprint(view))
@@ -80,7 +83,7 @@ def _recording(rr: Any, view: StoreView, episode_id: str, scores: Sequence[Episo
 
 
 def _times(rr: Any, episode: StoredEpisode, rows: int) -> list[Any]:
-    """Both time lines of the first so many ticks."""
+    """Return both time lines of the first `rows` ticks."""
     since = episode.arrays["stamp_ns"][:rows] - episode.arrays["stamp_ns"][0]
     durations = since.astype("timedelta64[ns]")
     return [rr.TimeColumn("step", sequence=range(rows)), rr.TimeColumn("time", duration=durations)]
@@ -132,7 +135,7 @@ def _about(view: StoreView, episode: StoredEpisode) -> str:
 
 
 def _blueprint(view: StoreView) -> Any:
-    """Cameras above; progress, what was done and by whom below."""
+    """Lay out the viewer: cameras above; progress, what was done and by whom below."""
     views = need("rerun.blueprint", "rerun-sdk")
     cameras = [views.Spatial2DView(origin=f"camera/{camera.name}", name=camera.name) for camera in view.spec.cameras]
     below = [

@@ -1,4 +1,4 @@
-"""One dataset becomes several: by outcome, by kind, or at random in given shares."""
+"""Splitting of a dataset into several: by outcome, by kind, or at random in given shares."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Field = Literal["outcome", "kind"]
 
 
 def by_field(lines: Sequence[EpisodeSummary], field: Field) -> dict[str, list[str]]:
-    """Value of the field -> ids, both sorted."""
+    """Group episodes by a field: its value -> ids, both sorted."""
     values = {line.episode_id: line.outcome if field == "outcome" else line.kind.value for line in lines}
     return {value: sorted(i for i in values if values[i] == value) for value in sorted(set(values.values()))}
 
 
 def by_share(episode_ids: Sequence[str], shares: Mapping[str, float], seed: int) -> dict[str, list[str]]:
-    """Name -> ids, drawn without replacement; the same ids and seed always give the same parts.
+    """Draw named parts of the episodes without replacement; the same ids and seed always give the same parts.
 
     Sizes are the shares of the whole, rounded so that they add up (largest remainder).
 

@@ -1,4 +1,6 @@
-"""A folder of episodes, read only: a run's store, or a dataset made by `robot-stack data`. Needs no lock.
+"""A read-only view of a folder of episodes: a run's store, or a dataset made by `robot-stack data`.
+
+It needs no lock.
 
 root/store.json, episodes/, labels.jsonl, scores/, quarantine/   as in `replay.episode_store`
 root/notes.jsonl                                                 what people wrote about episodes
@@ -36,7 +38,7 @@ ORIGIN = "origin.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What an operator wrote about an episode.
+    """A note that an operator wrote about an episode.
 
     Attributes:
         episode_id: Which episode.
@@ -51,7 +53,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreView:
-    """What lies in a folder of episodes.
+    """A read-only view of a folder of episodes.
 
     Attributes:
         root: The folder.
@@ -78,11 +80,11 @@ class StoreView:
     """Its way back in words, where it has one."""
 
     def text_of(self, header: EpisodeHeader) -> str:
-        """What the robot was told in an episode."""
+        """Return the task in words, as the robot was told it in an episode."""
         return (self.back_text or f"undo: {self.text}") if header.backward else self.text
 
     def path(self, episode_id: str) -> Path:
-        """Directory of a closed episode.
+        """Return the directory of a closed episode.
 
         Raises:
             StoreError: If there is none; the message says which one may be meant.
@@ -108,7 +110,7 @@ class StoreView:
             raise StoreError(f"episode is {wanted!r}, must be one of the {len(known)} in {self.root}; {advice}")
 
     def read(self, episode_id: str, *, images: bool = True) -> StoredEpisode:
-        """One closed episode.
+        """Read one closed episode, once its declared sizes are checked.
 
         Raises:
             StoreError: If it is not there or cannot be read.
@@ -118,18 +120,18 @@ class StoreView:
         return read_episode(path, images=images)
 
     def labels_of(self, episode_id: str) -> tuple[Label, ...]:
-        """Labels of one episode, in the order of their arrival."""
+        """Return the labels of one episode, in the order of their arrival."""
         return tuple(label for label in self.labels if label.episode_id == episode_id)
 
     def note_of(self, episode_id: str) -> str:
-        """The newest note on an episode, else the note of its newest label that has one, else ""."""
+        """Return the newest note on an episode, else the note of its newest label that has one, else ""."""
         notes = [note.text for note in self.notes if note.episode_id == episode_id]
         notes = notes or [label.note for label in self.labels if label.episode_id == episode_id and label.note]
         return notes[-1] if notes else ""
 
 
 def open_store(root: Path, text: str | None = None, back_text: str | None = None) -> StoreView:
-    """Look at a folder of episodes.
+    """Open a folder of episodes for reading.
 
     Args:
         root: The folder.
@@ -169,7 +171,7 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
 
 
 def broken(path: Path) -> str | None:
-    """Why a closed episode differs from its checksums, or None if it is whole. Reads every byte of it."""
+    """Return why a closed episode differs from its checksums, or None if it is whole. Reads every byte of it."""
     try:
         check_names(path)
         manifest = Manifest.load(path)

@@ -1,4 +1,4 @@
-"""What a list of episodes shows of each: kind, length, how it counts and who says so, how much an operator did."""
+"""Summaries of episodes for a list: kind, length, outcome and who says so, and the operator's share of actions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeSummary:
-    """One line of a list.
+    """The summary of an episode, one line of a list.
 
     Attributes:
         episode_id: Which episode.
@@ -50,7 +50,7 @@ class EpisodeSummary:
 
 
 def summarize(view: StoreView, episode_ids: Iterable[str] | None = None) -> tuple[list[EpisodeSummary], dict[str, str]]:
-    """A line per closed episode, in order, and episode -> why it is unreadable."""
+    """Summarise each closed episode, in order; also returns why each of the others is unreadable."""
     found, bad = [], {}
     for episode_id in view.episodes if episode_ids is None else episode_ids:
         try:
@@ -61,7 +61,7 @@ def summarize(view: StoreView, episode_ids: Iterable[str] | None = None) -> tupl
 
 
 def line_of(view: StoreView, episode: StoredEpisode) -> EpisodeSummary:
-    """The line of an episode that has been read, with at least its stamps and sources.
+    """Summarise an episode that has been read, with at least its stamps and sources.
 
     Raises:
         StoreError: If it has not ended.
@@ -86,19 +86,19 @@ def line_of(view: StoreView, episode: StoredEpisode) -> EpisodeSummary:
 
 
 def said_by(labels: Iterable[Label]) -> str:
-    """Whose word counts."""
+    """Return who said how an episode counts: "operator", "model", or "recorded" where no label counts."""
     label = counting_label(labels)
     return RECORDED if label is None else label.source.value
 
 
 def truth_of(labels: Iterable[Label]) -> str | None:
-    """What the simulator says, or None."""
+    """Return the verdict of the simulator among these labels, or None."""
     said = [label.verdict.value for label in labels if label.source == "truth"]
     return said[-1] if said else None
 
 
 def share_of(source: np.ndarray, *who: Source) -> float:
-    """Share of actions, uint8, shape (T,), of these sources; 0 where there are none."""
+    """Return the share of actions, uint8, shape (T,), of these sources; 0 where there are none."""
     return float(np.isin(source, who).mean()) if len(source) else 0.0
 
 
@@ -109,7 +109,7 @@ def select(
     outcomes: Collection[Outcome] = (Outcome.OPEN, Outcome.SUCCESS, Outcome.FAILURE),
     episodes: Collection[str] = (),
 ) -> list[EpisodeSummary]:
-    """The readable episodes that are wanted, in order. Discarded ones only if they are asked for.
+    """Select the readable episodes that are wanted, in order. Discarded ones only if they are asked for.
 
     Args:
         view: Where they are.
@@ -133,7 +133,7 @@ def select(
 
 
 def totals(lines: Iterable[EpisodeSummary]) -> dict[str, dict[str, int]]:
-    """Kind -> outcome -> how many, both sorted."""
+    """Count episodes by kind and outcome, both sorted."""
     counts = Counter((line.kind.value, line.outcome) for line in lines)
     found: dict[str, dict[str, int]] = {}
     for (kind, name), count in sorted(counts.items()):

@@ -1,4 +1,4 @@
-"""What a file from elsewhere says about an episode: headers, labels and words, each of known type and length."""
+"""Parsing of headers, labels and texts in files from elsewhere, each of known type and length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robot_stack.types.transition import EpisodeHeader
 
 
 def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
-    """A header from its JSON form.
+    """Build a header from its JSON form, and check its fields.
 
     Raises:
         StoreError, SpecError: If a field is too long, no name or out of range.
@@ -34,7 +34,7 @@ def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
 
 
 def labels_of(raw: Sequence[Mapping[str, Any]]) -> list[Label]:
-    """Labels from their JSON form.
+    """Build labels from their JSON form, and check their fields.
 
     Raises:
         StoreError, SpecError: If there are too many, or a field is too long, no name or out of range.
@@ -53,7 +53,7 @@ def labels_of(raw: Sequence[Mapping[str, Any]]) -> list[Label]:
 
 
 def text_of(value: object, what: str, most: int = bounds.MAX_TEXT_CHARS) -> str:
-    """A text of bounded length.
+    """Check that a value is a text of bounded length, and return it.
 
     Raises:
         StoreError: If it is longer, or none.

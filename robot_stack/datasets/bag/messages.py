@@ -51,5 +51,5 @@ PARAMS = "/action/params"
 
 
 def camera_topic(camera: str) -> str:
-    """Topic of a camera's images."""
+    """Return the topic of a camera's images."""
     return f"/{camera}/obs"

@@ -1,4 +1,4 @@
-"""MCAP files of episodes become a folder of episodes again, without ROS."""
+"""Import of episodes from MCAP files into a folder of episodes, without ROS."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
 
 
 def read_mcap(file: Path) -> tuple[StoredEpisode, list[Label], str, str]:
-    """One episode, its labels, the name of its task and the task in words.
+    """Read one episode, its labels, the name of its task and the task in words.
 
     Raises:
         StoreError: If the file is damaged, unpacks to more than it may, or holds no episode.
@@ -81,14 +81,14 @@ def read_mcap(file: Path) -> tuple[StoredEpisode, list[Label], str, str]:
 
 
 def _damages() -> tuple[type[Exception], ...]:
-    """What a damaged or foreign file makes its readers raise."""
+    """Return the errors that a damaged or foreign file makes its readers raise."""
     ours = (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, struct.error, SpecError)
     sizes = (MemoryError, OverflowError, RecursionError)
     return (*ours, *sizes, need("mcap.exceptions", "mcap").McapError, need("zstandard", "zstandard").ZstdError)
 
 
 def _about(file: Path) -> dict[str, Any]:
-    """What the file says of itself, which is its first message as data export writes it."""
+    """Read the file's account of itself, its first message as data export writes it."""
     found = set()
     for topic, kind, raw in raw_messages(file):
         if topic != messages.ABOUT:
@@ -108,7 +108,7 @@ def _about(file: Path) -> dict[str, Any]:
 
 
 def _topics(file: Path, spec: Spec) -> dict[str, list[Any]]:
-    """The messages of the topics of an episode, each of its type and no longer than the spec makes it."""
+    """Read the messages of an episode's topics, each of its type and no longer than the spec makes it."""
     arms = len(spec.arms)
     names = sum(len(field.name) + 16 for field in spec.proprio for _ in range(field.size))
     joy, joints = (messages.JOY, 4 * (spec.action_size + 3 + arms)), messages.JOINT_STATE

@@ -1,4 +1,4 @@
-"""Messages of an MCAP file, one after the other: nothing is unpacked before it is known how much it may be.
+"""A bounded reader of MCAP files: nothing is unpacked before it is known how much it may be.
 
 The index of the file is not used: what it points at could be anything. Its message definitions are not used either: a
 definition may ask for a billion empty parts in a message of four bytes.
@@ -21,7 +21,7 @@ Decoder = Callable[[bytes], Any]
 
 
 def raw_messages(file: Path) -> Iterator[tuple[str, str, bytes]]:
-    """Topic, type and CDR bytes of every message, in the order of the file; checksums are compared.
+    """Yield topic, type and CDR bytes of every message, in the order of the file; checksums are compared.
 
     Raises:
         StoreError: If a chunk unpacks to more than it may, or is packed in another way.
@@ -58,7 +58,7 @@ def raw_messages(file: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 def decoders() -> Mapping[str, Decoder]:
-    """Type -> what turns CDR of it into a message, by our own definitions."""
+    """Return, for each message type, a decoder of its CDR bytes, made from our own definitions."""
     generate = need("mcap_ros2._dynamic", "mcap-ros2-support").generate_dynamic
     return {name: generate(name, text)[name] for name, text in messages.DEFINITIONS.items()}
 
@@ -71,12 +71,12 @@ class _NoFurther:
         self._size = size
 
     def read(self, length: int) -> bytes:
-        """At most what is left."""
+        """Read at most `length` bytes, and no more than are left in the file."""
         return self._stream.read(min(length, self._size - self._stream.tell()))
 
 
 def _unpacked(chunk: Any, file: Path) -> bytes:
-    """The bytes of a chunk: as many as it says, or it is refused."""
+    """Unpack a chunk, and refuse one that is not as large as it says."""
     most = chunk.uncompressed_size
     if chunk.compression == "zstd":
         zstandard = need("zstandard", "zstandard")
@@ -99,7 +99,7 @@ def _unpacked(chunk: Any, file: Path) -> bytes:
 
 
 def _records(raw: bytes) -> Iterator[Any]:
-    """Schemas, channels and messages of a chunk."""
+    """Yield the schemas, channels and messages of a chunk."""
     opcode = need("mcap.opcode", "mcap").Opcode
     records = need("mcap.records", "mcap")
     stream = need("mcap.data_stream", "mcap").ReadDataStream(io.BytesIO(raw))

@@ -1,4 +1,4 @@
-"""Messages as they were on the wire go into MCAP files, which every reader of ROS 2 bags opens."""
+"""A log of ROS messages, as they were on the wire, in MCAP files that every reader of ROS 2 bags opens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One topic.
+    """A topic of a log, with the type of its messages.
 
     Attributes:
         topic: Absolute name.
@@ -33,7 +33,7 @@ class Channel:
 
 
 class TopicLog:
-    """`000.mcap`, `001.mcap` and so on; for one thread.
+    """A log of messages in the files `000.mcap`, `001.mcap` and so on; for one thread.
 
     What was added before a `flush` survives the death of this process, but without an index: such a file is read from
     its beginning.
@@ -67,7 +67,7 @@ class TopicLog:
             self._begin()
 
     def add(self, channel: Channel, data: bytes, received_ns: int) -> None:
-        """Append one message: CDR with its four bytes of encapsulation, and when it came, on the wall clock."""
+        """Append a message: CDR with its four bytes of encapsulation, and its time of arrival on the wall clock."""
         with self._disk():
             self._write(channel, data, received_ns)
         self.counts[channel.topic] += 1
@@ -75,7 +75,7 @@ class TopicLog:
             self._newest[channel] = (data, received_ns)
 
     def flush(self) -> None:
-        """Hand everything to the operating system; begin another file if this one is large."""
+        """Hand every message to the operating system; begin another file if this one is large."""
         with self._disk():
             self._writer.flush()
             if self._file.tell() > self._largest_bytes:
@@ -83,7 +83,7 @@ class TopicLog:
                 self._begin()
 
     def close(self) -> None:
-        """Write the index and end."""
+        """Write the index, and close the file."""
         with self._disk():
             self._end()
 

@@ -1,4 +1,4 @@
-"""Episodes become MCAP files, one each, that `ros2 bag`, Foxglove and everything else for ROS 2 bags reads."""
+"""Export of episodes as MCAP files, one each, that `ros2 bag`, Foxglove and all readers of ROS 2 bags open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = tuple[int, str, str, Any]
 
 
 def export_mcap(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_episode: Progress) -> int:
-    """Write `out/<episode>.mcap` for each; returns how many messages.
+    """Write `out/<episode>.mcap` for each episode; return the number of messages.
 
     Raises:
         StoreError: If an episode or a package is missing, or the disk refuses.
@@ -52,7 +52,7 @@ def export_mcap(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_ep
 
 
 def _rows(episode: StoredEpisode, labels: Sequence[Label], view: StoreView) -> Iterator[Row]:
-    """All messages of an episode, in the order of their ticks."""
+    """Yield all messages of an episode, in the order of their ticks."""
     if episode.end is None:
         raise StoreError(f"end of {episode.header.episode_id} is None, must be set; leave the episode out")
     arrays, spec = episode.arrays, episode.spec

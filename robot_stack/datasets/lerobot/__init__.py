@@ -1,1 +1,1 @@
-"""LeRobotDataset v3, out and in."""
+"""Export to LeRobotDataset v3, and import from it."""

@@ -1,4 +1,4 @@
-"""Videos: which codecs there are, writing frame after frame, reading in order, and how far pixels were changed."""
+"""Videos of a dataset: the codecs, writing frame after frame, reading in order, and how far pixels were changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robot_stack.types.spec import CameraSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codec:
-    """How pixels become a video.
+    """A video codec with the settings that datasets are written with.
 
     Attributes:
         encoder: Name of the encoder in FFmpeg.
@@ -51,7 +51,7 @@ CODECS = {
 
 
 def check_codec(name: str, cameras: tuple[CameraSpec, ...]) -> Codec:
-    """A codec that is there and takes these images.
+    """Return the codec of this name, once it is known to be there and to take the images of these cameras.
 
     Raises:
         StoreError: If it is unknown, not in this build of FFmpeg, or does not take such an image.
@@ -77,12 +77,12 @@ def check_codec(name: str, cameras: tuple[CameraSpec, ...]) -> Codec:
 
 
 def encoders() -> frozenset[str]:
-    """Encoders in this build of FFmpeg."""
+    """Return the encoders in this build of FFmpeg."""
     return frozenset(need("av", "av").codec.codecs_available)
 
 
 class VideoWriter:
-    """One video file, open while episodes are added."""
+    """A writer of one video file, open while episodes are added."""
 
     def __init__(self, path: Path, codec: Codec, camera: CameraSpec, rate_hz: int) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class VideoWriter:
         self._stream.codec_context.time_base = Fraction(1, rate_hz)
 
     def add(self, images: np.ndarray) -> None:
-        """Append frames, RGB uint8, shape (N, H, W, 3).
+        """Append frames, RGB uint8, shape (N, H, W, 3), to the video.
 
         Raises:
             StoreError: If they cannot be encoded.
@@ -113,22 +113,22 @@ class VideoWriter:
                 self.frames += 1
 
     def close(self) -> None:
-        """Write what is still in the encoder."""
+        """Write the frames that are still in the encoder, and close the file."""
         with video_errors(self.path):
             self._file.mux(self._stream.encode(None))
             self._file.close()
 
     @property
     def size_bytes(self) -> int:
-        """What has reached the disk."""
+        """Return the number of bytes that have reached the disk."""
         return self.path.stat().st_size if self.path.exists() else 0
 
 
 class VideoReader:
-    """One video file, read from front to back."""
+    """A reader of one video file, from front to back."""
 
     def __init__(self, path: Path, rate_hz: float, shape: tuple[int, int, int]) -> None:
-        """Nothing is opened yet; frame n is the one at n / `rate_hz` seconds, and of `shape` (H, W, 3)."""
+        """Open nothing yet; frame n is the one at n / `rate_hz` seconds, and of `shape` (H, W, 3)."""
         self._path = path
         self._shape = shape
         self._rate_hz = rate_hz
@@ -137,7 +137,7 @@ class VideoReader:
         self._file: Any = None
 
     def take(self, first: int, count: int) -> np.ndarray:
-        """Frames `first` to `first + count - 1`, RGB uint8, shape (count, H, W, 3).
+        """Read frames `first` to `first + count - 1`, RGB uint8, shape (count, H, W, 3).
 
         Raises:
             StoreError: If the video is missing, unreadable, or shorter.
@@ -161,7 +161,7 @@ class VideoReader:
         return np.stack(wanted)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, if it is open."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -206,7 +206,7 @@ def video_errors(path: Path) -> Iterator[None]:
 
 @dataclass(slots=True, kw_only=True)
 class ImageError:
-    """How far a codec changed the pixels of a camera; not frozen, because it adds up.
+    """The error that a codec made in the pixels of a camera; not frozen, because it adds up.
 
     Attributes:
         histogram: How many values, of 0 to 255, differ by 0 to 255; int64, shape (256,).
@@ -215,12 +215,12 @@ class ImageError:
     histogram: np.ndarray = field(default_factory=lambda: np.zeros(256, np.int64))
 
     def add(self, found: np.ndarray, wanted: np.ndarray) -> None:
-        """Compare images, both uint8 of one shape."""
+        """Add the differences between two arrays of images, both uint8 of one shape."""
         apart = np.maximum(found, wanted) - np.minimum(found, wanted)
         self.histogram += np.bincount(apart.ravel(), minlength=256)
 
     def to_json(self) -> dict[str, float]:
-        """mean, p99 and max of the differences, of 255, and the peak signal-to-noise ratio in dB (inf as 999)."""
+        """Return mean, p99 and max of the differences, of 255, and the peak signal-to-noise ratio, dB (inf as 999)."""
         levels = np.arange(256)
         total = int(self.histogram.sum())
         mean_square = float((self.histogram * np.square(levels)).sum()) / total

@@ -1,4 +1,7 @@
-"""Episodes become a LeRobotDataset v3.0; in memory are one episode and, without images, the open file of rows."""
+"""Export of episodes as a LeRobotDataset v3.0.
+
+In memory are one episode and, without images, the open file of rows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from robot_stack.types.spec import CameraSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written.
+    """The result of an export: how much was written, and how far the codec changed the images.
 
     Attributes:
         episodes: How many.
@@ -43,7 +46,7 @@ class Exported:
 
 @dataclass(slots=True)
 class _Videos:
-    """The files of one camera; not frozen, because they grow."""
+    """The video files of one camera; not frozen, because they grow."""
 
     root: Path
     camera: CameraSpec
@@ -54,7 +57,7 @@ class _Videos:
     error: ImageError = field(default_factory=ImageError)
 
     def add(self, images: np.ndarray) -> tuple[int, int]:
-        """Append an episode's frames; returns the number of the file and the first frame in it."""
+        """Append an episode's frames; return the number of the file and the first frame in it."""
         if self.writer is not None and self.writer.size_bytes >= layout.VIDEO_FILE_MB * MEGABYTE:
             self.close()
         if self.writer is None:
@@ -194,7 +197,7 @@ def _compare(
     draft: Path,
     on_episode: Progress,
 ) -> dict[str, dict[str, float]]:
-    """Camera -> how far its pixels were changed; a video that does not have every frame is an error."""
+    """Measure how far the pixels of each camera were changed; a video that lacks a frame is an error."""
     readers: dict[str, tuple[int, VideoReader]] = {}
     for number, episode_id in enumerate(episode_ids):
         on_episode("compared", number + 1, len(episode_ids))

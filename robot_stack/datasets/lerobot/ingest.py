@@ -1,4 +1,4 @@
-"""A LeRobotDataset v3.x becomes a folder of episodes: our own exactly, another program's as far as it says.
+"""Import of a LeRobotDataset v3.x: our own exactly, another program's as far as it says.
 
 Where LeRobot's own tools have cut episodes out of one of ours, the frames behind the tables are gone: such a dataset is
 read like another program's, with the ids of its episodes.
@@ -40,7 +40,7 @@ DAMAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like:
-    """What a dataset of another program is to fit.
+    """The spec and task of a run that a dataset of another program must fit.
 
     Attributes:
         spec: Of the run.
@@ -53,7 +53,7 @@ class Like:
 
 @dataclass(slots=True, kw_only=True)
 class LeRobotFolder:
-    """An opened dataset; not frozen, because it keeps the file it reads from.
+    """An opened LeRobotDataset; not frozen, because it keeps the file it reads from.
 
     Attributes:
         root: Where it is.
@@ -76,11 +76,11 @@ class LeRobotFolder:
     _videos: dict[str, tuple[int, VideoReader]] = field(default_factory=dict)
 
     def told(self, number: int) -> str:
-        """What the robot was told in an episode."""
+        """Return the task in words, as the robot was told it in an episode."""
         return _told(self.episodes[number]) or self.text
 
     def read(self, number: int) -> tuple[StoredEpisode, list[Label]]:
-        """One episode and its labels.
+        """Read one episode and its labels.
 
         Raises:
             StoreError: If it is damaged or does not fit.
@@ -101,7 +101,7 @@ class LeRobotFolder:
             return foreign_episode(rows, images, header, self.spec), []
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the video files that were read from."""
         for _, reader in self._videos.values():
             reader.close()
 
@@ -120,7 +120,7 @@ class LeRobotFolder:
         return numpy_rows(table.slice(mine[0], len(mine)))
 
     def _columns(self) -> set[str]:
-        """Columns of the data table that an episode is made of; others are not unpacked."""
+        """Return the columns of the data table that make an episode; others are not unpacked."""
         ours = {layout.feature_of(column) for column in layout.plain_columns(self.spec)}
         return {*ours, *layout.INDEX, layout.INTERVENTION, layout.SUCCESS, layout.DONE, layout.TRUNCATED}
 
@@ -139,7 +139,7 @@ class LeRobotFolder:
 
 
 def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Progress) -> NewStore:
-    """Write a folder of episodes.
+    """Write a folder of episodes from a LeRobotDataset.
 
     Args:
         folder: The LeRobotDataset.
@@ -177,7 +177,7 @@ def _told(line: Mapping[str, Any]) -> str:
 
 
 def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
-    """Open a dataset and compare its features with the spec.
+    """Open a LeRobotDataset, and compare its features with the spec.
 
     Raises:
         StoreError: If it cannot be used; the message names the field.
@@ -214,7 +214,7 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
 
 
 def _episode_columns(spec: Spec) -> set[str]:
-    """Columns of the episode table that are needed; the others, with statistics of everything, are not unpacked."""
+    """Return the columns of the episode table that are needed; the others, with statistics, are not unpacked."""
     videos = [f"videos/{layout.video_key(camera.name)}" for camera in spec.cameras]
     places = {f"{video}/{key}" for video in (*videos, "data") for key in ("chunk_index", "file_index")}
     spans = {f"{video}/{key}" for video in videos for key in ("from_timestamp", "to_timestamp")}
@@ -222,7 +222,7 @@ def _episode_columns(spec: Spec) -> set[str]:
 
 
 def _touch(one: dict[str, Any], two: dict[str, Any], spec: Spec, fps: float) -> bool:
-    """True if an episode's frames follow another's without the frame between them that `data export` puts there."""
+    """Return True if an episode's frames follow another's without the frame that `data export` puts between them."""
     for camera in spec.cameras:
         name = f"videos/{layout.video_key(camera.name)}"
         same = all(one[f"{name}/{key}"] == two[f"{name}/{key}"] for key in ("chunk_index", "file_index"))

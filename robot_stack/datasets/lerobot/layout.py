@@ -1,4 +1,4 @@
-"""What a LeRobotDataset v3.0 is made of: files, features, and how our columns are called there.
+"""The layout of a LeRobotDataset v3.0: its files, its features, and the names of our columns there.
 
 meta/info.json                                features, rate, counts, patterns of paths
 meta/stats.json                               per feature: min, max, mean, std, count, five quantiles
@@ -51,22 +51,22 @@ _DTYPES = {"<f4": "float32", "<i8": "int64", "|b1": "bool", "|u1": "int64"}
 
 
 def video_key(camera: str) -> str:
-    """Feature of a camera."""
+    """Return the feature of a camera."""
     return IMAGES + camera
 
 
 def feature_of(column: Column) -> str:
-    """Feature that carries a column of ours."""
+    """Return the feature that carries a column of ours."""
     return {"proprio": STATE, "executed": ACTION}.get(column.name, PREFIX + column.name)
 
 
 def plain_columns(spec: Spec) -> list[Column]:
-    """Our columns but the images, in order."""
+    """Return our columns but the images, in order."""
     return [column for column in columns(spec) if not column.name.startswith(IMAGE_PREFIX)]
 
 
 def features(spec: Spec, video_info: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """`features` of info.json; `video_info`: camera -> `info` of its feature."""
+    """Return the `features` of info.json; `video_info`: camera -> `info` of its feature."""
     found: dict[str, dict[str, Any]] = {}
     for camera in spec.cameras:
         found[video_key(camera.name)] = {
@@ -90,7 +90,7 @@ def features(spec: Spec, video_info: dict[str, dict[str, Any]]) -> dict[str, dic
 
 
 def info(spec: Spec, video_info: dict[str, dict[str, Any]], *, episodes: int, frames: int) -> dict[str, Any]:
-    """All of info.json."""
+    """Return the whole content of info.json."""
     return {
         "codebase_version": VERSION,
         "robot_type": "+".join(arm.name for arm in spec.arms),
@@ -109,7 +109,7 @@ def info(spec: Spec, video_info: dict[str, dict[str, Any]], *, episodes: int, fr
 
 
 def whole_rate(spec: Spec) -> int:
-    """The control rate as this format can say it.
+    """Return the control rate in Hz as a whole number, which this format needs.
 
     Raises:
         StoreError: If it is no whole number of Hz.
@@ -122,7 +122,7 @@ def whole_rate(spec: Spec) -> int:
 
 
 def place(pattern: str, number: int, **names: str) -> Path:
-    """Path of the file with this number, counted from 0 through all chunks."""
+    """Return the path of the file with this number, counted from 0 through all chunks."""
     chunk, file = divmod(number, FILES_PER_CHUNK)
     return Path(pattern.format(chunk_index=chunk, file_index=file, **names))
 

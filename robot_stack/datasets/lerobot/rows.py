@@ -1,4 +1,4 @@
-"""An episode as rows of a LeRobotDataset, and back."""
+"""Conversion of an episode to rows of a LeRobotDataset, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from robot_stack.types.transition import EndReason
 def rows_of(
     episode: StoredEpisode, labels: Sequence[Label], *, number: int, first: int, task: int
 ) -> dict[str, np.ndarray]:
-    """Feature -> T rows, without videos.
+    """Return the T rows of each feature of an episode, without videos.
 
     Args:
         episode: With or without images.
@@ -63,7 +63,7 @@ def rows_of(
 
 
 def rest_of(episode: StoredEpisode, labels: Sequence[Label]) -> str:
-    """JSON of what the rows do not say: header, end, labels, and the numbers of the last frame."""
+    """Return as JSON what the rows do not say: header, end, labels, and the numbers of the last frame."""
     assert episode.end is not None
     last = {c.name: episode.arrays[c.name][-1].tolist() for c in layout.plain_columns(episode.spec) if c.per_frame}
     rest = {
@@ -78,7 +78,7 @@ def rest_of(episode: StoredEpisode, labels: Sequence[Label]) -> str:
 def episode_from(
     rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], rest: str, spec: Spec
 ) -> tuple[StoredEpisode, list[Label]]:
-    """Inverse of `rows_of` and `rest_of`.
+    """Rebuild an episode and its labels; the inverse of `rows_of` and `rest_of`.
 
     Args:
         rows: Feature -> T rows.
@@ -110,7 +110,7 @@ def episode_from(
 def foreign_episode(
     rows: Mapping[str, np.ndarray], images: Mapping[str, np.ndarray], header: Mapping[str, Any], spec: Spec
 ) -> StoredEpisode:
-    """An episode of a dataset that another program recorded.
+    """Build an episode from a dataset that another program recorded.
 
     Its last action led to a frame that is not there, so it goes: T rows become T frames and T-1 actions. Where the
     dataset does not say who acted, an operator did. Where it does not say how it ended, it was cut short.

@@ -15,7 +15,7 @@ Stats = dict[str, FeatureStats]
 
 
 def vector_stats(values: np.ndarray) -> FeatureStats:
-    """Of numbers or bools, shape (T,) or (T, D); every entry float64, shape (D,), D = 1 for (T,)."""
+    """Compute statistics of numbers or bools, shape (T,) or (T, D); each float64, shape (D,), D = 1 for (T,)."""
     rows = values.reshape(len(values), -1).astype(np.float64)
     quantiles = np.quantile(rows, list(QUANTILES.values()), axis=0)
     return {
@@ -29,7 +29,7 @@ def vector_stats(values: np.ndarray) -> FeatureStats:
 
 
 def image_stats(images: np.ndarray) -> FeatureStats:
-    """Of uint8 images, shape (T, H, W, 3): every pixel counts; entries in [0, 1], shape (3, 1, 1)."""
+    """Compute statistics over every pixel of uint8 images, shape (T, H, W, 3); each in [0, 1], shape (3, 1, 1)."""
     found: dict[str, list[float]] = {}
     for channel in range(3):
         counts = np.bincount(images[..., channel].ravel(), minlength=256)
@@ -55,7 +55,7 @@ def _histogram_stats(counts: np.ndarray) -> dict[str, float]:
 
 
 def merge_stats(known: Stats | None, more: Stats) -> Stats:
-    """Of two sets of episodes together: mean and std by the parallel formula of Chan et al., 1979."""
+    """Merge the statistics of two sets of episodes: mean and std by the parallel formula of Chan et al., 1979."""
     if known is None:
         return more
     return {name: _merged(known[name], more[name]) for name in more}
@@ -79,10 +79,10 @@ def _merged(one: FeatureStats, two: FeatureStats) -> FeatureStats:
 
 
 def to_json(stats: Stats) -> dict[str, dict[str, list[float]]]:
-    """As lists."""
+    """Return statistics as JSON, with lists in place of arrays."""
     return {feature: {name: value.tolist() for name, value in each.items()} for feature, each in stats.items()}
 
 
 def flat(stats: Stats) -> dict[str, list[float]]:
-    """Columns of the episode table."""
+    """Return statistics as columns of the episode table."""
     return {f"stats/{feature}/{name}": v for feature, each in to_json(stats).items() for name, v in each.items()}

@@ -20,7 +20,7 @@ BATCH_ROWS, BATCH_TEXTS = 65536, 16
 
 
 def arrow_table(rows: Mapping[str, np.ndarray]) -> Any:
-    """A table of float32, int64 or bool columns; shape (T, D) becomes lists of fixed size."""
+    """Build a table of float32, int64 or bool columns; shape (T, D) becomes lists of fixed size."""
     arrow = need("pyarrow", "pyarrow")
 
     def column(values: np.ndarray) -> Any:
@@ -32,7 +32,7 @@ def arrow_table(rows: Mapping[str, np.ndarray]) -> Any:
 
 
 def read_bounded(path: Path, columns: Collection[str]) -> Any:
-    """The columns of these names that a Parquet file has, once it is known how much they may unpack to.
+    """Read the columns of these names that a Parquet file has, once it is known how much they may unpack to.
 
     Raises:
         StoreError: If it says that they are more than a file of its size may hold, or they turn out to be.
@@ -63,19 +63,19 @@ def read_bounded(path: Path, columns: Collection[str]) -> Any:
 
 
 def _said_bytes(group: Any, wanted: Collection[str]) -> int:
-    """What a row group says that these columns unpack to: in its pages, or as values of eight bytes."""
+    """Return the bytes that a row group says these columns unpack to: in its pages, or as values of eight bytes."""
     chunks = [group.column(number) for number in range(group.num_columns)]
     mine = [c for c in chunks if c.path_in_schema in wanted or _top(c.path_in_schema, wanted)]
     return sum(max(int(chunk.total_uncompressed_size), 8 * int(chunk.num_values)) for chunk in mine)
 
 
 def _top(path: str, wanted: Collection[str]) -> bool:
-    """Whether a path in a schema lies in one of these columns, whose names have dots themselves."""
+    """Return True if a path in a schema lies in one of these columns, whose names have dots themselves."""
     return any(path.startswith(f"{name}.") for name in wanted)
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether values of a column have no fixed length: a page of one may repeat it a million times."""
+    """Return True if values of a column have no fixed length: a page of one may repeat it a million times."""
     types = need("pyarrow.types", "pyarrow")
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _is_text(kind.value_type)
@@ -83,7 +83,7 @@ def _is_text(kind: Any) -> bool:
 
 
 class RollingTable:
-    """Files of a pattern, a row group per table; a new file begins once one has reached its size.
+    """A table over the files of a pattern, a row group per `add`; a new file begins once one has reached its size.
 
     The open file is in memory until it is closed, so that a full disk is an error of a plain write.
     """
@@ -97,13 +97,13 @@ class RollingTable:
         self._writer: Any = None
 
     def turn(self) -> int:
-        """Number of the file that the next table goes to."""
+        """Return the number of the file that the next table goes to; closes one that has reached its size."""
         if self._writer is not None and self._content.tell() >= self._most:
             self.close()
         return self.number + (self._writer is None)
 
     def add(self, table: Any) -> int:
-        """Append a table; returns the number of the file it goes to."""
+        """Append a table; return the number of the file it goes to."""
         self.number = self.turn()
         if self._writer is None:
             self._content = need("pyarrow", "pyarrow").BufferOutputStream()
@@ -113,7 +113,7 @@ class RollingTable:
         return self.number
 
     def close(self) -> None:
-        """Write the open file.
+        """Write the open file, if there is one.
 
         Raises:
             OSError: If the disk refuses.
@@ -127,7 +127,7 @@ class RollingTable:
 
 
 def write_tasks(path: Path, tasks: list[str]) -> None:
-    """tasks.parquet: `task_index`, with the task's text as the index of a pandas frame, which LeRobot reads."""
+    """Write tasks.parquet: `task_index`, with the task's text as the index of a pandas frame, which LeRobot reads."""
     arrow, parquet = need("pyarrow", "pyarrow"), need("pyarrow.parquet", "pyarrow")
     table = arrow.table({"task_index": arrow.array(range(len(tasks)), arrow.int64()), "task": tasks})
     pandas = {
@@ -155,7 +155,9 @@ def _pandas_column(name: str, pandas_type: str, numpy_type: str) -> dict[str, An
 
 
 def numpy_rows(table: Any) -> dict[str, np.ndarray]:
-    """Inverse of `arrow_table`, also for lists of variable size; other columns are left out.
+    """Turn a table into arrays; the inverse of `arrow_table`.
+
+    Lists of variable size are taken too; other columns are left out.
 
     Raises:
         ValueError: If the lists of a column differ in length.
