@@ -24,7 +24,7 @@ from robot_stack.types.errors import StackError
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run episodes until the learner is done or a signal comes; 0 only if the learner is done."""
+    """Run episodes until the learner is done or a signal comes, and return 0; after a refusal or an error return 1."""
     die_with_parent()
     parser = argparse.ArgumentParser(prog="robot_stack.nodes.actor.node", description="The actor process.")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
