@@ -1,1 +1,1 @@
-"""How good a reward model is: scored on labelled episodes, beside models that look at nothing. numpy only."""
+"""Evaluation of reward models on labelled episodes, beside null models that look at nothing. numpy only."""

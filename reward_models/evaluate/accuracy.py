@@ -27,7 +27,7 @@ AGAINST = ("fail", "stall", "mismatch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """Order in time on successes.
+    """Section A of a report: order in time on successes.
 
     Attributes:
         voc: Mean VOC.
@@ -40,7 +40,7 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """Distance from the truth in one class.
+    """Section B of a report: distance from the truth in one class of episodes.
 
     Attributes:
         mae: Mean absolute error of Φ, over frames and then over episodes.
@@ -59,7 +59,7 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discrimination:
-    """Success told from everything else.
+    """Section C of a report: success told from everything else.
 
     Attributes:
         auc: Of the final Φ.
@@ -86,7 +86,7 @@ class Discrimination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Order of outcomes by the final Φ.
+    """Section D of a report: order of outcomes by the final Φ.
 
     Attributes:
         in_order: Mean final Φ rises strictly over `LADDER`; None where a class is missing.
@@ -100,7 +100,7 @@ class Ranking:
 
 
 def ordering(judged: Sequence[Judged], rng: np.random.Generator) -> Ordering:
-    """Section A, of the kind "success" alone: another success need not rise all the way."""
+    """Compute section A, of the kind "success" alone: another success need not rise all the way."""
     orders = [voc(one.phi[one.known]) for one in judged if one.kind == "success"]
     return Ordering(
         voc=mean_of([0.0 if np.isnan(order) else order for order in orders], rng),
@@ -109,7 +109,7 @@ def ordering(judged: Sequence[Judged], rng: np.random.Generator) -> Ordering:
 
 
 def accuracy(judged: Sequence[Judged], rng: np.random.Generator) -> dict[str, Accuracy]:
-    """Section B by class, and of all episodes under "all"."""
+    """Compute section B by class, and of all episodes under "all"."""
     groups: dict[str, list[Judged]] = {"all": list(judged)}
     for one in judged:
         groups.setdefault(one.group, []).append(one)
@@ -134,7 +134,7 @@ def _both(one: Judged) -> np.ndarray:
 
 
 def discrimination(judged: Sequence[Judged], rng: np.random.Generator, *, dt_s: float) -> Discrimination:
-    """Section C; `dt_s` is the time between two frames of the episodes."""
+    """Compute section C; `dt_s` is the time between two frames of the episodes."""
     won, lost = [one for one in judged if one.success], [one for one in judged if not one.success]
     against = {name: finals([one for one in lost if one.group == name]) for name in AGAINST}
     spoken = [one for one in won if one.latched is not None]
@@ -157,7 +157,7 @@ def discrimination(judged: Sequence[Judged], rng: np.random.Generator, *, dt_s: 
 
 
 def finals(judged: Sequence[Judged]) -> np.ndarray:
-    """Readable Φ of last frames, float64, shape (N,)."""
+    """Return the readable Φ of last frames, float64, shape (N,)."""
     values = np.array([one.final for one in judged], dtype=np.float64)
     return values[np.isfinite(values)]
 
@@ -172,7 +172,7 @@ def _is_done(one: Judged) -> np.ndarray:
 
 
 def ranking(judged: Sequence[Judged], rng: np.random.Generator) -> Ranking:
-    """Section D, without the texts, which need the model."""
+    """Compute section D, without the texts, which need the model."""
     classes = [finals([one for one in judged if one.group == name]) for name in LADDER]
     complete = all(len(values) for values in classes)
     means = [values.mean() for values in classes if len(values)]

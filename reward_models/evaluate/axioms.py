@@ -1,4 +1,4 @@
-"""Section E: what must hold of any honest Φ, whatever the episode, found out by asking the model again."""
+"""Section E: rules that any honest Φ keeps, whatever the episode, checked by asking the model again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRIPLES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axioms:
-    """What was found on a sample of the episodes.
+    """Section E of a report: the findings on a sample of the episodes.
 
     Attributes:
         causal: Editing what comes after a frame changes nothing at it or before.
@@ -52,7 +52,7 @@ class Axioms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """Of one episode: largest changes, mean change by holding, directions (N, 2), residuals (M, 2)."""
+    """The findings on one episode: largest changes, mean change by holding, directions (N, 2), residuals (M, 2)."""
 
     repeat: float
     future: float
@@ -106,7 +106,7 @@ def _about(model: RewardModel, episode: LabelledEpisode, rng: np.random.Generato
 
 
 def _hold_change(model: RewardModel, episode: LabelledEpisode) -> float:
-    """Mean |ΔΦ| by holding the frame at a third, two thirds and the end."""
+    """Return the mean |ΔΦ| by holding the frame at a third, two thirds and the end."""
     clips = [episode.frames[: max(2, round(share * len(episode.frames)))] for share in (1 / 3, 2 / 3, 1.0)]
     held = [clip + clip[-1:] * HELD for clip in clips]
     phi = phi_at_end(model, [(episode.instruction, frames) for frames in (*clips, *held)])
@@ -118,7 +118,7 @@ def _within(directions: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def _future_change(model: RewardModel, episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Generator) -> float:
-    """Largest change at frames up to one in the middle when all frames behind it become negatives of themselves."""
+    """Return the largest change of Φ or done up to a drawn frame when all later frames become negatives."""
     last = int(rng.integers(1, max(2, len(episode.frames) - 1)))
     edited = episode.frames[: last + 1] + tuple(_negative(frame) for frame in episode.frames[last + 1 :])
     change = _largest(phi[: last + 1], phi_along(model, episode.instruction, edited)[: last + 1])
@@ -133,7 +133,7 @@ def _negative(frame: Frame) -> Frame:
 
 
 def _largest(one: np.ndarray, other: np.ndarray) -> float:
-    """Largest difference; infinite where only one of the two is readable."""
+    """Return the largest difference of two series; infinite where only one of the two is readable."""
     if (np.isnan(one) != np.isnan(other)).any():
         return float("inf")
     both = np.isfinite(one)
@@ -141,7 +141,7 @@ def _largest(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _directions(episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """True change, and 1 if Φ changes in the same direction else 0, of pairs of frames, shape (N, 2)."""
+    """Return the true change of drawn pairs of frames, and 1 if Φ changes in the same direction else 0, (N, 2)."""
     found = []
     for i, j in _ordered(rng, len(phi), 2):
         true, said = episode.progress[j] - episode.progress[i], phi[j] - phi[i]
@@ -153,7 +153,7 @@ def _directions(episode: LabelledEpisode, phi: np.ndarray, rng: np.random.Genera
 def _residuals(
     model: RewardModel, episode: LabelledEpisode, meaning: PairScores, phi: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Macro and reverse residuals of some triples of frames, shape (N, 2)."""
+    """Return the macro and reverse residuals of some triples of frames, shape (N, 2)."""
     triples = _ordered(rng, len(phi), 3)
     frames = episode.frames
     asked = [pair for a, b, c in triples for pair in ((a, b), (b, c), (a, c), (b, a))]
@@ -167,7 +167,9 @@ def _residuals(
 
 
 def _residuals_of(p: float, ab: float, bc: float, ac: float, ba: float, *, meaning: PairScores) -> tuple[float, float]:
-    """Of one triple whose first frame is at progress p; NaN where a score or p is not readable.
+    """Return both residuals of one triple whose first frame is at progress p.
+
+    They are NaN where a score or p is not readable.
 
     >>> _residuals_of(0.0, 0.5, 0.5, 0.75, -0.5, meaning="remaining")
     (0.0, 0.0)

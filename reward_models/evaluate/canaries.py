@@ -1,4 +1,4 @@
-"""Canaries: clips of which it is known that they show no finished task, and that models like to be wrong about.
+"""Canaries: clips that are known to show no finished task, and that models like to be wrong about.
 
 They are scored again by each version; a version that calls them done, or whose mean Φ on them has drifted from that of
 the version before, is not to be trusted.
@@ -25,7 +25,7 @@ STANDING = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """One kind of canary.
+    """The scores of a model on one kind of canary.
 
     Attributes:
         called_done: How many were, by the last frame alone and without the gate.
@@ -39,7 +39,7 @@ class Canary:
 def canaries(
     model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule, refused: dict[str, str]
 ) -> dict[str, Canary]:
-    """Kind -> how the model takes it.
+    """Score the canaries made from these episodes; return kind -> result.
 
     A kind that these episodes give no material for is left out, and one that the model will not answer about; why says
     `refused`.
@@ -62,7 +62,7 @@ def canaries(
 
 
 def canary_clips(episodes: Sequence[LabelledEpisode]) -> dict[str, list[Clip]]:
-    """Kind -> clips."""
+    """Make the canary clips of each kind from episodes; return kind -> clips."""
     won = [episode for episode in episodes if episode.success][:EACH]
     texts = sorted({e.instruction.text for e in episodes if e.kind == "mismatch"})
     return {
@@ -82,14 +82,14 @@ def canary_clips(episodes: Sequence[LabelledEpisode]) -> dict[str, list[Clip]]:
 
 
 def _covered(episode: LabelledEpisode) -> tuple[Frame, ...]:
-    """Broken off well before the task is done, with dark cameras."""
+    """Break an episode off well before the task is done, and go on with dark cameras."""
     assert episode.done_at is not None
     seen = episode.frames[: max(1, round(0.6 * episode.done_at))]
     return seen + (replace(seen[-1], images={n: np.full_like(i, 20) for n, i in seen[-1].images.items()}),) * 10
 
 
 def _pictured(start: Frame, goal: Frame) -> tuple[Frame, ...]:
-    """The start, then for a while the same with a picture of the finished task held into each view."""
+    """Show the start, then the start with a picture of the finished task held into each view."""
     images = {}
     for name, image in start.images.items():
         shown = image.copy()

@@ -1,4 +1,4 @@
-"""Section H: what an answer costs."""
+"""Section H: the time and the number of questions that an evaluation costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reward_models.interface import ClipQuery, Frame, LabelledEpisode, PairQuery
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Times of Φ alone, on frames that the model has not seen, so that no cache answers.
+    """Section H of a report: times of Φ alone, on frames that the model has not seen, so that no cache answers.
 
     Attributes:
         ms_per_frame: Wall time per frame when frames come one by one, as on a robot.
@@ -30,7 +30,7 @@ class Cost:
 
 
 class Counted:
-    """A model and how much it was asked. Implements `RewardModel`."""
+    """A model that counts the queries and images it is shown; implements `RewardModel`."""
 
     def __init__(self, model: RewardModel) -> None:
         self._model = model
@@ -38,18 +38,18 @@ class Counted:
         self.queries = self.images = 0
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Count the queries and pass them on to the model."""
         self.queries += len(queries)
         self.images += sum(len(query.before.images) + len(query.after.images) for query in queries)
         return self._model.score_pairs(queries)
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Count the queries and pass them on to the model."""
         self._count(queries)
         return self._model.score_progress(queries)
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Count the queries and pass them on to the model."""
         self._count(queries)
         return self._model.score_done(queries)
 
@@ -60,7 +60,7 @@ class Counted:
 
 
 def cost(counted: Counted, episode: LabelledEpisode, rng: np.random.Generator) -> Cost:
-    """Time a model on one episode, after a first time that is not counted."""
+    """Time a model on one episode, after two frames that are not counted."""
     phi_along(counted, episode.instruction, unseen(episode.frames[:2], rng))
     frames = unseen(episode.frames, rng)
     begun = time.perf_counter()
@@ -84,7 +84,7 @@ def cost(counted: Counted, episode: LabelledEpisode, rng: np.random.Generator) -
 
 
 def unseen(frames: Sequence[Frame], rng: np.random.Generator) -> tuple[Frame, ...]:
-    """The same frames with the last bit of a few entries flipped: other content, nothing to be seen."""
+    """Flip the last bit of a few entries of each image: other content, nothing to be seen."""
     fresh = []
     for frame in frames:
         images = {name: image.copy() for name, image in frame.images.items()}

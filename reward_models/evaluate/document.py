@@ -21,7 +21,7 @@ SECTIONS = (
 
 
 def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
-    """Everything but the curves, JSON-able.
+    """Turn a report into a JSON-able document of everything but the curves.
 
     Args:
         report: What came out.
@@ -60,7 +60,7 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
 
 
 def table(report: Report) -> str:
-    """One line an episode, as CSV with a header."""
+    """Write a report as CSV, with a header and one line an episode."""
     rows = []
     for one in report.judged:
         both = one.known & np.isfinite(one.truth)
@@ -101,7 +101,7 @@ def _plain(part: Any) -> Any:
 
 
 def _known(value: Any) -> Any:
-    """The same with null for what is no number, floats rounded, and no numpy in it."""
+    """Make a value JSON-able: null for what is no number, floats rounded, no numpy in it."""
     if isinstance(value, dict):
         return {key: _known(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

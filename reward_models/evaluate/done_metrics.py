@@ -1,4 +1,4 @@
-"""When a model says that the task is done, and whether it is right."""
+"""The rule by which a model says that the task is done, and the frame at which it does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from robot_stack.types.errors import RewardError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneRule:
-    """How probabilities become the word "done": n hits among the newest m frames, the gate open at each hit.
+    """The rule by which probabilities become the word "done": n hits among the newest m frames.
+
+    The gate must be open at each hit.
 
     Attributes:
         threshold: Probability that is a hit, in (0, 1).
@@ -39,7 +41,9 @@ class DoneRule:
 
 
 def latched_at(done: np.ndarray, rule: DoneRule, allowed: np.ndarray | None = None) -> int | None:
-    """First frame at which the rule is fulfilled, None if never. An unreadable score is no hit, and takes its place.
+    """Return the first frame at which the rule is fulfilled, None if never.
+
+    An unreadable score is no hit, and takes its place.
 
     Args:
         done: Probability per frame, shape (T,), NaN where unreadable.

@@ -14,7 +14,7 @@ DRAWS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure.
+    """A figure with its 95 % interval and the number of its episodes.
 
     Attributes:
         value: NaN if it is not defined.
@@ -31,7 +31,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How many of how many episodes, with the Wilson interval.
+    """A share of episodes in which something happened, with the Wilson interval.
 
     Attributes:
         count: Episodes in which it happened.
@@ -47,7 +47,7 @@ class Rate:
 
     @classmethod
     def of(cls, count: int, n: int) -> Rate:
-        """With its interval."""
+        """Make a rate with its interval from the two counts."""
         low, high = wilson_interval(count, n)
         return cls(count=count, n=n, low=low, high=high)
 
@@ -56,7 +56,7 @@ UNKNOWN = Estimate(value=float("nan"), low=float("nan"), high=float("nan"), n=0)
 
 
 def mean_of(values: np.ndarray | list[float], rng: np.random.Generator) -> Estimate:
-    """Mean over episodes; those for which it is not defined are left out and not counted in n."""
+    """Estimate the mean over episodes; those for which it is not defined are left out and not counted in n."""
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
     if not len(known):
@@ -69,7 +69,7 @@ def mean_of(values: np.ndarray | list[float], rng: np.random.Generator) -> Estim
 def of_groups(
     figure: Callable[..., float], groups: list[np.ndarray], rng: np.random.Generator, draws: int = DRAWS
 ) -> Estimate:
-    """A figure of several groups of episodes, each resampled by itself.
+    """Estimate a figure of several groups of episodes, each resampled by itself.
 
     Args:
         figure: Takes the groups' rows.

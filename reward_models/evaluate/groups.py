@@ -13,7 +13,7 @@ from reward_models.opd import opd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOpd:
-    """Means over the episodes of a group; see `reward_models.opd.Opd` for each of them.
+    """The mean OPD metrics of a group of episodes; see `reward_models.opd.Opd` for each of them.
 
     Attributes:
         episodes: In the group, those without two readable frames left out.
@@ -28,7 +28,7 @@ class GroupOpd:
 
 
 def opd_of_groups(phi: Mapping[str, Sequence[np.ndarray]], rng: np.random.Generator) -> dict[str, GroupOpd]:
-    """Group -> its means.
+    """Compute the mean OPD metrics of each group.
 
     Args:
         phi: Group -> Φ of its episodes, each of shape (K,), NaN where unreadable.

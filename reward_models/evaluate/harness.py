@@ -1,4 +1,4 @@
-"""Evaluates a reward model on labelled episodes: what it says of them, of changed ones, and what nulls would say.
+"""Evaluates a reward model on labelled episodes and on changed ones, and null models beside it.
 
 An episode that the model cannot be asked about is named and left out; the rest goes on. Which figures are made from
 what, and by which convention, is said in the module of each section.
@@ -41,7 +41,7 @@ SAMPLE = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What came out.
+    """The result of evaluating one model.
 
     Attributes:
         model: Name of the model.
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """ "accepted", "rejected", or "not known" where these episodes cannot tell."""
+        """Return "accepted", "rejected", or "not known" where these episodes cannot tell."""
         passed = [check.passed for check in self.checks]
         return "rejected" if False in passed else "not known" if None in passed else "accepted"
 
@@ -106,7 +106,7 @@ def evaluate(
     every: int = 1,
     on_episode: Callable[[int, int], None] = lambda number, episodes: None,
 ) -> Report:
-    """Evaluate a model.
+    """Evaluate a reward model on labelled episodes.
 
     Args:
         model: Asked as it is on a robot: each frame with its own past only.
@@ -178,7 +178,7 @@ def _judge_all(
 
 
 def _sample(episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> list[LabelledEpisode]:
-    """Some of each kind in turn, in a drawn order."""
+    """Sample up to `SAMPLE` episodes, some of each kind in turn, in a drawn order."""
     kinds: dict[str, list[LabelledEpisode]] = {}
     for i in rng.permutation(len(episodes)):
         kinds.setdefault(episodes[i].kind, []).append(episodes[i])

@@ -1,4 +1,4 @@
-"""Asks a model about episodes, whatever it can be asked, and keeps its answers beside the truth."""
+"""The questions of an evaluation: each episode is put to a model, and its answers stand beside the truth."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLASSES = {"near_miss": "fail", "drop": "fail", "reverse": "fail", "wrong_object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What a model says along an episode of K frames.
+    """The answers of a model along an episode of K frames, beside the truth.
 
     Attributes:
         name: Of the episode.
@@ -61,22 +61,22 @@ class Judged:
 
     @property
     def group(self) -> str:
-        """Class of the kind: "success", "partial", "fail", "stall", "mismatch", or the kind itself."""
+        """Return the class of the kind: "success", "partial", "fail", "stall", "mismatch", or the kind itself."""
         return CLASSES.get(self.kind, self.kind)
 
     @property
     def final(self) -> float:
-        """Φ of the last frame."""
+        """Return Φ of the last frame."""
         return float(self.phi[-1])
 
     @property
     def known(self) -> np.ndarray:
-        """Where Φ is readable, bool, shape (K,)."""
+        """Return a mask of the frames whose Φ is readable, bool, shape (K,)."""
         return np.isfinite(self.phi)
 
 
 def judge(model: RewardModel, episode: LabelledEpisode, rule: DoneRule) -> Judged:
-    """A model's word on every frame of an episode.
+    """Ask a model about every frame of an episode.
 
     Raises:
         RewardError: If the model cannot be asked about it.
@@ -87,7 +87,7 @@ def judge(model: RewardModel, episode: LabelledEpisode, rule: DoneRule) -> Judge
 
 
 def from_scores(episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rule: DoneRule) -> Judged:
-    """Answers that are known already, beside the truth: of a recorded run, or of a model that looks at nothing.
+    """Put known answers beside the truth: of a recorded run, or of a model that looks at nothing.
 
     Args:
         episode: What is true.
@@ -113,7 +113,7 @@ def from_scores(episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rul
 def each(
     episodes: Sequence[LabelledEpisode], ask: Callable[[LabelledEpisode], Answer], refused: dict[str, str]
 ) -> list[Answer]:
-    """What is asked about each episode; where the model refuses, `refused` says why and the rest goes on."""
+    """Ask about each episode and return the answers; `refused` takes why a model would not, and the rest goes on."""
     found = []
     for episode in episodes:
         try:
@@ -124,7 +124,7 @@ def each(
 
 
 def thinned(episode: LabelledEpisode, every: int) -> LabelledEpisode:
-    """Every n-th frame of an episode, and its last, for models too slow to be asked about all."""
+    """Keep every n-th frame of an episode, and its last, for models too slow to be asked about all."""
     if every == 1:
         return episode
     kept = np.unique([*range(0, len(episode.frames), every), len(episode.frames) - 1])
@@ -137,7 +137,7 @@ def thinned(episode: LabelledEpisode, every: int) -> LabelledEpisode:
 
 
 def phi_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:
-    """Φ of every frame, each from its own past, float64, shape (K,): by clips, else decoded from pairs.
+    """Return Φ of every frame, each from its own past, float64, shape (K,): by clips, else decoded from pairs.
 
     Raises:
         RewardError: If the model knows neither, or lacks what it needs.
@@ -154,12 +154,12 @@ def phi_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame,
 
 
 def done_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:
-    """Probability of done at every frame, float64, shape (K,)."""
+    """Return the probability of done at every frame, float64, shape (K,)."""
     return ask_clips(model, model.score_done, [(instruction, frames[: t + 1]) for t in range(len(frames))])
 
 
 def phi_at_end(model: RewardModel, clips: Sequence[Clip]) -> np.ndarray:
-    """Φ of the last frame of each clip, float64, shape (N,)."""
+    """Return Φ of the last frame of each clip, float64, shape (N,)."""
     if not model.capabilities.progress:
         return np.array([phi_along(model, instruction, frames)[-1] for instruction, frames in clips])
     for instruction, frames in clips:
@@ -168,14 +168,17 @@ def phi_at_end(model: RewardModel, clips: Sequence[Clip]) -> np.ndarray:
 
 
 def done_at_end(model: RewardModel, clips: Sequence[Clip]) -> np.ndarray:
-    """Probability of done at the last frame of each clip, float64, shape (N,); Φ of a model that cannot tell."""
+    """Return the probability of done at the end of each clip, float64, shape (N,).
+
+    A model that cannot tell is asked for Φ instead.
+    """
     return ask_clips(model, model.score_done, clips) if model.capabilities.done else phi_at_end(model, clips)
 
 
 def ask_clips(
     model: RewardModel, ask: Callable[[Sequence[ClipQuery]], list[Score]], clips: Sequence[Clip]
 ) -> np.ndarray:
-    """Answers about clips, in batches that the model takes, float64, shape (N,)."""
+    """Ask about clips, in batches that the model takes; return the values, float64, shape (N,)."""
     queries = [ClipQuery(instruction=instruction, frames=frames) for instruction, frames in clips]
     return _answers(model, ask, queries, lowest=0.0)
 
@@ -183,7 +186,7 @@ def ask_clips(
 def ask_pairs(
     model: RewardModel, instruction: Instruction, start: Frame, pairs: Sequence[tuple[Frame, Frame]]
 ) -> np.ndarray:
-    """Answers about pairs (before, after) of an episode, float64, shape (N,)."""
+    """Ask about pairs (before, after) of an episode; return the values, float64, shape (N,)."""
     queries = [PairQuery(instruction=instruction, before=before, after=after, start=start) for before, after in pairs]
     return _answers(model, model.score_pairs, queries, lowest=-1.0)
 

@@ -1,4 +1,4 @@
-"""Models that look at no image: what does not beat them has seen nothing that matters."""
+"""Null models, which look at no image: a model that does not beat them has seen nothing that matters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEWEST = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Null:
-    """A null model, and whether a model beats it.
+    """The results of a null model, and whether a model beats it.
 
     Attributes:
         ordering: Section A.
@@ -44,20 +44,20 @@ class Null:
 
     @property
     def beaten(self) -> bool | None:
-        """On every class that there is; None if there is none to be beaten on."""
+        """Return whether the model wins on every class that there is; None if there is none to win on."""
         return all(self.beaten_on.values()) if self.beaten_on else None
 
 
 def judge_null(
     name: str, episodes: Sequence[LabelledEpisode], rule: DoneRule, rng: np.random.Generator
 ) -> list[Judged]:
-    """A null model's word on every frame; its probability of done is its Φ."""
+    """Put a null model's Φ beside the truth of each episode; its probability of done is its Φ."""
     answers = [NULLS[name](len(episode.frames), rng) for episode in episodes]
     return [from_scores(episode, phi, phi, rule) for episode, phi in zip(episodes, answers, strict=True)]
 
 
 def against_null(judged: Sequence[Judged], null: Sequence[Judged], rng: np.random.Generator, *, dt_s: float) -> Null:
-    """A null model beside a model, on the same episodes."""
+    """Compare a model with a null model on the same episodes."""
     errors = [np.nanmean(np.abs(one.phi - one.truth)) for one in null if np.isfinite(one.truth).any()]
     return Null(
         ordering=ordering(null, rng),

@@ -1,4 +1,4 @@
-"""Ordering of frames in time by pair scores. See `reward_models.metrics.voc` for the plain one.
+"""Metrics of the order of frames in time by pair scores. See `reward_models.metrics.voc` for the plain one.
 
 Three names that are easily mixed up, all of a success:
 
@@ -24,7 +24,9 @@ PairScores = Semantics | Literal["sign"]
 
 
 def voc_of_pairs(scores: np.ndarray, meaning: PairScores) -> float:
-    """VOC of Φ decoded from the scores of consecutive pairs (o_i, o_i+1), shape (T,); unreadable ones are left out.
+    """Return the VOC of Φ decoded from the scores of consecutive pairs (o_i, o_i+1), shape (T,).
+
+    Unreadable ones are left out.
 
     Signs have no Φ: their running sum stands for it.
     """
@@ -32,7 +34,7 @@ def voc_of_pairs(scores: np.ndarray, meaning: PairScores) -> float:
 
 
 def vroc(scores: np.ndarray, meaning: PairScores) -> float:
-    """The same from the scores of (o_i+1, o_i), in the order of i, shape (T,).
+    """Return the VROC: the VOC from the scores of the reversed pairs (o_i+1, o_i), in the order of i, shape (T,).
 
     *Remaining* scores and signs are antisymmetric: negated, accumulated from 0. A *hop* is not: the reverse of a first
     step out of the start is -1 however small the step, and negated it would end at 1 at once. Hops are accumulated from
@@ -58,7 +60,9 @@ def _voc(phi: np.ndarray) -> float:
 
 
 def voc_f1(forward: float, backward: float) -> float:
-    """Harmonic mean of VOC and VROC, 0 unless both are above 0 (otherwise its sign would be by chance).
+    """Return the harmonic mean of VOC and VROC.
+
+    It is 0 unless both are above 0 (otherwise its sign would be by chance).
 
     >>> voc_f1(1.0, 0.5), voc_f1(0.9, -0.9)
     (0.6666666666666666, 0.0)
@@ -67,7 +71,7 @@ def voc_f1(forward: float, backward: float) -> float:
 
 
 def negative_rate(scores: np.ndarray) -> float:
-    """NR, share of readable pair scores below 0 in a success; lower is better.
+    """Return NR, the share of readable pair scores below 0 in a success; lower is better.
 
     >>> negative_rate(np.array([0.2, -0.1, np.nan, 0.3]))
     0.3333333333333333

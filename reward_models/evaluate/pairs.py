@@ -1,4 +1,4 @@
-"""Part of section A: order in time by pairs, and of clips played backwards."""
+"""Section A, second part: order in time by pairs, and of clips played backwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ STRIDE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backwards:
-    """Order in time on successes, asked in other ways. Without pairs all but the first are not known.
+    """Section A asked in other ways: order in time on successes.
+
+    Without pairs all but the first are not known.
 
     Attributes:
         voc_reversed: Mean VOC of the clip played backwards; -1 is good.
@@ -56,7 +58,7 @@ def _turned(model: RewardModel, episode: LabelledEpisode) -> float:
 
 
 def _by_pairs(model: RewardModel, episode: LabelledEpisode, meaning: PairScores) -> tuple[float, float, float, float]:
-    """VOC, VROC, F1 and negative rate of one episode."""
+    """Return VOC, VROC, F1 and negative rate of one episode."""
     at = np.unique([*range(0, len(episode.frames), STRIDE), len(episode.frames) - 1])
     pairs = list(pairwise(episode.frames[i] for i in at))
     start, instruction = episode.frames[0], episode.instruction

@@ -1,4 +1,4 @@
-"""How well scores put things in order. Pure numpy and scipy; NaN where an order is not defined."""
+"""Metrics of rank order: correlation, AUC and shares in order. Pure numpy and scipy; NaN where not defined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.stats import kendalltau, rankdata
 
 
 def spearman(values: np.ndarray, truth: np.ndarray) -> float:
-    """Rank correlation, ties with average ranks; NaN if either is constant or shorter than 2.
+    """Return the rank correlation, ties with average ranks; NaN if either is constant or shorter than 2.
 
     Args:
         values: Shape (N,), all valid.
@@ -24,7 +24,7 @@ def spearman(values: np.ndarray, truth: np.ndarray) -> float:
 
 
 def auc(positives: np.ndarray, negatives: np.ndarray) -> float:
-    """Probability that a positive scores above a negative, a tie counting half; NaN without either.
+    """Return the probability that a positive scores above a negative, a tie counting half; NaN without either.
 
     >>> auc(np.array([0.9, 0.5]), np.array([0.5, 0.1]))
     0.875
@@ -39,7 +39,7 @@ def auc(positives: np.ndarray, negatives: np.ndarray) -> float:
 
 
 def kendall_tau(levels: np.ndarray, values: np.ndarray) -> float:
-    """Kendall's tau-b of scores with the levels they should be ordered by; NaN if either is constant.
+    """Return Kendall's tau-b of scores with the levels they should be ordered by; NaN if either is constant.
 
     Args:
         levels: 0 for the worst class, 1 for the next, ..., shape (N,).
@@ -54,7 +54,9 @@ def kendall_tau(levels: np.ndarray, values: np.ndarray) -> float:
 
 
 def order_rate(classes: Sequence[np.ndarray]) -> float:
-    """Share of tuples, one score of each class, that rise strictly from class to class; NaN if a class is empty.
+    """Return the share of tuples, one score of each class, that rise strictly from class to class.
+
+    It is NaN if a class is empty.
 
     >>> order_rate([np.array([0.1, 0.6]), np.array([0.5]), np.array([0.9])])  # of two triples one rises
     0.5
@@ -70,7 +72,9 @@ def order_rate(classes: Sequence[np.ndarray]) -> float:
 
 
 def diagonal_margin(matrix: np.ndarray) -> float:
-    """Mean over videos of the score under their own text less the best score under another; NaN without another.
+    """Return the mean over videos of the own text's score less the best score under another text.
+
+    It is NaN without another text.
 
     Args:
         matrix: Row i, videos of text i; column j, their mean score under text j. Shape (R, C), C >= R; the columns

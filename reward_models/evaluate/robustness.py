@@ -1,4 +1,7 @@
-"""Section G: the same episodes seen a little otherwise. Nothing has happened in them that had not happened before."""
+"""Section G: robustness to changes of the images, such as brightness, zoom, JPEG, frame rate or a dark camera.
+
+Nothing has happened in the changed episodes that had not happened before.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ DARK, BRIGHT = 0.8, 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a change of the images does to Φ.
+    """The effect of a change of the images on Φ.
 
     Attributes:
         mean: Mean |ΔΦ| over the frames that both have, then over episodes.
@@ -50,12 +53,12 @@ def _pixelwise(change: Callable[[np.ndarray], np.ndarray]) -> Variant:
 
 
 def scaled(image: np.ndarray, factor: float) -> np.ndarray:
-    """Brighter or darker, uint8."""
+    """Brighten or darken an image by a factor, uint8."""
     return np.clip(image.astype(np.float32) * factor, 0, 255).round().astype(np.uint8)
 
 
 def zoomed(image: np.ndarray, share: float) -> np.ndarray:
-    """Cut off that share of height and width and stretched again; below 0 moved away, with its border repeated."""
+    """Cut that share off height and width and stretch the rest; below 0, move away and repeat the border."""
     axes = []
     for size in image.shape[:2]:
         centre = (size - 1) / 2
@@ -65,14 +68,14 @@ def zoomed(image: np.ndarray, share: float) -> np.ndarray:
 
 
 def recoded(image: np.ndarray) -> np.ndarray:
-    """Through JPEG and back."""
+    """Encode an image as JPEG and decode it."""
     content = io.BytesIO()
     Image.fromarray(image).save(content, format="JPEG", quality=JPEG_QUALITY)
     return np.asarray(Image.open(content), dtype=np.uint8)
 
 
 def without(view: str) -> Variant:
-    """A camera that shows black."""
+    """Make a variant in which one camera shows black."""
 
     def variant(frames: tuple[Frame, ...]) -> tuple[tuple[Frame, ...], np.ndarray]:
         changed = tuple(
@@ -91,12 +94,12 @@ def _half_rate(frames: tuple[Frame, ...]) -> tuple[tuple[Frame, ...], np.ndarray
 
 
 def _double_rate(frames: tuple[Frame, ...]) -> tuple[tuple[Frame, ...], np.ndarray]:
-    """Each frame twice, the first time a moment earlier than it was, but the first frame once."""
+    """Show each frame twice, the first time a moment earlier than it was, but the first frame once."""
     return frames[:1] + tuple(frame for frame in frames[1:] for _ in range(2)), 2 * np.arange(len(frames))
 
 
 def variants(views: Sequence[str]) -> Mapping[str, Variant]:
-    """Name -> change, for episodes with these views."""
+    """Return the changes to try, name -> change, for episodes with these views."""
     changes: dict[str, Variant] = {
         "darker": _pixelwise(lambda image: scaled(image, DARK)),
         "brighter": _pixelwise(lambda image: scaled(image, BRIGHT)),
@@ -110,7 +113,7 @@ def variants(views: Sequence[str]) -> Mapping[str, Variant]:
 
 
 def robustness(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> dict[str, Change]:
-    """Change -> what it does, on these episodes, of which there is at least one."""
+    """Measure what each change does on these episodes, at least one; return name -> effect."""
     base = [phi_along(model, episode.instruction, episode.frames) for episode in episodes]
     found = {}
     for name, variant in variants(list(episodes[0].frames[0].images)).items():

@@ -1,4 +1,4 @@
-"""Whether a model may be used: gates on what makes a reward model dangerous, and the nulls it must beat."""
+"""The checks that decide whether a model may be used: gates on dangerous faults, and the clock it must beat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FALSE_DONE, MISMATCH, HOLD, AUC = 0.05, 0.2, 0.02, 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One condition.
+    """A condition that a model must pass to be used.
 
     Attributes:
         name: What is checked.
@@ -33,7 +33,7 @@ class Check:
 def checks(
     found: Discrimination, by_class: Mapping[str, Accuracy], axioms: Axioms, nulls: Mapping[str, Null]
 ) -> tuple[Check, ...]:
-    """All conditions, in the order in which a reader wants to see them."""
+    """Check all conditions, in the order in which a reader wants to see them."""
     false_done, mismatch = found.false_done, by_class.get("mismatch")
     rows = [
         _beats_clock(nulls["clock"]),

@@ -1,4 +1,7 @@
-"""Part of section D: the same videos under other words. A model that does not read scores them all alike."""
+"""Section D, second part: the same videos under other words.
+
+A model that does not read scores them all alike.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ VIDEOS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Mean final Φ of successful videos under texts.
+    """The mean final Φ of successful videos under each text.
 
     Attributes:
         texts: Those that a video shows first, then the others.

@@ -6,7 +6,7 @@ from reward_models.vlm.prompt import BreakerState
 
 
 class Breaker:
-    """Counts failures; the time is passed in.
+    """A count of failures that opens the circuit; the time is passed in.
 
     Args:
         failures: In a row, after which it opens.
@@ -20,22 +20,22 @@ class Breaker:
         self._opened_s: float | None = None
 
     def state(self, now_s: float) -> BreakerState:
-        """What may be asked: all ("closed"), one question ("half-open"), nothing ("open")."""
+        """Return what may be asked: all ("closed"), one question ("half-open"), nothing ("open")."""
         if self._opened_s is None:
             return "closed"
         return "half-open" if now_s - self._opened_s >= self._cool_down_s else "open"
 
     def succeeded(self) -> None:
-        """A question was answered."""
+        """Count a question that was answered: close the circuit."""
         self._failures = 0
         self._opened_s = None
 
     def failed(self, now_s: float) -> None:
-        """A question was not answered, retries included."""
+        """Count a question that was not answered, retries included."""
         self._failures += 1
         if self._failures >= self._limit:
             self._opened_s = now_s
 
     def seconds_left(self, now_s: float) -> float:
-        """Until a probe is allowed."""
+        """Return the seconds until a probe is allowed."""
         return 0.0 if self._opened_s is None else max(0.0, self._opened_s + self._cool_down_s - now_s)

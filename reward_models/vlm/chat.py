@@ -1,4 +1,4 @@
-"""The words of `POST /v1/chat/completions`: a request from a prompt, an answer from a reply. No network."""
+"""The format of `POST /v1/chat/completions`: a request from a prompt, an answer from a reply. No network."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class _Reply(BaseModel):
 
 
 class NotAReply(ValueError):
-    """The body is no chat completion."""
+    """The error of a body that is no chat completion."""
 
 
 def request_body(
     prompt: Prompt, encode: Callable[[np.ndarray], str], *, model: str, max_tokens: int, top_logprobs: int
 ) -> dict[str, Any]:
-    """JSON of a greedy request.
+    """Build the JSON of a greedy request.
 
     Args:
         prompt: What to ask.
@@ -76,7 +76,7 @@ def request_body(
 
 
 def read_reply(body: bytes) -> Answer:
-    """The first choice of a reply.
+    """Read the first choice of a reply as an answer.
 
     Raises:
         NotAReply: If the body is not JSON, or not of a chat completion.
@@ -102,7 +102,7 @@ def read_reply(body: bytes) -> Answer:
 
 
 def data_uri(image: np.ndarray, image_format: ImageFormat) -> str:
-    """An image in the text of a request: PNG, or JPEG of a quality that keeps small things.
+    """Encode an image as a data URI: PNG, or JPEG of a quality that keeps small things.
 
     Args:
         image: uint8 RGB, shape (H, W, 3).

@@ -1,4 +1,4 @@
-"""Checkpoints on this machine: where they lie, what they are, and a processor that needs no video library."""
+"""Checkpoints on this machine: finding them, their fingerprint, and loading them without a video library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ DECIDING = (".safetensors", ".json", ".jinja", ".txt", ".model", ".py")
 
 
 def find_folder(model: str, settings: WeightsSettings) -> Path:
-    """Where a checkpoint or an adapter lies; `org/name/sub` is a subfolder of what the hub calls `org/name`.
+    """Find the folder of a checkpoint or an adapter, fetched if that is allowed.
+
+    `org/name/sub` is a subfolder of what the hub calls `org/name`.
 
     Raises:
         RewardError: If it is not on this machine, and may not be or cannot be fetched.
@@ -46,7 +48,7 @@ def find_folder(model: str, settings: WeightsSettings) -> Path:
 
 
 def fingerprint(folder: Path) -> str:
-    """Of all files that decide answers, 16 characters; the same wherever the folder lies."""
+    """Hash all files that decide answers, 16 characters; the same wherever the folder lies."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.suffix in DECIDING and path.is_file():
@@ -56,7 +58,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def load_network(auto: Any, folder: Path, settings: WeightsSettings) -> Any:
-    """A network in evaluation mode on its device, whole.
+    """Load a whole network in evaluation mode onto its device.
 
     Args:
         auto: Class of transformers to load it with.
@@ -93,8 +95,10 @@ def load_network(auto: Any, folder: Path, settings: WeightsSettings) -> Any:
 
 
 def load_processor(folder: Path, settings: WeightsSettings) -> Any:
-    """Tokenizer and image processor as one. Images go through PIL on every machine, so that scores do not depend on
-    what else is installed; a video processor, which would need torchvision, is left out.
+    """Load tokenizer and image processor as one.
+
+    Images go through PIL on every machine, so that scores do not depend on what else is installed; a video processor,
+    which would need torchvision, is left out.
 
     Raises:
         RewardError: If the checkpoint has none that this transformers knows.
@@ -128,7 +132,7 @@ def load_processor(folder: Path, settings: WeightsSettings) -> Any:
 
 
 def _processor_class(transformers: Any, folder: Path, settings: WeightsSettings) -> Any:
-    """The checkpoint's processor class, content without video."""
+    """Return the checkpoint's processor class, changed to do without a video processor."""
     config = transformers.AutoConfig.from_pretrained(
         folder, local_files_only=True, trust_remote_code=settings.trust_remote_code
     )

@@ -28,7 +28,7 @@ CODE = "clip 1"
 
 
 class ClipBaseline(LargeModel):
-    """See module. From `load`."""
+    """CLIP with goal-baseline projection as a `RewardModel` of progress. From `load`."""
 
     def __init__(self, network: Any, processor: Any, settings: ClipSettings, identity: str) -> None:
         params = settings.model_dump(include={"view", "alpha", "low", "high"})
@@ -45,7 +45,7 @@ class ClipBaseline(LargeModel):
 
     @classmethod
     def load(cls, settings: ClipSettings) -> ClipBaseline:
-        """Load weights.
+        """Load the weights of a CLIP.
 
         Raises:
             RewardError: If they are missing, damaged or no CLIP, or their licence is not accepted.
@@ -58,7 +58,7 @@ class ClipBaseline(LargeModel):
         return cls(network, load_processor(folder, weights), settings, fingerprint(folder))
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. Only the last frame is looked at.
+        """Score the progress of each clip by its last frame alone, in [0, 1].
 
         Raises:
             RewardError: If an instruction has no text for the baseline.
@@ -89,7 +89,7 @@ class ClipBaseline(LargeModel):
             raise RewardError(f"task {query.instruction.text!r} cannot be scored: {error}") from error
 
     def _embed_images(self, images: Sequence[np.ndarray]) -> np.ndarray:
-        """Shape (N, D)."""
+        """Embed images, shape (N, D)."""
         torch = optional_import("torch")
         embedded = []
         for start in range(0, len(images), self._settings.weights.batch):
@@ -100,7 +100,7 @@ class ClipBaseline(LargeModel):
         return np.concatenate(embedded)
 
     def _text(self, text: str) -> np.ndarray:
-        """Shape (D,); of a text once."""
+        """Embed a text, shape (D,); each text once."""
         if text not in self._texts:
             torch = optional_import("torch")
             inputs = self._processor(text=[text], return_tensors="pt").to(self._network.device)

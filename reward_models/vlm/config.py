@@ -21,7 +21,7 @@ class _Settings(BaseModel):
 
 
 class WeightsSettings(_Settings):
-    """A checkpoint of transformers, loaded into this process."""
+    """Settings of a checkpoint of transformers that is loaded into this process."""
 
     model: str = Field(min_length=1, description="folder of a checkpoint, or hub id")
     device: str | None = Field(None, min_length=1, description="as torch names it; None: cuda where there is one")
@@ -32,7 +32,7 @@ class WeightsSettings(_Settings):
 
 
 class ServerSettings(_Settings):
-    """A model on an OpenAI-compatible server."""
+    """Settings of a model on an OpenAI-compatible server."""
 
     url: str = Field(description="up to and with /v1")
     model: str = Field(min_length=1, description="as the server calls it")
@@ -66,7 +66,7 @@ class ServerSettings(_Settings):
 
 
 class FamilySettings(_Settings):
-    """What every family that is asked in words has."""
+    """Settings that every family that is asked in words has."""
 
     weights: WeightsSettings | None = None
     server: ServerSettings | None = None
@@ -81,7 +81,7 @@ class FamilySettings(_Settings):
 
 
 class VlacSettings(FamilySettings):
-    """VLAC: pairs and done, from one camera."""
+    """Settings of VLAC: pairs and done, from one camera."""
 
     view: str = Field("front", min_length=1)
     references: int = Field(6, ge=2, le=11, description="images shown of a reference, if the task has one")
@@ -90,14 +90,14 @@ class VlacSettings(FamilySettings):
 
 
 class GrmSettings(FamilySettings):
-    """Robo-Dopamine's GRM: hops, from one to three cameras."""
+    """Settings of Robo-Dopamine's GRM: hops, from one to three cameras."""
 
     views: tuple[str, ...] = Field(("front",), min_length=1, max_length=3, description="front, left, right wrist")
     max_pixels: int = Field(76_800, ge=12_544, le=2_000_000, description="of an image")
 
 
 class LrmSettings(FamilySettings):
-    """Large Reward Models: one adapter a question, each optional."""
+    """Settings of Large Reward Models: one adapter a question, each optional."""
 
     view: str = Field("front", min_length=1)
     adapters: dict[Question, str] = Field(
@@ -107,7 +107,7 @@ class LrmSettings(FamilySettings):
 
 
 class RoboRewardSettings(FamilySettings):
-    """RoboReward: progress of a clip in five steps."""
+    """Settings of RoboReward: progress of a clip in five steps."""
 
     view: str = Field("front", min_length=1)
     frames: int = Field(16, ge=1, le=64, description="images shown of a clip, evenly spread, the last one included")
@@ -115,14 +115,14 @@ class RoboRewardSettings(FamilySettings):
 
 
 class YesNoSettings(FamilySettings):
-    """Any vision-language model: is it done, yes or no?"""
+    """Settings of any vision-language model that is asked whether the task is done, yes or no."""
 
     view: str = Field("front", min_length=1)
     max_pixels: int = Field(262_144, ge=12_544, le=2_000_000, description="of an image")
 
 
 class ClipSettings(_Settings):
-    """CLIP with goal-baseline projection; in this process only."""
+    """Settings of CLIP with goal-baseline projection; in this process only."""
 
     weights: WeightsSettings
     view: str = Field("front", min_length=1)

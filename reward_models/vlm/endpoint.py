@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Failure(Exception):
-    """Why a request was not answered, and whether it may be asked again."""
+    """The failure of one request: its reason, and whether it may be asked again."""
 
     def __init__(self, reason: str, *, passing: bool) -> None:
         super().__init__(reason)
@@ -43,7 +43,7 @@ class _Failure(Exception):
 
 
 class Endpoint:
-    """One model of one server.
+    """A backend for one model of one server; implements `Backend`.
 
     Args:
         settings: Where it is and how long to wait.
@@ -75,19 +75,19 @@ class Endpoint:
 
     @property
     def identity(self) -> str:
-        """Model and revision as the settings have them: a server does not prove what it has loaded."""
+        """Return model and revision as the settings have them: a server does not prove what it has loaded."""
         return f"{self._model}@{self._settings.revision} {self._settings.image_format}"
 
     @property
     def breaker(self) -> BreakerState:
-        """See `Backend`."""
+        """Return the state of the server's circuit breaker."""
         return self._breaker.state(self._clock())
 
     def close(self) -> None:
-        """Nothing is held between two calls."""
+        """Do nothing: no connection is held between two calls."""
 
     def answer(self, prompts: Sequence[Prompt], *, max_tokens: int, top_logprobs: int = 0) -> list[Answer]:
-        """See `Backend`; not from within an event loop."""
+        """Ask the server and return greedy answers, see `Backend.answer`; not from within an event loop."""
         now = self._clock()
         if self._breaker.state(now) == "open":
             raise RewardError(
@@ -132,7 +132,7 @@ class Endpoint:
             return [*first, *await asyncio.gather(*(one(body) for body in bodies[len(first) :]))]
 
     async def _answer(self, client: object, body: dict[str, object]) -> Answer:
-        """One prompt, with its repetitions; a failure is an answer with a problem."""
+        """Ask one prompt, with its repetitions; a failure is an answer with a problem."""
         if self.breaker == "open":
             return Answer(problem=f"left alone after {FAILURES} failures in a row")
         for attempt in range(RETRIES + 1):
@@ -178,7 +178,7 @@ class Endpoint:
         return answer
 
     def _excerpt(self, reply: bytearray) -> str:
-        """The beginning of a reply on one line; a server that repeats the token does not get it into a log."""
+        """Return the beginning of a reply on one line, without the token, which a server may repeat."""
         text = reply[:4000].decode(errors="replace")
         if self._token:
             text = text.replace(self._token, "***")

@@ -59,7 +59,7 @@ _SCORE = re.compile(r"\s*([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(%?)\s*(</score>)?
 
 
 class Grm(LargeModel):
-    """See module.
+    """Robo-Dopamine's GRM as a `RewardModel` that scores pairs as hops.
 
     Args:
         backend: Weights.
@@ -81,7 +81,7 @@ class Grm(LargeModel):
         self._views = settings.views + (settings.views[0],) * (len(SLOTS) - len(settings.views))
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Score pairs of frames as hops, in [-1, 1]."""
         album = Album(within(min_pixels=MIN_PIXELS, max_pixels=self._settings.max_pixels, multiple_px=PATCH_PX))
         prompts = []
         for query in queries:
@@ -108,7 +108,7 @@ class Grm(LargeModel):
 
 
 def read_hop(text: str) -> float:
-    """The last score in an answer, in [-1, 1]; NaN if there is none or it is cut off.
+    """Read the last score in an answer, in [-1, 1]; NaN if there is none or it is cut off.
 
     >>> read_hop("<score>+12.5%</score>"), read_hop("<score>+1"), read_hop("Fine.")
     (0.125, nan, nan)
@@ -123,7 +123,7 @@ def read_hop(text: str) -> float:
 def anchor_queries(
     instruction: Instruction, frames: Sequence[Frame]
 ) -> tuple[list[PairQuery], list[PairQuery], list[PairQuery]]:
-    """Questions for the three anchors of an episode.
+    """Make the questions for the three anchors of an episode.
 
     Args:
         instruction: With a goal.

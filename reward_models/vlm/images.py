@@ -14,7 +14,7 @@ Resize = Callable[[np.ndarray], np.ndarray]
 
 
 def square(side_px: int) -> Resize:
-    """Squeezed to a square with Lanczos' filter."""
+    """Make a resize that squeezes an image to a square with Lanczos' filter."""
 
     def resize(image: np.ndarray) -> np.ndarray:
         return _resized(image, side_px, side_px, Image.Resampling.LANCZOS)
@@ -23,7 +23,9 @@ def square(side_px: int) -> Resize:
 
 
 def within(*, min_pixels: int, max_pixels: int, multiple_px: int) -> Resize:
-    """To sides that are multiples of a model's patch, and an area between two bounds, the shape kept as far as can be.
+    """Make a resize to sides that are multiples of a model's patch, with an area between two bounds.
+
+    The shape is kept as far as can be.
 
     It is the size that the processors of the Qwen-VL family choose, so that theirs has nothing left to do, in this
     process or on a server whose bounds are wider.
@@ -44,14 +46,17 @@ def within(*, min_pixels: int, max_pixels: int, multiple_px: int) -> Resize:
 
 
 class Album:
-    """Images of frames, resized when they are first asked for. One batch long: references repeat within it."""
+    """A cache of images of frames, resized when they are first asked for.
+
+    It lives for one batch: references repeat within it.
+    """
 
     def __init__(self, resize: Resize) -> None:
         self._resize = resize
         self._images: dict[tuple[str, str], np.ndarray] = {}
 
     def image(self, frame: Frame, view: str) -> np.ndarray:
-        """uint8 RGB, shape (H, W, 3).
+        """Return the resized image of a view, uint8 RGB, shape (H, W, 3).
 
         Raises:
             RewardError: If the frame does not show the view.

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """What the adapters of one checkpoint share."""
+    """The network and processor that the adapters of one checkpoint share."""
 
     network: Any
     processor: Any
@@ -31,7 +31,7 @@ class _Loaded:
 
 
 class InProcess:
-    """A checkpoint, or one adapter on it. From `load` or `load_adapters`."""
+    """A backend for a checkpoint in this process, or for one adapter on it. From `load` or `load_adapters`."""
 
     def __init__(self, loaded: _Loaded, settings: WeightsSettings, *, name: str, identity: str, adapter: str) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class InProcess:
 
     @classmethod
     def load(cls, settings: WeightsSettings, *, accepted: str | None) -> InProcess:
-        """A checkpoint without adapters.
+        """Load a checkpoint without adapters.
 
         Args:
             settings: Which, and where to compute.
@@ -58,7 +58,7 @@ class InProcess:
     def load_adapters(
         cls, settings: WeightsSettings, adapters: Mapping[str, str], *, accepted: str | None
     ) -> dict[str, InProcess]:
-        """One checkpoint under several adapters, as as many backends; they share its memory and take turns.
+        """Load one checkpoint under several adapters, each a backend; they share its memory and take turns.
 
         Args:
             settings: Of the checkpoint.
@@ -87,12 +87,12 @@ class InProcess:
 
     @property
     def identity(self) -> str:
-        """Checksum of the files, and the number type they are computed in."""
+        """Return the checksum of the files and the number type they are computed in."""
         return self._identity
 
     @property
     def breaker(self) -> BreakerState:
-        """Always closed: there is no server to be left alone."""
+        """Return "closed", always: there is no server to be left alone."""
         return "closed"
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class InProcess:
         self._loaded = None
 
     def answer(self, prompts: Sequence[Prompt], *, max_tokens: int, top_logprobs: int = 0) -> list[Answer]:
-        """See `Backend`."""
+        """Generate greedy answers, see `Backend.answer`."""
         if self._loaded is None:
             raise RewardError(f"model {self.name} is closed, must be loaded again")
         if self._adapter:
@@ -190,7 +190,7 @@ def _generate(loaded: _Loaded, prompts: Sequence[Prompt], max_tokens: int, top_l
 
 
 def _inputs(processor: Any, prompts: Sequence[Prompt]) -> Any:
-    """Tensors of a batch, padded on the left."""
+    """Make the input tensors of a batch of prompts, padded on the left."""
     if processor.chat_template is None:
         texts = [
             prompt.system + "".join(p if isinstance(p, str) else processor.image_token for p in prompt.user)
@@ -219,7 +219,7 @@ def _conversation(prompt: Prompt) -> list[dict[str, Any]]:
 
 
 def _tokens(tokenizer: Any, said: np.ndarray, logits: Sequence[Any], row: int, count: int) -> tuple[Token, ...]:
-    """What else might have been said, from the logits before anything is done to them."""
+    """Return the generated tokens with their likely alternatives, from the logits before anything is done to them."""
     tokens = []
     for step, token in enumerate(said):
         values, ids = logits[step][row].float().log_softmax(dim=-1).topk(count)

@@ -1,4 +1,4 @@
-"""Whose weights these are: the licence of a model is said when it is loaded, and one that forbids work is asked about.
+"""Licences of model weights: said when a model is loaded; a non-commercial one must be accepted.
 
 Read from the model cards in 2026; the card of the files on this machine comes first, where it lies beside them.
 """
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 def licence_of(model: str, folder: Path | None) -> str:
-    """Identifier as the hub has it, or `UNKNOWN`.
+    """Return the licence of a model, an identifier as the hub has it, or `UNKNOWN`.
 
     Args:
         model: Id on the hub, with a subfolder or without, or any other name.
@@ -71,7 +71,7 @@ def check_licence(model: str, *, accepted: str | None, folder: Path | None = Non
 
 
 def _card_licence(card: Path) -> str | None:
-    """From the header of a model card; None if there is no card or no licence in it."""
+    """Read the licence from the header of a model card; None if there is no card or no licence in it."""
     try:
         text = card.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -70,7 +70,7 @@ _COMPLETED = re.compile(r'"task_completed"\s*:\s*"?\s*(yes|no|true|false)\s*"?\s
 
 
 class Lrm(LargeModel):
-    """See module.
+    """Large Reward Models as a `RewardModel`; it answers the questions that it has adapters for.
 
     Args:
         backends: Question -> weights with its adapter.
@@ -99,7 +99,7 @@ class Lrm(LargeModel):
         self._wordings = wordings
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """See `RewardModel`. 1 if the second image is further, -1 if the first is: a sign, which cannot be decoded."""
+        """Score pairs by sign: 1 if the second image is further, -1 if the first is; it cannot be decoded."""
         if "contrastive" not in self._asked:
             return super().score_pairs(queries)
         album = Album(self._resize)
@@ -113,7 +113,10 @@ class Lrm(LargeModel):
         return ask(backend, prompts, lambda a: read_further(a.text), pair_score, max_tokens=LONGEST_ANSWER)
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. The goal image is shown where the instruction has one."""
+        """Score the progress of each clip by its first and last frame, in [0, 1].
+
+        The goal image is shown where the instruction has one.
+        """
         if "progress" not in self._asked:
             return super().score_progress(queries)
         album = Album(self._resize)
@@ -132,7 +135,7 @@ class Lrm(LargeModel):
         return ask(backend, prompts, lambda a: read_progress(a.text), clip_score, max_tokens=LONGEST_ANSWER)
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. 0 or 1."""
+        """Score whether the last frame of each clip shows the finished task, 0 or 1."""
         if "completion" not in self._asked:
             return super().score_done(queries)
         album = Album(self._resize)
@@ -146,13 +149,13 @@ class Lrm(LargeModel):
 
 
 def read_further(text: str) -> float:
-    """1 for B, -1 for A, by the last that is named; NaN if none is."""
+    """Read which image is further from an answer: 1 for B, -1 for A, the last that is named; NaN if none is."""
     found = _FURTHER.findall(text)
     return {"A": -1.0, "B": 1.0}[found[-1].upper()] if found else math.nan
 
 
 def read_progress(text: str) -> float:
-    """The last progress in an answer, in [0, 1]; NaN if there is none, it is cut off or out of range.
+    """Read the last progress in an answer, in [0, 1]; NaN if there is none, it is cut off or out of range.
 
     >>> read_progress('{"completion_progress": 0.4}'), read_progress('{"completion_progress": 0.')
     (0.4, nan)
@@ -162,6 +165,6 @@ def read_progress(text: str) -> float:
 
 
 def read_completed(text: str) -> float:
-    """1 for yes, 0 for no, by the last that is said; NaN if nothing is."""
+    """Read whether the task is done from an answer: 1 for yes, 0 for no, the last said; NaN if nothing is."""
     found = _COMPLETED.findall(text)
     return float(found[-1].lower() in ("yes", "true")) if found else math.nan

@@ -1,4 +1,7 @@
-"""What the large models share: they answer nothing unless a family says how; their version names all that counts."""
+"""The base of all large reward models: no question is answered unless a family says how.
+
+A model's version names all that decides an answer.
+"""
 
 from __future__ import annotations
 
@@ -32,20 +35,20 @@ class LargeModel:
 
     @property
     def breaker(self) -> BreakerState:
-        """The worst state among its servers; "closed" is normal work."""
+        """Return the worst state among the backends' breakers; "closed" is normal work."""
         states = [backend.breaker for backend in self._backends]
         return next((state for state in ("open", "half-open") if state in states), "closed")
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Raise `Unsupported`: a family that scores pairs overrides this."""
         raise Unsupported(f"pair question to {self.name} has no answer, must be one of {self._answers()}")
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Raise `Unsupported`: a family that scores progress overrides this."""
         raise Unsupported(f"progress question to {self.name} has no answer, must be one of {self._answers()}")
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Raise `Unsupported`: a family that tells whether the task is done overrides this."""
         raise Unsupported(f"done question to {self.name} has no answer, must be one of {self._answers()}")
 
     def close(self) -> None:
@@ -68,7 +71,7 @@ def ask(
     top_logprobs: int = 0,
     whole: bool = True,
 ) -> list[Score]:
-    """Scores of the answers, in order; one that never came is not valid.
+    """Ask a backend and return the scores of the answers, in order; one that never came is not valid.
 
     Args:
         backend: Whom to ask.
@@ -98,12 +101,12 @@ def ask(
 def version_of(
     code: str, backends: Sequence[Backend], wordings: Mapping[str, Wording], params: Mapping[str, object]
 ) -> str:
-    """As `identify`, of models that are asked in words."""
+    """Return the version of a model that is asked in words; see `identify`."""
     return identify(code, [backend.identity for backend in backends], wordings, params)
 
 
 def identify(code: str, weights: Sequence[str], wordings: Mapping[str, Wording], params: Mapping[str, object]) -> str:
-    """Identity of weights, prompts, decoding and code, 16 characters.
+    """Hash the identity of weights, prompts, decoding and code to 16 characters.
 
     Args:
         code: Name of the family and number of its code; raise the number when the same answer is read otherwise.

@@ -9,7 +9,7 @@ from robot_stack.types.errors import RewardError
 
 
 def optional_import(name: str) -> Any:
-    """The module of that name.
+    """Import the module of a name, of a package that may not be installed.
 
     Raises:
         RewardError: If it cannot be imported, with what to install.

@@ -1,4 +1,4 @@
-"""What a large model is asked and what it says, whichever way it is reached."""
+"""Prompts to a large model and its answers, whichever way it is reached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BreakerState = Literal["closed", "open", "half-open"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prompt:
-    """One question.
+    """A question to a large model, in text and images.
 
     Attributes:
         user: Text and images in the order in which the model shall read them.
@@ -29,7 +29,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """One generated token.
+    """A generated token of an answer, with its alternatives.
 
     Attributes:
         text: As it stands in the answer.
@@ -42,7 +42,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model said to one prompt.
+    """The answer of a model to one prompt.
 
     Attributes:
         text: In its own words; "" if there is a problem.
@@ -58,7 +58,7 @@ class Answer:
 
 
 class Backend(Protocol):
-    """A way to reach a model. One thread at a time.
+    """A way to reach a model; for one thread at a time.
 
     Attributes:
         name: Of the model, for messages.
@@ -70,16 +70,16 @@ class Backend(Protocol):
 
     @property
     def identity(self) -> str:
-        """Of the weights, and of all else outside the prompt that decides an answer."""
+        """Return the identity of the weights, and of all else outside the prompt that decides an answer."""
         ...
 
     @property
     def breaker(self) -> BreakerState:
-        """Whether it is asked at all: "open" after many failures, "closed" in normal work."""
+        """Return whether the model is asked at all: "open" after many failures, "closed" in normal work."""
         ...
 
     def answer(self, prompts: Sequence[Prompt], *, max_tokens: int, top_logprobs: int = 0) -> list[Answer]:
-        """Greedy answers, one a prompt and in their order.
+        """Return greedy answers, one a prompt and in their order.
 
         Args:
             prompts: Any number.

@@ -1,4 +1,7 @@
-"""From what a model said to a number in a known range. Total: any text gives a number or NaN, and never an error."""
+"""Reading of a model's words as a number in a known range.
+
+Total: any text gives a number or NaN, and never an error.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ THOUGHT_ENDS = "</think>"
 
 
 def signed_percent(text: str) -> float:
-    """A signed number in percent and nothing else, as a score in [-1, 1].
+    """Read a signed number in percent and nothing else, as a score in [-1, 1].
 
     >>> signed_percent("-12.5%"), signed_percent("about 40")
     (-0.125, nan)
@@ -30,7 +33,9 @@ def signed_percent(text: str) -> float:
 
 
 def soft_percent(tokens: Sequence[Token]) -> float:
-    """As `signed_percent`, with the expectation over likely numbers in the place of each token that is a number.
+    """Read a signed percentage as `signed_percent` does, with expected digits instead of the most probable.
+
+    Each token that is a number is replaced by the expectation over likely numbers in its place.
 
     Source: "rich" decoding of VLAC's released code: alternatives with at least a tenth of the highest probability.
     Deviation: only numbers of equal length stand for each other, so that each digit keeps its place.
@@ -51,7 +56,7 @@ def soft_percent(tokens: Sequence[Token]) -> float:
 
 
 def after_thought(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Tokens behind the reasoning; none if it does not end at the end of a token."""
+    """Return the tokens behind the reasoning; none if it does not end at the end of a token."""
     text = ""
     behind: int | None = None
     for i, token in enumerate(tokens):
@@ -62,7 +67,7 @@ def after_thought(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def share(text: str) -> float:
-    """1, 0 or a number between and nothing else; NaN for any other text.
+    """Read 1, 0 or a number between and nothing else; NaN for any other text.
 
     >>> share(" 1</done>"), share("2")
     (1.0, nan)
@@ -72,12 +77,12 @@ def share(text: str) -> float:
 
 
 def unit(value: float) -> float:
-    """The value if it is in [0, 1], else NaN."""
+    """Return the value if it is in [0, 1], else NaN."""
     return value if 0 <= value <= 1 else NO_NUMBER
 
 
 def one_against_other(tokens: Sequence[Token], one: str, other: str) -> float:
-    """P(one) / (P(one) + P(other)) at the first word of an answer; NaN if that is neither of them.
+    """Return P(one) / (P(one) + P(other)) at the first word of an answer; NaN if that is neither of them.
 
     Args:
         tokens: Of the answer.
@@ -104,14 +109,14 @@ def _size(match: re.Match[str]) -> float:
 
 
 def _score(match: re.Match[str], value: float) -> float:
-    """The value with the sign of what was said, in [-1, 1]; NaN if what was said is above 100."""
+    """Give the value the sign of what was said, in [-1, 1]; NaN if what was said is above 100."""
     if match[1] == "-":
         return -min(value / 100, 1.0)
     return min(value / 100, 1.0) if _size(match) <= 100 else NO_NUMBER
 
 
 def _expected(token: Token, digits: str) -> float:
-    """Expectation over numbers as long as the one that was said, one decimal."""
+    """Return the expectation over numbers as long as the one that was said, one decimal."""
     floor = math.log(LIKELY) + (token.top[0][1] if token.top else 0.0)
     likely = [
         (int(text.strip()), math.exp(min(logprob, 0.0)))

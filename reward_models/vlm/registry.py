@@ -1,4 +1,4 @@
-"""Large reward models by name."""
+"""The registry of large reward models by name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from robot_stack.types.errors import RewardError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What a name in `reward: {name: ...}` stands for.
+    """A family of large reward models, as `reward: {name: ...}` names it.
 
     Attributes:
         config: Model of its settings.
@@ -87,7 +87,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def find_family(name: str) -> Family:
-    """The family of that name.
+    """Return the family of a name.
 
     Raises:
         RewardError: If there is none.
@@ -98,7 +98,9 @@ def find_family(name: str) -> Family:
 
 
 def make_reward_model(name: str, settings: BaseModel | Mapping[str, Any]) -> RewardModel:
-    """A large reward model, ready to be asked. Weights are loaded; a server is not spoken to yet.
+    """Make a large reward model, ready to be asked.
+
+    Weights are loaded; a server is not spoken to yet.
 
     Args:
         name: Of the family.

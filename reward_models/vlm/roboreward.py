@@ -45,7 +45,7 @@ _ANSWER = re.compile(r"ANSWER\s*:\s*\**\s*([1-5])(?![0-9]|\.[0-9])", re.IGNORECA
 
 
 class RoboReward(LargeModel):
-    """See module.
+    """The RoboReward model as a `RewardModel` that scores progress.
 
     Args:
         backend: Weights.
@@ -66,7 +66,7 @@ class RoboReward(LargeModel):
         self._wording = wordings["progress"]
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. One of 0, 1/4, 1/2, 3/4 and 1."""
+        """Score the progress of each clip as one of 0, 1/4, 1/2, 3/4 and 1."""
         album = Album(within(min_pixels=MIN_PIXELS, max_pixels=self._settings.max_pixels, multiple_px=PATCH_PX))
         prompts = []
         for query in queries:
@@ -79,7 +79,7 @@ class RoboReward(LargeModel):
 
 
 def spread(length: int, count: int) -> list[int]:
-    """At most `count` frames of a clip, evenly spread, each once, always with the last.
+    """Choose at most `count` frames of a clip, evenly spread, each once, always with the last.
 
     >>> spread(3, 16), spread(9, 3), spread(9, 1)
     ([0, 1, 2], [0, 4, 8], [8])
@@ -90,7 +90,7 @@ def spread(length: int, count: int) -> list[int]:
 
 
 def read_step(text: str) -> float:
-    """Φ from the last ANSWER, in [0, 1]; NaN if there is none from 1 to 5.
+    """Read Φ from the last ANSWER, in [0, 1]; NaN if there is none from 1 to 5.
 
     >>> read_step("Nearly. ANSWER: 4"), read_step("ANSWER: 10")
     (0.75, nan)

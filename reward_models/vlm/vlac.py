@@ -72,7 +72,7 @@ _SECOND = re.compile(r"second\s+image\s+progressing\s*:\s*([0-9]{1,3}(?:\.[0-9]{
 
 
 class Vlac(LargeModel):
-    """See module.
+    """VLAC as a `RewardModel` that scores pairs and done, and progress if it reasons.
 
     Args:
         backend: Weights.
@@ -95,11 +95,14 @@ class Vlac(LargeModel):
         self._wordings = wordings
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """See `RewardModel`."""
+        """Score pairs of frames with *remaining* semantics, in [-1, 1]."""
         return self._compare(queries, self._read_pair, pair_score)
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. What it says of the second image when it reasons about the first and the last frame."""
+        """Score the progress of each clip, in [0, 1], if the model reasons.
+
+        It is what the model says of the second image when it reasons about the first and the last frame.
+        """
         if not self._settings.think:
             return super().score_progress(queries)
         pairs = [
@@ -109,7 +112,10 @@ class Vlac(LargeModel):
         return self._compare(pairs, lambda answer: second_progress(answer.text), clip_score)
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. The goal image is shown where the instruction has one."""
+        """Score whether the last frame of each clip shows the finished task, in [0, 1].
+
+        The goal image is shown where the instruction has one.
+        """
         album = Album(square(SIDE_PX))
         view, soft = self._settings.view, self._settings.soft
         prompts = []
@@ -171,7 +177,7 @@ class Vlac(LargeModel):
         )
 
     def _reference(self, album: Album, task: Instruction) -> list[Part]:
-        """The demonstration in a few images, each with its progress in percent."""
+        """Show the demonstration in a few images, each with its progress in percent."""
         shown = reference_frames(len(task.reference), self._settings.references)
         parts: list[Part] = []
         for k, index in enumerate(shown):
@@ -181,7 +187,7 @@ class Vlac(LargeModel):
 
 
 def reference_frames(length: int, count: int) -> list[int]:
-    """Frames of a demonstration to show, the first and the last among them.
+    """Choose the frames of a demonstration to show, the first and the last among them.
 
     >>> reference_frames(11, 6)
     [0, 2, 4, 6, 8, 10]
@@ -196,7 +202,7 @@ def reference_frames(length: int, count: int) -> list[int]:
 
 
 def second_progress(text: str) -> float:
-    """Progress of the second image from the reasoning, in [0, 1]; NaN if it does not say."""
+    """Read the progress of the second image from the reasoning, in [0, 1]; NaN if it does not say."""
     reasoning, thought, _ = text.rpartition(THOUGHT_ENDS)
     found = _SECOND.findall(reasoning) if thought else []
     return unit(float(found[-1]) / 100) if found else math.nan

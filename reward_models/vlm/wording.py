@@ -1,4 +1,4 @@
-"""The text of a question with placeholders, our own or read from a file.
+"""Wordings of questions: texts with placeholders, our own or read from a file.
 
 A prompt file holds one or more sections, each headed by the name of a question in brackets, with the system text under
 the same name and ".system":
@@ -30,7 +30,7 @@ _HEADING = re.compile(r"\[([a-z_]+)(\.system)?\]\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """One question in words.
+    """A question in words, with placeholders for the task and the images.
 
     Attributes:
         user: Text with placeholders for the task and for each image.
@@ -44,11 +44,11 @@ class Wording:
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """Their names."""
+        """Return the names of the placeholders in both texts."""
         return frozenset(_PLACEHOLDER.findall(self.user)) | frozenset(_PLACEHOLDER.findall(self.system))
 
     def fill(self, **values: Part | Sequence[Part]) -> Prompt:
-        """The prompt, with every placeholder replaced; a value is not searched for placeholders again.
+        """Make the prompt with every placeholder replaced; a value is not searched for placeholders again.
 
         Raises:
             RewardError: If the system text asks for an image.
@@ -74,7 +74,7 @@ def _pieces(text: str, values: Mapping[str, Part | Sequence[Part]]) -> list[Part
 
 
 def read_prompt_file(path: str | None, own: Mapping[str, Wording]) -> dict[str, Wording]:
-    """Our own wordings, with those that a file has in their place.
+    """Return our own wordings, with those that a file has in their place.
 
     Args:
         path: Of the file; None for our own.
@@ -105,7 +105,7 @@ def read_prompt_file(path: str | None, own: Mapping[str, Wording]) -> dict[str, 
 
 
 def _sections(path: Path, own: Mapping[str, Wording]) -> dict[str, dict[str, str]]:
-    """Question -> role -> text."""
+    """Read the sections of a prompt file: question -> role -> text."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

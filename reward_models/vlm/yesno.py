@@ -32,7 +32,7 @@ Is the task finished in this image? Answer with one word, yes or no.""",
 
 
 class YesNo(LargeModel):
-    """See module.
+    """Any vision-language model as a `RewardModel` that says whether the task is done.
 
     Args:
         backend: Weights; a server has to give log-probabilities.
@@ -53,7 +53,7 @@ class YesNo(LargeModel):
         self._wording = wordings["done"]
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """See `RewardModel`. Only the last frame is shown."""
+        """Score the probability of "yes, it is done" for the last frame of each clip, in [0, 1]."""
         album = Album(within(min_pixels=MIN_PIXELS, max_pixels=self._settings.max_pixels, multiple_px=PATCH_PX))
         prompts = []
         for query in queries:
