@@ -1,4 +1,4 @@
-"""Scores of a single frame that published models give, as numbers in a known range. Pure numpy, no model."""
+"""Conversion of single-frame scores of published models to numbers in a known range. Pure numpy, no model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def goal_baseline(state: np.ndarray, goal: np.ndarray, baseline: np.ndarray, *, alpha: float) -> np.ndarray:
-    r"""Goal-baseline reward :math:`1 - \frac12 \|\alpha \, \mathrm{proj}_L s + (1 - \alpha) s - g\|^2`.
+    r"""Return the goal-baseline reward :math:`1 - \frac12 \|\alpha \, \mathrm{proj}_L s + (1 - \alpha) s - g\|^2`.
 
     L is the line through the embeddings of the baseline text ("a robot arm") and the goal text ("a robot arm that has
     put the peg into the socket"): what an image shows across that line has nothing to do with the task.
@@ -45,7 +45,7 @@ def goal_baseline(state: np.ndarray, goal: np.ndarray, baseline: np.ndarray, *, 
 
 
 def between(low: float, high: float, score: np.ndarray) -> np.ndarray:
-    """Φ from a score with known ends, in [0, 1]; NaN stays NaN.
+    """Scale a score with known ends to Φ in [0, 1]; NaN stays NaN.
 
     >>> between(1, 5, np.array([1.0, 3.0, 7.0])).tolist()  # RoboReward's 1 to 5
     [0.0, 0.5, 1.0]
@@ -56,7 +56,9 @@ def between(low: float, high: float, score: np.ndarray) -> np.ndarray:
 
 
 def tri_reward(contrast: np.ndarray, progress: np.ndarray, completion: np.ndarray) -> np.ndarray:
-    """Mean of three answers of the large reward models: which is further, how far, is it done. In [0, 1].
+    """Return the mean of three answers of the large reward models, in [0, 1].
+
+    The answers say which image is further, how far the task is, and whether it is done.
 
     Args:
         contrast: -1 or 1, the current image against an earlier one; NaN if unreadable. Shape (T,).

@@ -1,4 +1,4 @@
-"""Says when a reward model is no longer to be trusted, from what it said and what people said. Pure numpy.
+"""Alarms on a reward model that is no longer to be trusted, from what it said and what people said. Pure numpy.
 
 A policy finds what a model gets wrong. Shaping by a potential cannot be farmed, whatever the model hallucinates; what
 can be is the success that it declares. So its word is compared with an operator's, and its inputs and scores with those
@@ -19,7 +19,10 @@ from reward_models.metrics import wilson_interval
 
 
 class AlarmConfig(BaseModel):
-    """When trust ends. Windows count episodes of online training, newest first, since the version became active."""
+    """Limits beyond which a reward model is no longer trusted.
+
+    Windows count episodes of online training, newest first, since the version became active.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -34,7 +37,7 @@ class AlarmConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEvidence:
-    """What an episode of online training says about the model that scored it.
+    """The evidence that an episode of online training gives about the model that scored it.
 
     Attributes:
         name: Of the episode.
@@ -57,7 +60,7 @@ class EpisodeEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Normal:
-    """What is usual, from the demonstrations: 99th percentiles per frame, and the fastest way to success.
+    """The usual figures of the demonstrations: 99th percentiles per frame, and the fastest way to success.
 
     Attributes:
         spread: Of the ensemble's disagreement.
@@ -71,7 +74,7 @@ class Normal:
 
     @classmethod
     def of(cls, demos: Sequence[EpisodeEvidence]) -> Normal:
-        """Measured on demonstrations, at least one."""
+        """Measure the usual figures on demonstrations, at least one."""
         return cls(
             spread=float(np.nanpercentile(np.concatenate([d.spread for d in demos]), 99)),
             distance=float(np.nanpercentile(np.concatenate([d.distance for d in demos]), 99)),
@@ -81,7 +84,7 @@ class Normal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """Why a version is not to be trusted.
+    """A reason why a version of a reward model is not to be trusted.
 
     Attributes:
         kind: "false_claims", "disagreement", "unfamiliar", "cycling" or "haste".
@@ -95,7 +98,7 @@ class Alarm:
 
 
 class Watch:
-    """Looks at the newest episodes of one version. A new version starts a new watch.
+    """A watch over the newest episodes that one version scored; a new version starts a new watch.
 
     Args:
         config: When trust ends.
@@ -107,7 +110,7 @@ class Watch:
         self._newest: deque[EpisodeEvidence] = deque(maxlen=config.window)
 
     def add(self, episode: EpisodeEvidence) -> tuple[Alarm, ...]:
-        """Take an episode once people have had time to judge it; returns what it gives cause for."""
+        """Add an episode once people have had time to judge it; return the alarms that it raises."""
         self._newest.append(episode)
         found = (self._false_claims(), self._strange("disagreement"), self._strange("unfamiliar"), *self._farming())
         return tuple(alarm for alarm in found if alarm is not None)
@@ -126,7 +129,7 @@ class Watch:
         )
 
     def _strange(self, kind: str) -> Alarm | None:
-        """Members that disagree, or frames unlike all that was trained on, in several of the newest episodes."""
+        """Check the newest five episodes for members that disagree, or frames unlike all that was trained on."""
         limit = self._normal.spread if kind == "disagreement" else self._normal.distance
         strange = [
             e
@@ -165,7 +168,7 @@ class Watch:
 
 
 def _repeated(kind: str, episodes: Sequence[EpisodeEvidence], words: str) -> Alarm | None:
-    """One such episode may be an accident; two of the newest five are not."""
+    """Make an alarm if at least two episodes gave cause: one may be an accident, two of the newest five are not."""
     if len(episodes) < 2:
         return None
     return Alarm(
@@ -176,7 +179,7 @@ def _repeated(kind: str, episodes: Sequence[EpisodeEvidence], words: str) -> Ala
 
 
 def nearest_distance(frames: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Distance of each frame to the nearest known one, per dimension; float64, shape (N,).
+    """Return the distance of each frame to the nearest known one, per dimension; float64, shape (N,).
 
     Args:
         frames: Standardised inputs, shape (N, D).

@@ -1,4 +1,4 @@
-"""Two progress models as one: of a task, and of its way back, each asked about the frames that go its way."""
+"""Two progress models as one: of a task and of its way back, each asked about the episodes that go its way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OneWay = ProgressModel | ClassifierGatedModel
 
 
 class BidirectionalModel:
-    """Looks at one entry of each frame to know which way an episode goes.
+    """A pair of progress models; one entry of a frame's inputs says which way an episode goes.
 
     Args:
         forward: Of the task.
@@ -30,17 +30,17 @@ class BidirectionalModel:
 
     @property
     def text(self) -> str:
-        """The task that it was trained on, forward."""
+        """Return the words of the task that the forward model was trained on."""
         return self.forward.text
 
     def standardised(self, frames: np.ndarray) -> np.ndarray:
-        """Frames (T, D) of one episode as its model takes them."""
+        """Standardise the frames (T, D) of one episode as its model takes them."""
         return self.of(frames).standardised(frames)
 
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
-        """See `ProgressModel.score`."""
+        """Score the frames of one episode with its model, as `ProgressModel.score` does."""
         return self.of(frames).score(frames, start, text=text)
 
     def of(self, frames: np.ndarray) -> OneWay:
-        """The model that is asked about these frames of one episode."""
+        """Return the model that is asked about these frames of one episode."""
         return self.backward if len(frames) and frames[0, self.column] < 0 else self.forward

@@ -1,4 +1,4 @@
-"""A progress model whose word on success needs a second one: the success classifier's, frame by frame."""
+"""A progress model whose word on success must be confirmed by the success classifier, frame by frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reward_models.progress.model import FrameScores, ProgressModel
 
 
 class ClassifierGatedModel:
-    """Scores as the progress model does, but success is 0 where the classifier does not see it.
+    """A progress model whose probability of success is 0 where the classifier does not see success.
 
     Attributes:
         model: The progress model.
@@ -27,22 +27,25 @@ class ClassifierGatedModel:
 
     @property
     def text(self) -> str:
-        """The task that it was trained on."""
+        """Return the words of the task that the progress model was trained on."""
         return self.model.text
 
     def standardised(self, frames: np.ndarray) -> np.ndarray:
-        """As the progress model takes frames (..., D)."""
+        """Standardise frames (..., D) as the progress model takes them."""
         return self.model.standardised(frames)
 
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
-        """See `ProgressModel.score`."""
+        """Score frames as `ProgressModel.score` does, with success gated by the classifier."""
         scores = self.model.score(frames, start, text=text)
         seen = self.classifier.score(np.asarray(frames[start:], np.float32)) >= self.classifier.threshold
         return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
 
 
 def labelled(episodes: Sequence[ScoredEpisode]) -> list[LabelledFrames]:
-    """What the classifier trains on: the last frames of successes, all others, and hard ones where it was refused."""
+    """Label frames for the classifier: the last ones of successes, all others, and hard ones.
+
+    Hard ones are the last frames of episodes whose declared success an operator refused.
+    """
     found = []
     for episode in episodes:
         last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames

@@ -1,4 +1,4 @@
-"""From answers about pairs of frames to progress Φ: recursions, anchors, fusion. Pure numpy, no model.
+"""Decoding of answers about pairs of frames to progress Φ: recursions, anchors, fusion. Pure numpy, no model.
 
 A pair score says how a second frame stands to a first, in [-1, 1]. What a score means differs between models:
 
@@ -25,7 +25,7 @@ SURE_UP_TO = 0.99
 
 
 def remaining_between(phi: float, next_phi: float) -> float:
-    """The *remaining* score of a pair whose progress is known, in [-1, 1].
+    """Return the *remaining* score of a pair whose progress is known, in [-1, 1].
 
     >>> remaining_between(0.5, 0.75), remaining_between(0.75, 0.5)
     (0.5, -0.5)
@@ -36,7 +36,7 @@ def remaining_between(phi: float, next_phi: float) -> float:
 
 
 def step_remaining(phi: float, score: float) -> float:
-    r"""Φ after a *remaining* score: :math:`\Phi + (1 - \Phi) c`, and for c < 0 the inverse of such a step.
+    r"""Return Φ after a *remaining* score c: :math:`\Phi + (1 - \Phi) c`, for c < 0 the inverse of such a step.
 
     Below one half the inverse would leave [0, 1] for quite ordinary scores; there Φ falls by its own share, and above
     it never falls below 0.1 in one step.
@@ -57,7 +57,7 @@ def step_remaining(phi: float, score: float) -> float:
 
 
 def hop_between(phi: float, next_phi: float) -> float:
-    """The *hop* of a pair whose progress is known, in [-1, 1].
+    """Return the *hop* of a pair whose progress is known, in [-1, 1].
 
     >>> hop_between(0.5, 0.75), hop_between(0.5, 0.25)
     (0.5, -0.5)
@@ -70,7 +70,7 @@ def hop_between(phi: float, next_phi: float) -> float:
 
 
 def step_hop(phi: float, hop: float) -> float:
-    """Φ after a hop; in [0, 1] for every hop in [-1, 1], since it is a mean of Φ and a border.
+    """Return Φ after a hop in [-1, 1]; it stays in [0, 1], since it is a mean of Φ and a border.
 
     >>> step_hop(0.5, 0.5), step_hop(0.5, -0.5)
     (0.75, 0.25)
@@ -82,7 +82,7 @@ _STEPS: dict[Semantics, Callable[[float, float], float]] = {"remaining": step_re
 
 
 def decode(scores: np.ndarray, *, start: float, semantics: Semantics) -> np.ndarray:
-    """Progress along an episode from the scores of its consecutive pairs.
+    """Decode the progress along an episode from the scores of its consecutive pairs.
 
     Args:
         scores: Of (o_t, o_t+1), in [-1, 1], NaN where unreadable, shape (T,).
@@ -113,17 +113,25 @@ def decode(scores: np.ndarray, *, start: float, semantics: Semantics) -> np.ndar
 
 
 def forward_anchor(hops: np.ndarray) -> np.ndarray:
-    """Φ from hops of (first frame, o_t): the start is 0, so a hop is progress itself; below it, 0. Shape (T,)."""
+    """Return Φ from hops of (first frame, o_t), shape (T,).
+
+    The start is 0, so a hop is progress itself; below it, Φ is 0.
+    """
     return np.clip(_scores(hops), 0.0, 1.0)
 
 
 def backward_anchor(hops: np.ndarray) -> np.ndarray:
-    """Φ from hops of (goal, o_t): the goal is 1, so a hop is what is missing; 1 + h in [0, 1]. Shape (T,)."""
+    """Return Φ from hops of (goal, o_t), shape (T,).
+
+    The goal is 1, so a hop h is what is missing, and Φ is 1 + h in [0, 1].
+    """
     return np.clip(1.0 + _scores(hops), 0.0, 1.0)
 
 
 def trust(forward: np.ndarray, backward: np.ndarray, *, alpha: float) -> np.ndarray:
-    r"""Weight :math:`w = \exp(-\alpha \Delta^2)`, :math:`\Delta = |\Phi_B - \Phi_F| / \bar\Phi`, in [0, 1], shape (T,).
+    r"""Return the trust in two anchors, :math:`w = \exp(-\alpha \Delta^2)`, in [0, 1], shape (T,).
+
+    Their disagreement is :math:`\Delta = |\Phi_B - \Phi_F| / \bar\Phi`.
 
     Two anchors that contradict each other have seen something that the model does not know.
 
@@ -137,7 +145,7 @@ def trust(forward: np.ndarray, backward: np.ndarray, *, alpha: float) -> np.ndar
 
 
 def hold_back(phi: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Φ that follows `phi` by the share `weight` of what it lacks, frame by frame, both shape (T,).
+    """Let Φ follow `phi` by the share `weight` of what it lacks, frame by frame, both shape (T,).
 
     So it freezes where the weight is 0, instead of paying for what the model does not know.
 
@@ -151,7 +159,7 @@ def hold_back(phi: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def gated(progress: np.ndarray, spread: np.ndarray, *, alpha: float) -> np.ndarray:
-    """Φ of an ensemble, held back where its members contradict each other; float64, shape (T,).
+    """Hold back the Φ of an ensemble where its members contradict each other; float64, shape (T,).
 
     Args:
         progress: Mean less standard deviation of the members, in [0, 1], shape (T,).
@@ -174,7 +182,7 @@ def fuse(
     mode: Literal["mean", "gated"],
     alpha: float = 20.0,
 ) -> np.ndarray:
-    r"""One Φ from three anchors.
+    r"""Fuse three anchors into one Φ.
 
     *mean*: :math:`(\Phi_I + \Phi_F + \Phi_B) / 3`. *gated*: a step of half of w towards their agreement,
     :math:`\Phi + \frac{w}{2} (\bar\Phi - \Phi + \Delta\Phi)`, so that Φ freezes where the anchors disagree. With w = 1

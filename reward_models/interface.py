@@ -1,4 +1,6 @@
-"""What a reward model is asked and what it answers. numpy only; every model, small or large, meets the rest here.
+"""The questions that a reward model is asked and the answers that it gives.
+
+numpy only; every model, small or large, meets the rest here.
 
 A model answers what it can and raises `Unsupported` for what it cannot; it never makes a score up. An answer that
 cannot be read is a score that is not valid: it masks what it would have shaped and is never taken for 0.
@@ -18,12 +20,12 @@ from robot_stack.types.errors import RewardError
 
 
 class Unsupported(RewardError):
-    """The model cannot answer such a query."""
+    """The refusal of a query that the model cannot answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """One instant as a reward model sees it.
+    """A single instant as a reward model sees it: images by view, and proprio.
 
     Attributes:
         images: View name -> uint8 RGB, shape (H, W, 3).
@@ -45,7 +47,7 @@ class Frame:
 
     @cached_property
     def key(self) -> str:
-        """Identity of the content, the same in every process and run."""
+        """Return a hash of the content, the same in every process and run."""
         digest = hashlib.sha256()
         for view in sorted(self.images):
             image = self.images[view]
@@ -56,7 +58,7 @@ class Frame:
         return digest.hexdigest()[:32]
 
     def view(self, name: str) -> np.ndarray:
-        """The image of a view.
+        """Return the image of a view.
 
         Raises:
             RewardError: If the frame does not show it.
@@ -68,7 +70,7 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Instruction:
-    """What the robot was told to do, with what a model may look at to understand it.
+    """The task that the robot was given, with what a model may look at to understand it.
 
     Attributes:
         text: The task in words.
@@ -92,14 +94,14 @@ class Instruction:
 
     @cached_property
     def key(self) -> str:
-        """Identity of the content."""
+        """Return a hash of the content, the same in every process and run."""
         parts = [self.text, self.baseline_text, self.goal.key if self.goal else ""]
         return hashlib.sha256("\n".join([*parts, *(frame.key for frame in self.reference)]).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairQuery:
-    """How does `after` stand to `before`?
+    """A question about two frames: how does `after` stand to `before`?
 
     Attributes:
         start: First frame of the episode that both are of, which several models want to see too.
@@ -112,13 +114,15 @@ class PairQuery:
 
     @property
     def key(self) -> str:
-        """Identity of the question."""
+        """Return the identity of the question: the hashes of all that it shows."""
         return "-".join((self.instruction.key, self.start.key, self.before.key, self.after.key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipQuery:
-    """How far is the last of these frames, or is it done? A causal prefix: first frame of the episode up to now.
+    """A question about a clip: how far is its last frame, or is it done?
+
+    The clip is a causal prefix, from the first frame of the episode up to now.
 
     Raises:
         RewardError: If there is no frame.
@@ -133,13 +137,13 @@ class ClipQuery:
 
     @property
     def key(self) -> str:
-        """Identity of the question."""
+        """Return the identity of the question: the hashes of all that it shows."""
         return "-".join((self.instruction.key, *(frame.key for frame in self.frames)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """One answer.
+    """A model's answer to one query.
 
     Attributes:
         value: In [-1, 1] for a pair, in [0, 1] for a clip; NaN if and only if the answer could not be read.
@@ -153,12 +157,12 @@ class Score:
 
     @property
     def valid(self) -> bool:
-        """False if the answer could not be read."""
+        """Return False if the answer could not be read."""
         return bool(np.isfinite(self.value))
 
 
 def pair_score(value: float, raw: str = "") -> Score:
-    """A readable answer about a pair, NaN for an unreadable one.
+    """Make a score of a pair from its value; NaN is an answer that could not be read.
 
     Raises:
         RewardError: If it is outside [-1, 1].
@@ -169,7 +173,7 @@ def pair_score(value: float, raw: str = "") -> Score:
 
 
 def clip_score(value: float, raw: str = "") -> Score:
-    """A readable answer about a clip, NaN for an unreadable one.
+    """Make a score of a clip from its value; NaN is an answer that could not be read.
 
     Raises:
         RewardError: If it is outside [0, 1].
@@ -181,7 +185,7 @@ def clip_score(value: float, raw: str = "") -> Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a model can be asked.
+    """The kinds of query that a model can answer, and what it must be shown.
 
     Attributes:
         pair: What its pair scores mean, see `reward_models.decode`; "sign" is -1 or 1, which of two frames is further
@@ -216,7 +220,7 @@ class Capabilities:
 
 
 class RewardModel(Protocol):
-    """Scores frames. Stateless: what it knows of an episode is in the question.
+    """A model that scores frames; stateless: what it knows of an episode is in the question.
 
     Attributes:
         name: Of the family: "vlac", "grm", "progress", ...
@@ -229,7 +233,7 @@ class RewardModel(Protocol):
     capabilities: Capabilities
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """In [-1, 1], one a question.
+        """Score pairs of frames, one score a query, in [-1, 1]; see `Capabilities.pair` for their meaning.
 
         Raises:
             Unsupported: If it scores no pairs.
@@ -238,7 +242,7 @@ class RewardModel(Protocol):
         ...
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """Φ of the last frame, in [0, 1], one a question.
+        """Score the progress Φ of the last frame of each clip, in [0, 1], one score a query.
 
         Raises:
             Unsupported: If it knows no progress.
@@ -247,7 +251,7 @@ class RewardModel(Protocol):
         ...
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """Probability that the last frame shows the finished task, in [0, 1], one a question.
+        """Return the probability that the last frame of each clip shows the finished task, one score a query.
 
         Raises:
             Unsupported: If it cannot tell.

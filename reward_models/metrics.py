@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 
 def voc(values: np.ndarray) -> float:
-    """Value-order correlation: Spearman of the scores of an episode with time; ties get average ranks.
+    """Return the value-order correlation: Spearman of an episode's scores with time; ties get average ranks.
 
     Args:
         values: Φ per frame, shape (T,). A constant series or T < 2 has no order: NaN.
@@ -23,14 +23,14 @@ def voc(values: np.ndarray) -> float:
 
 
 def mean_voc(episodes: Sequence[np.ndarray]) -> float:
-    """Mean VOC; an episode without an order counts as 0."""
+    """Return the mean VOC of episodes; an episode without an order counts as 0."""
     if not episodes:
         return float("nan")
     return float(np.mean([np.nan_to_num(voc(values), nan=0.0) for values in episodes]))
 
 
 def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[float, float]:
-    """95 % interval of a rate (Wilson, 1927); (0, 1) when nothing was tried.
+    """Return the 95 % interval of a rate (Wilson, 1927); (0, 1) when nothing was tried.
 
     >>> wilson_interval(0, 20)[1] < 0.17
     True
@@ -45,5 +45,8 @@ def wilson_interval(successes: int, trials: int, z: float = 1.959964) -> tuple[f
 
 
 def clock_scores(frames: int) -> np.ndarray:
-    """The null model that reads no image: t / T, shape (frames,). Its VOC is 1 by construction."""
+    """Return the scores of the null model that reads no image: t / T, shape (frames,).
+
+    Its VOC is 1 by construction.
+    """
     return np.linspace(0.0, 1.0, frames)

@@ -1,4 +1,4 @@
-"""OPD metrics: how far, how directly and how steadily an episode went, from its Φ alone.
+"""The OPD metrics: how far, how directly and how steadily an episode went, from its Φ alone.
 
 Source: PRM-as-a-Judge (2026, arXiv:2603.21669) and its version 1.5 (arXiv:2608.14284). The paper and the two released
 codes define several of them differently; the version is an argument and travels with the figures.
@@ -20,7 +20,7 @@ STAGNANT = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opd:
-    """Metrics of one episode, each in [0, 1]; NaN where a version does not define it.
+    """The OPD metrics of one episode, each in [0, 1]; NaN where a version does not define it.
 
     Attributes:
         version: Which definitions.
@@ -48,7 +48,7 @@ class Opd:
 
 
 def opd(phi: np.ndarray, *, version: OpdVersion) -> Opd:
-    """Metrics of an episode.
+    """Compute the OPD metrics of an episode from its Φ.
 
     Args:
         phi: Φ per frame, in [0, 1], shape (T+1,), T >= 1, all valid. The released codes put a 0 before it.
@@ -102,7 +102,9 @@ def opd(phi: np.ndarray, *, version: OpdVersion) -> Opd:
 
 
 def smoothed(phi: np.ndarray) -> np.ndarray:
-    """Φ as version 1.5 treats it before measuring: lone outliers to their local median, then five taps; shape (T+1,).
+    """Smooth Φ as version 1.5 does before measuring; shape (T+1,).
+
+    Lone outliers go to their local median, then five taps average.
 
     >>> smoothed(np.array([0.5, 0.5, 1.0, 0.5, 0.5])).tolist()
     [0.5, 0.5, 0.5, 0.5, 0.5]

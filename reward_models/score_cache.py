@@ -1,4 +1,4 @@
-"""Scores that were paid for once: the newest in memory, all of them in a file that only grows.
+"""A cache of scores that were paid for once: the newest in memory, all of them in a file that only grows.
 
 A line is a checksum and a JSON list of key, value and words. A line that does not fit its checksum, cut by a crash or
 damaged later, is skipped and counted; the question is asked again. No torch, no ROS.
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScoreCache:
-    """Valid scores by key.
+    """A cache of valid scores by key, in memory and in a file.
 
     Args:
         path: Of the file; None for memory alone.
@@ -41,7 +41,7 @@ class ScoreCache:
         self._file: BinaryIO | None = None
 
     def open(self) -> None:
-        """Find what the file has; without a file, nothing.
+        """Index what the file has, and make the file if there is none; do nothing for memory alone.
 
         Raises:
             OSError: If the file can be neither read nor made.
@@ -64,14 +64,14 @@ class ScoreCache:
             self._append(b"\n")
 
     def recall(self, key: str) -> Score | None:
-        """From memory, at once."""
+        """Return the score of a key from memory, at once; None if it is not there."""
         with self._lock:
             if key in self._newest:
                 self._newest.move_to_end(key)
             return self._newest.get(key)
 
     def load(self, key: str) -> Score | None:
-        """From memory or the file. One thread."""
+        """Return the score of a key from memory or the file; None if neither has it. For one thread."""
         score = self.recall(key)
         place = self._places.get(_short(key))
         if score is not None or place is None or self._file is None:
@@ -86,7 +86,7 @@ class ScoreCache:
         return entry[1]
 
     def store(self, found: Sequence[tuple[str, Score]]) -> None:
-        """Keep valid scores; on the disk when this returns. One thread.
+        """Store valid scores; they are on the disk when this returns. For one thread.
 
         A disk that does not take them is said in the log, and memory goes on.
         """
@@ -110,7 +110,7 @@ class ScoreCache:
                 place += len(_encode(key, score))
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the cache's file, if it has one."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -123,7 +123,7 @@ class ScoreCache:
                 self._newest.popitem(last=False)
 
     def _append(self, lines: bytes) -> int:
-        """Where they begin."""
+        """Append lines to the file, on the disk when this returns; return where they begin."""
         assert self._file is not None
         place = self._file.seek(0, os.SEEK_END)
         self._file.write(lines)
@@ -142,7 +142,7 @@ def _encode(key: str, score: Score) -> bytes:
 
 
 def _decode(line: bytes) -> tuple[str, Score] | None:
-    """Key and score of a line; None if it is damaged."""
+    """Decode a line of the file to key and score; None if it is damaged."""
     text = line[9:-1]
     if line[:9] != b"%08x " % zlib.crc32(text) or line[-1:] != b"\n":
         return None

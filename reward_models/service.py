@@ -1,4 +1,4 @@
-"""Scores without waiting: questions go in, answers come later, and a question is paid for once.
+"""A scoring service that does not block: questions go in, answers come later, a question is paid for once.
 
 One thread asks the model. Questions are collected for a moment, the same question is asked once however many wait for
 it, and valid scores are kept in memory and on disk under model version, kind and content. What cannot be answered is a
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceStats:
-    """Counters since the start, but for the first two and the breaker.
+    """The counters of a scoring service since its start; the first two and the breaker say how it is now.
 
     Attributes:
         queued: Questions that wait to be asked.
@@ -72,7 +72,7 @@ class ServiceStats:
 
 
 class ScoringService:
-    """Asks a model in a thread of its own, from `start` to `close`.
+    """A service that asks a model in a thread of its own, from `start` to `close`.
 
     Args:
         model: Whom to ask.
@@ -115,7 +115,7 @@ class ScoringService:
         self._failing = False
 
     def start(self) -> None:
-        """Open the cache and begin.
+        """Open the cache and start the scoring thread.
 
         Raises:
             RewardError: If the cache file cannot be used, or it was started before.
@@ -131,8 +131,10 @@ class ScoringService:
         self._thread.start()
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """End; questions that are still open get scores that are not valid. A model at work is not waited for longer
-        than the timeout."""
+        """End the service; questions that are still open get scores that are not valid.
+
+        A model at work is not waited for longer than the timeout.
+        """
         self._end("it was closed")
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -140,7 +142,7 @@ class ScoringService:
                 self._cache.close()
 
     def submit(self, queries: Sequence[Query], kind: Kind, on_done: Callable[[Ticket], None] | None = None) -> Ticket:
-        """Ask; never waits for an answer.
+        """Submit questions to the model; this never waits for an answer.
 
         Args:
             queries: `PairQuery`s for "pair", else `ClipQuery`s.
@@ -180,7 +182,7 @@ class ScoringService:
         return ticket
 
     def stats(self) -> ServiceStats:
-        """How it goes."""
+        """Return the counters of the service as they are now."""
         with self._changed:
             p50, p99 = np.quantile(self._latencies, (0.5, 0.99)) if self._latencies else (math.nan, math.nan)
             return ServiceStats(
@@ -195,7 +197,7 @@ class ScoringService:
             )
 
     def _check(self, queries: Sequence[Query], kind: Kind) -> None:
-        """One question that cannot be answered would take those beside it down."""
+        """Refuse questions that the model cannot answer: one would take those beside it down."""
         can = self._model.capabilities
         if not {"pair": can.pair is not None, "progress": can.progress, "done": can.done}[kind]:
             raise Unsupported(f"{kind} question to {self._model.name} has no answer; choose another reward model")
@@ -209,7 +211,10 @@ class ScoringService:
         return hashlib.sha256(f"{self._model.version} {kind} {query.key}".encode()).hexdigest()[:32]
 
     def _shed(self) -> list[Ticket]:
-        """Give up the oldest beyond the limit; tickets that are finished by it. Under the lock."""
+        """Give up the oldest questions beyond the limit; return the tickets that are finished by it.
+
+        To be called under the lock.
+        """
         finished = []
         while sum(len(queue) for queue in self._queues.values()) > self._queue_limit:
             _, one = self._queues[self._oldest()].popitem(last=False)
@@ -218,7 +223,7 @@ class ScoringService:
         return finished
 
     def _oldest(self) -> Kind:
-        """Kind of the question that has waited longest; there is one."""
+        """Return the kind of the question that has waited longest; there must be one."""
         heads = {kind: next(iter(queue.values())).number for kind, queue in self._queues.items() if queue}
         return min(heads, key=lambda kind: heads[kind])
 
@@ -231,7 +236,7 @@ class ScoringService:
             self._end(f"{type(error).__name__}: {error}")
 
     def _collect(self) -> tuple[Kind, list[OpenQuestion]] | None:
-        """Questions of one kind to ask together; None at the end."""
+        """Wait for questions of one kind to ask together, and take them; None at the end."""
         with self._changed:
             while not any(self._queues.values()) and not self._ended:
                 self._changed.wait(POLL_S)

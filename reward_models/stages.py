@@ -16,7 +16,7 @@ ALMOST = 0.999
 
 
 def stage_shares(lengths: np.ndarray) -> np.ndarray:
-    """Mean share of an episode that each stage takes, shape (K,), sum 1.
+    """Return the mean share of an episode that each stage takes, shape (K,), sum 1.
 
     Args:
         lengths: Frames per stage and demonstration, shape (N, K), each above 0.
@@ -34,7 +34,7 @@ def stage_shares(lengths: np.ndarray) -> np.ndarray:
 
 
 def staged_progress(stage: np.ndarray, tau: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    r"""Φ = :math:`P_{k-1} + \bar\alpha_k \tau`, in [0, 1], shape (T,).
+    r"""Return the progress Φ = :math:`P_{k-1} + \bar\alpha_k \tau` of staged frames, in [0, 1], shape (T,).
 
     Args:
         stage: k per frame, int, shape (T,), from 0.
@@ -49,7 +49,7 @@ def staged_progress(stage: np.ndarray, tau: np.ndarray, shares: np.ndarray) -> n
 
 
 def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.ndarray]:
-    """Stage and τ per frame of a demonstration.
+    """Label each frame of a demonstration with its stage k and its share τ of that stage.
 
     Args:
         starts: First frame of each stage, the first of them 0, rising.
@@ -77,7 +77,7 @@ def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.nda
 
 
 def imitation_weights(gain: np.ndarray, *, enough: float = 0.01) -> np.ndarray:
-    """Weights of reward-aligned imitation (RA-BC) from the progress that each chunk of actions made, in [0, 1].
+    """Return weights of reward-aligned imitation (RA-BC), in [0, 1], from the progress of action chunks.
 
     1 above `enough`; 0 where things got worse; between, by where the gain lies among all gains (mean ± 2 std); 1 where
     no score is known.

@@ -1,4 +1,4 @@
-"""Questions that wait for an answer, and those who wait with them. Used by `reward_models.service`."""
+"""Open questions, and the tickets of those who wait for them. Used by `reward_models.service`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Query = PairQuery | ClipQuery
 
 
 class Ticket:
-    """Answers to come, in the order of their questions. From `ScoringService.submit`."""
+    """A claim on answers to come, in the order of their questions. From `ScoringService.submit`."""
 
     def __init__(self, count: int, on_done: Callable[[Ticket], None] | None) -> None:
         self._scores: list[Score | None] = [None] * count
@@ -22,15 +22,18 @@ class Ticket:
 
     @property
     def scores(self) -> list[Score] | None:
-        """All of them, or None as long as one is missing."""
+        """Return all scores, or None as long as one is missing."""
         return [score for score in self._scores if score is not None] if self._done.is_set() else None
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether they are all there, at the latest after the timeout. For tests and tools, not for a control loop."""
+        """Wait until all scores are there or the timeout is over; return whether they are there.
+
+        For tests and tools, not for a control loop.
+        """
         return self._done.wait(timeout_s)
 
     def fill(self, index: int, score: Score) -> bool:
-        """Whether this was the last; a place is filled once. Under the service's lock."""
+        """Fill the place of one answer, once; return whether it was the last. Under the service's lock."""
         if self._scores[index] is not None:
             return False
         self._scores[index] = score
@@ -38,7 +41,7 @@ class Ticket:
         return self._missing == 0
 
     def finish(self) -> None:
-        """All scores are there: tell who waits. Once, outside of the service's lock."""
+        """Tell who waits that all scores are there; called once, outside of the service's lock."""
         self._done.set()
         if self._on_done is not None:
             self._on_done(self)
@@ -56,7 +59,7 @@ class OpenQuestion:
 
 
 def resolve(one: OpenQuestion, score: Score) -> list[Ticket]:
-    """Give a score to all who wait for it; the tickets that are finished by it."""
+    """Give a score to all who wait for a question; return the tickets that are finished by it."""
     finished = [ticket for ticket, index in one.waiting if ticket.fill(index, score)]
     one.waiting.clear()
     return finished

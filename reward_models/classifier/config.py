@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ClassifierConfig(BaseModel):
-    """Budget, and how sure it has to be."""
+    """Settings of the success classifier: training budget, and how sure it has to be."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

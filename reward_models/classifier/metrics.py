@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatingPoint:
-    """What a threshold does.
+    """The precision and recall of a threshold.
 
     Attributes:
         threshold: Probability from which on a frame counts as success.
@@ -25,7 +25,7 @@ class OperatingPoint:
 
 
 def operating_point(probabilities: np.ndarray, labels: np.ndarray, threshold: float, wanted: float) -> OperatingPoint:
-    """Precision and recall of `probabilities >= threshold`, shapes (N,).
+    """Return the precision and recall of `probabilities >= threshold`, shapes (N,).
 
     >>> point = operating_point(np.array([0.9, 0.8, 0.1]), np.array([1, 0, 1]), 0.5, 0.9)
     >>> point.precision, point.recall, point.reached
@@ -39,7 +39,7 @@ def operating_point(probabilities: np.ndarray, labels: np.ndarray, threshold: fl
 
 
 def threshold_for(probabilities: np.ndarray, labels: np.ndarray, wanted: float) -> OperatingPoint:
-    """The lowest threshold from which on precision is never below `wanted`: highest recall, and no luck in it.
+    """Find the lowest threshold from which on precision is never below `wanted`: highest recall, no luck in it.
 
     Half-way between the last frame that is called and the next below it, so that it does not sit on a frame. Where no
     threshold reaches it, the highest probability seen, and `reached` is False.

@@ -24,7 +24,7 @@ from robot_stack.types.errors import RewardError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledFrames:
-    """Frames of one episode with what they show.
+    """The frames of one episode with what they show.
 
     Attributes:
         frames: Features and proprio, float32, shape (T, D).
@@ -39,7 +39,7 @@ class LabelledFrames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassifierReport:
-    """On the episodes that were kept back.
+    """The figures of a fitted classifier on the episodes that were kept back.
 
     Attributes:
         version: Of the classifier.
@@ -57,7 +57,7 @@ class ClassifierReport:
 
 
 class SuccessClassifier:
-    """Probability that a frame shows the finished task.
+    """A network that gives the probability that a frame shows the finished task.
 
     Attributes:
         threshold: From which on it counts as success, found on the episodes kept back.
@@ -80,7 +80,7 @@ class SuccessClassifier:
 
     @torch.no_grad()
     def score(self, frames: np.ndarray) -> np.ndarray:
-        """Probability of success of frames (N, D), float32, shape (N,)."""
+        """Return the probability of success of frames (N, D), float32, shape (N,)."""
         return torch.sigmoid(self._logits(torch.from_numpy(frames))).numpy()
 
     def _logits(self, frames: Tensor, noise: float = 0.0) -> Tensor:
@@ -97,7 +97,7 @@ class SuccessClassifier:
         seed: int,
         on_step: Callable[[int, int, float], None] = lambda step, steps, loss: None,
     ) -> tuple[SuccessClassifier, ClassifierReport]:
-        """Train, and find the threshold on episodes that were not trained on.
+        """Train a classifier, and find its threshold on episodes that were not trained on.
 
         Args:
             episodes: At least two with frames of success and two with others.
@@ -163,7 +163,7 @@ class SuccessClassifier:
         self.version = digest.hexdigest()[:16]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, normalisation and threshold, tensors only."""
+        """Return weights, normalisation and threshold, tensors only."""
         return {
             **{f"network.{name}": tensor for name, tensor in self._network.state_dict().items()},
             "mean": self._mean,
@@ -172,7 +172,7 @@ class SuccessClassifier:
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Inverse of `state_dict`.
+        """Restore the state that `state_dict` returned.
 
         Raises:
             RewardError: If it is of another size.
@@ -194,7 +194,7 @@ class SuccessClassifier:
 def _split(
     episodes: Sequence[LabelledFrames], share: float, rng: np.random.Generator
 ) -> tuple[list[LabelledFrames], list[LabelledFrames]]:
-    """Training and validation, by episode: both have frames of success and others."""
+    """Split episodes into training and validation; both have frames of success and others."""
     training: list[LabelledFrames] = []
     kept: list[LabelledFrames] = []
     for kind, wanted in ((True, "that show success"), (False, "without success")):

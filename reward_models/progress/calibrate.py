@@ -1,4 +1,4 @@
-"""Makes a probability out of a done logit, on episodes that were not trained on. Pure numpy and scipy."""
+"""Calibration of a done logit to a probability, on episodes that were not trained on. Pure numpy and scipy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRIOR = 8.0
 
 
 def platt(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Scale above 0 and offset, so that sigmoid(scale * logit + offset) is the probability of the label.
+    """Fit scale above 0 and offset, so that sigmoid(scale * logit + offset) is the probability of the label.
 
     Args:
         logits: Shape (N,).
@@ -37,7 +37,9 @@ def platt(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 
 
 def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int = 10) -> float:
-    """Expected calibration error: mean gap between what is said and what is, weighted by how often it is said.
+    """Return the expected calibration error of probabilities.
+
+    It is the mean gap between what is said and what is, weighted by how often it is said.
 
     >>> calibration_error(np.array([0.0, 1.0]), np.array([0, 1]))
     0.0

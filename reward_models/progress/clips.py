@@ -22,7 +22,7 @@ UNKNOWN = -1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredEpisode:
-    """An episode as the progress model trains on it.
+    """A judged episode as the progress model trains on it.
 
     Attributes:
         frames: Features and proprio per frame, float32, shape (T+1, D).
@@ -61,18 +61,21 @@ class Clips:
 
 
 def prefix_indices(last: int, window: int) -> np.ndarray:
-    """Frames of the prefix 0..last, evenly spread, always with the first and the last; shape (window,)."""
+    """Return frames of the prefix 0..last, evenly spread, always with the first and the last; shape (window,)."""
     return np.round(np.linspace(0, last, window)).astype(np.int64)
 
 
 def done_labels(indices: np.ndarray, length: int, done_frames: int) -> np.ndarray:
-    """Labels of frames of a success of `length` frames: 1 in its last `done_frames`, `UNKNOWN` in as many before."""
+    """Label frames of a success of `length` frames: 1 in its last `done_frames`, `UNKNOWN` in as many before.
+
+    All earlier frames are 0.
+    """
     from_end = length - 1 - indices
     return np.where(from_end < done_frames, 1.0, np.where(from_end < 2 * done_frames, UNKNOWN, 0.0))
 
 
 def progress_labels(episodes: Sequence[ScoredEpisode]) -> list[np.ndarray]:
-    """True progress per frame of each episode, shape (T+1,): its share of a success, `UNKNOWN` in a failure.
+    """Label every frame of each episode with its true progress, shape (T+1,); `UNKNOWN` in a failure.
 
     Where all successes have their stages marked, each stage counts by its mean share of them (SARM). Otherwise what an
     episode says of itself counts, and without that the clock.
@@ -96,7 +99,7 @@ def _own_progress(episode: ScoredEpisode) -> np.ndarray:
 
 
 class ClipSource:
-    """Draws clips of given episodes.
+    """A source that draws training clips from given episodes.
 
     Args:
         episodes: At least one success.
@@ -115,7 +118,7 @@ class ClipSource:
         self._failures = [pair for pair in labelled if not pair[0].success]
 
     def draw(self, batch: int) -> Clips:
-        """Sample a batch; about one in three from failures where there are some."""
+        """Sample a batch of clips; about one in three comes from failures where there are some."""
         rows = []
         for _ in range(batch):
             pool = self._failures if self._failures and self._rng.random() < 0.35 else self._successes
@@ -146,7 +149,7 @@ class ClipSource:
         return episode.frames[indices], words, progress, done, config.negative_weight if episode.refused else 1.0
 
     def _path(self, length: int) -> np.ndarray:
-        """Frames of a clip in the order in which they are shown, shape (window,)."""
+        """Draw the frames of a clip in the order in which they are shown, shape (window,)."""
         rng, window = self._rng, self._config.window
         last = int(rng.integers(1, length))
         indices = np.linspace(0, last, window)

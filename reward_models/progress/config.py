@@ -11,7 +11,7 @@ from reward_models.classifier.config import ClassifierConfig
 
 
 class ProgressConfig(BaseModel):
-    """Size, budget, augmentation and trust."""
+    """Settings of the progress model: size, budget, augmentation and trust."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -1,4 +1,4 @@
-"""Fits the progress model: members one by one, then the probability of done on episodes kept back."""
+"""Fitting of the progress model: members one by one, then the probability of done on episodes kept back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOISE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """What a fit achieved on the episodes it did not train on.
+    """The figures of a fit on the episodes that it did not train on.
 
     Attributes:
         version: Of the fitted model.
@@ -60,7 +60,7 @@ def fit(
     start: ProgressModel | None = None,
     on_step: OnStep = lambda step, steps, loss: None,
 ) -> tuple[ProgressModel, FitReport]:
-    """Train a model.
+    """Train a progress model on judged episodes, and calibrate it on those held out.
 
     Args:
         episodes: At least one success; failures and refused successes sharpen the done head.
@@ -103,7 +103,10 @@ def fit(
 
 
 def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[ScoredEpisode], list[ScoredEpisode]]:
-    """Held out and training: the first successes, and as many of the first failures, but never more than half."""
+    """Split episodes into held out and training.
+
+    Held out are the first successes, but not the last one left, and as many of the first failures, at most half.
+    """
     successes = [e for e in episodes if e.success]
     failures = [e for e in episodes if not e.success]
     if not successes:
@@ -115,7 +118,7 @@ def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[Score
 
 
 def _reach(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> tuple[np.ndarray, float]:
-    """Frames that show the finished task, and how far such a frame may be from the nearest of them.
+    """Collect frames that show the finished task, and how far such a frame may be from the nearest of them.
 
     Half as far again as the furthest of them is from the nearest of another episode. A covered camera, another socket
     or a hand before the lens is further; the members were never shown any of it and may be sure of anything.
@@ -128,7 +131,7 @@ def _reach(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> tuple[np
 
 
 def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> list[ScoredEpisode]:
-    """As many successes and failures as there are, drawn with replacement; of too few of a kind, all."""
+    """Draw as many successes and failures as there are, with replacement; of too few of a kind, take all."""
     drawn: list[ScoredEpisode] = []
     for outcome in (True, False):
         pool = [e for e in episodes if e.success is outcome]
@@ -160,7 +163,9 @@ def _train(
 
 
 def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.Tensor:
-    """MSE of progress, half the BCE of done, half the MSE of hops, over labels that are known.
+    """Compute the loss of a batch of clips over the labels that are known.
+
+    It is the MSE of progress, half the BCE of done and half the MSE of hops.
 
     The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn,
     so that both directions and all distances occur.
@@ -189,7 +194,7 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
 
 
 def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float:
-    """Set the model's calibration; returns what error is left."""
+    """Set the model's calibration on held-out episodes; return the calibration error that is left."""
     if not held_out:
         return float("nan")
     logits, labels = [], []

@@ -22,7 +22,7 @@ ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach")
 
 
 class FrameScores(NamedTuple):
-    """Of T frames, each float32, shape (T,).
+    """The scores of T frames, each float32, shape (T,).
 
     Attributes:
         progress: Φ in [0, 1]: mean of the members less their standard deviation.
@@ -61,7 +61,7 @@ class ProgressModel:
         self.version = ""
 
     def standardised(self, frames: np.ndarray) -> np.ndarray:
-        """Frames (..., D) as the networks take them, float32."""
+        """Standardise frames (..., D) as the networks take them, float32."""
         return np.clip((frames - self.mean) * self.scale, -8, 8).astype(np.float32)
 
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
@@ -95,7 +95,7 @@ class ProgressModel:
 
     @torch.no_grad()
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of progress and of done of each member, not calibrated, each shape (M, N)."""
+        """Return the logits of progress and of done of each member, not calibrated, each shape (M, N)."""
         shown, said = torch.from_numpy(self.standardised(prefixes)), self._said(text, len(prefixes))
         answers = [member.judge(*member.embed(shown, said)) for member in self.networks]
         return (
@@ -105,7 +105,7 @@ class ProgressModel:
 
     @torch.no_grad()
     def compare(self, before: np.ndarray, after: np.ndarray, *, text: str | None = None) -> np.ndarray:
-        """Hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
+        """Return the hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
         shown = torch.from_numpy(np.stack([self.standardised(before), self.standardised(after)], axis=1))
         said = self._said(text, len(shown))
         hops = []
@@ -116,7 +116,7 @@ class ProgressModel:
 
     @property
     def networks(self) -> list[ProgressNetwork]:
-        """The members, by their type."""
+        """Return the members, by their type."""
         return [cast(ProgressNetwork, member) for member in self.members]
 
     def _said(self, text: str | None, count: int) -> torch.Tensor:
@@ -124,7 +124,7 @@ class ProgressModel:
         return torch.from_numpy(words).expand(count, -1)
 
     def seal(self) -> None:
-        """Take the version from what the model is now."""
+        """Set the version from what the model is now."""
         digest = hashlib.sha256(self.text.encode())
         tensors = self.members.state_dict() | self._arrays()
         for name, tensor in sorted(tensors.items()):
@@ -133,7 +133,7 @@ class ProgressModel:
         self.version = digest.hexdigest()[:16]
 
     def _arrays(self) -> dict[str, torch.Tensor]:
-        """All but the members, by name, see `ARRAYS`."""
+        """Return all tensors but the members', by name, see `ARRAYS`."""
         return {
             "mean": torch.from_numpy(self.mean),
             "scale": torch.from_numpy(self.scale),
@@ -143,7 +143,7 @@ class ProgressModel:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors by name, and the text and version as strings."""
+        """Return tensors by name, and the text and version as strings."""
         return {
             "members": self.members.state_dict(),
             **self._arrays(),
@@ -152,7 +152,7 @@ class ProgressModel:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Inverse of `state_dict`.
+        """Restore the state that `state_dict` returned.
 
         Raises:
             RewardError: If it is of another size, or not of the version that it claims.

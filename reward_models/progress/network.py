@@ -23,7 +23,7 @@ SUREST = 0.99
 
 
 class ProgressNetwork(nn.Module):
-    """One member of the ensemble. Shapes: B clips, K frames, D inputs, W width."""
+    """The network of one member of the ensemble. Shapes: B clips, K frames, D inputs, W width."""
 
     def __init__(self, inputs: int, *, width: int, layers: int) -> None:
         super().__init__()
@@ -40,11 +40,11 @@ class ProgressNetwork(nn.Module):
         self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1), nn.Tanh())
 
     def embed(self, frames: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
-        """Frames (B, K, D) and text (B, TEXT_SIZE) as tokens, (B, K, W) and (B, W)."""
+        """Embed frames (B, K, D) and text (B, TEXT_SIZE) as tokens, (B, K, W) and (B, W)."""
         return self.see(frames), self.words(text)
 
     def judge(self, seen: Tensor, said: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of progress and of done for each frame given the words and the frames before it, each (B, K)."""
+        """Return the logits of progress and of done of each frame, each (B, K), from the words and the past."""
         tokens = torch.cat([said[:, None], seen[:, :1] + self.first, seen[:, 1:]], dim=1)
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         out = self.heads(self.body(tokens, mask=mask, is_causal=True))[:, 1:]
@@ -52,12 +52,15 @@ class ProgressNetwork(nn.Module):
         return out[..., 0] + self.nearer(seen) - other, out[..., 1] - other
 
     def nearer(self, seen: Tensor) -> Tensor:
-        """Logit of :math:`1 - l_t / l_0`, l what is left to do as read from a frame by itself; tokens to (B, K)."""
+        """Return the logit of :math:`1 - l_t / l_0`, (B, K), from the tokens of frames.
+
+        l is what is left to do, as read from a frame by itself.
+        """
         left = functional.softplus(self.left(seen)[..., 0])
         share = 1 - left / left[:, :1].clamp_min(LEAST_LEFT)
         return torch.logit(share.clamp(1 - SUREST, SUREST))
 
     def compare(self, before: Tensor, after: Tensor, said: Tensor) -> Tensor:
-        """Hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each."""
+        """Return the hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each."""
         hop: Tensor = self.pair(torch.cat([before, after, said], dim=1))
         return hop[:, 0]

@@ -1,4 +1,4 @@
-"""What the progress model makes of a task's words: hashed n-grams, and other tasks to tell it from.
+"""The text features of the progress model: hashed n-grams, and the words of other tasks to tell a task from.
 
 No language model and no download: the features tell texts apart, they do not know what they mean. A text that was not
 trained on, even one that means the same, is another task; use the words of the task file.
@@ -27,7 +27,7 @@ _FRAMES = ("{verb} the {thing}", "{verb} the {colour} {thing} into the {place}",
 
 
 def text_features(text: str) -> np.ndarray:
-    """Words, pairs of words and trigrams of letters, hashed with a sign; float32, shape (TEXT_SIZE,).
+    """Hash words, pairs of words and trigrams of letters, with a sign; float32, shape (TEXT_SIZE,).
 
     Their mean square is 1, like that of other inputs; shorter ones are learned too slowly.
     """
@@ -42,7 +42,7 @@ def text_features(text: str) -> np.ndarray:
 
 
 def other_task(text: str, rng: np.random.Generator) -> str:
-    """The words of a task that is not this one: half of the time one word of it replaced, else another altogether."""
+    """Make up the words of another task: half of the time one word replaced, else another task altogether."""
     words = text.split()
     replaceable = [(i, group) for i, word in enumerate(words) for group in _GROUPS if word.lower().strip(".,") in group]
     if replaceable and rng.random() < 0.5:
