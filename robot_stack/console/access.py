@@ -1,4 +1,4 @@
-"""Who may open the page: anybody on this machine, and beyond it whoever has the token. Pure, files aside."""
+"""Access to the operator's page: anybody on this machine, beyond it whoever has the token. Pure, files aside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host, without the brackets of IPv6, and port.
+    """Split `host:port` into the host, without the brackets of IPv6, and the port.
 
     Raises:
         ConfigError: If it is no address.
@@ -30,7 +30,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine reaches a server that listens there."""
+    """Return whether a server that listens at `host` is reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -40,7 +40,7 @@ def is_local(host: str) -> bool:
 
 
 def keep_token(path: Path) -> str:
-    """The token in a file that only its owner reads; made if there is none.
+    """Return the token in a file that only its owner reads; a missing file is made, with a new token.
 
     Raises:
         ConfigError: If others can read it, or it is none.
@@ -66,7 +66,7 @@ def keep_token(path: Path) -> str:
 
 
 def read_port(path: Path) -> int:
-    """The port in an address that was written down; 0 if there is none."""
+    """Return the port of an address that was written to a file; 0 if there is none."""
     try:
         text = path.read_text().strip().partition("#")[0].rstrip("/")
     except OSError:
@@ -76,7 +76,10 @@ def read_port(path: Path) -> int:
 
 
 def write_address(path: Path, address: str) -> None:
-    """For the next start, and for whoever tells an operator; a token in it is its owner's."""
+    """Write the page's address to a file, for the next start and for whoever tells an operator.
+
+    Only the owner can read the file, because the address may hold the token.
+    """
     draft = path.with_suffix(".tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -85,7 +88,7 @@ def write_address(path: Path, address: str) -> None:
 
 
 class Gate:
-    """Judges who connects.
+    """Gatekeeper of the page's server: refuses by a request's host, its origin or its token.
 
     Args:
         token: Asked for; "" on a machine of one's own.
@@ -97,7 +100,7 @@ class Gate:
         self._port = port
 
     def refuse_host(self, host: str) -> str:
-        """Why a request with this Host header is not answered, or "".
+        """Return why a request with this Host header is not answered, or "".
 
         Without a token a page of the web could make its own name point here and read what it likes.
         """
@@ -106,13 +109,16 @@ class Gate:
         return f"host is {host[:80]!r}, must be {LOCAL_NAMES[0]}:{self._port}; open that"
 
     def refuse_origin(self, origin: str | None, host: str) -> str:
-        """Why a page with this Origin may not connect, or "": another page of the same browser could."""
+        """Return why a page with this Origin may not connect, or "".
+
+        Another page of the same browser could try to.
+        """
         if origin is None or origin in (f"http://{host}", f"https://{host}"):
             return ""
         return f"origin is {origin[:80]!r}, must be http://{host}; open the console's own page"
 
     def refuse_token(self, offered: str) -> str:
-        """Why a token does not open, or ""."""
+        """Return why a token does not open the page, or ""."""
         if hmac.compare_digest(offered.encode(), self._token.encode()):
             return ""
         have = "wrong" if offered else "missing"

@@ -41,7 +41,7 @@ TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".s
 
 
 def build_digest(folder: Path = STATIC) -> str:
-    """Of the page's files: a page that was loaded from others must be loaded anew."""
+    """Return a digest of the page's files: a page that was loaded from others must be loaded anew."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -49,11 +49,11 @@ def build_digest(folder: Path = STATIC) -> str:
 
 
 class Pages:
-    """Serves one desk.
+    """Web application of one operator's desk: the static page, one WebSocket a page, pictures of episodes.
 
     Args:
-        desk: Decides.
-        gate: Who may come in.
+        desk: Decides what a page may have done.
+        gate: Decides who may come in.
         picture: Episode -> JPEG of its first and last frames, or None.
     """
 
@@ -67,7 +67,7 @@ class Pages:
         self._build = build_digest()
 
     def app(self) -> Starlette:
-        """To be run by a server."""
+        """Return the application, to be run by a server."""
         routes = [
             Route("/", self._index),
             Route("/static/{name}", self._static),
@@ -145,7 +145,7 @@ class Pages:
             await _close(socket, CLOSE_REFUSED)
 
     async def _greet(self, socket: WebSocket) -> Page:
-        """The page that says hello.
+        """Return the page that says hello on a new connection.
 
         Raises:
             PageError: Why it may not come in.
@@ -245,7 +245,7 @@ class Pages:
 
 
 async def _receive(socket: WebSocket) -> str | bytes:
-    """The next message.
+    """Return the next message of a page.
 
     Raises:
         WebSocketDisconnect: If there is none any more.

@@ -1,4 +1,4 @@
-"""Who is in control and why, and what to do now: one look must be enough. Pure."""
+"""The banner of the page: who is in control and why, and what to do now, at one look. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SILENT = "NO WORD FROM THE CELL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What the banner is made from.
+    """State of a run from which the banner is made.
 
     Attributes:
         mode: Of the safety filter; None before it has said anything.
@@ -57,7 +57,7 @@ SILENT_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Banner:
-    """As shown.
+    """Banner as the page shows it.
 
     Attributes:
         mode: Colour and shape go by it: a mode in lower case, or "silent".
@@ -72,12 +72,12 @@ class Banner:
     now: str
 
     def to_json(self) -> dict[str, Any]:
-        """As sent."""
+        """Return the banner as it is sent to the page."""
         return asdict(self)
 
 
 def banner(scene: Scene) -> Banner:
-    """The banner of a scene."""
+    """Make the banner of a scene."""
     if scene.mode is None or scene.silent_s > SILENT_S:
         heard = "has not been heard yet" if scene.mode is None else f"has been silent for {scene.silent_s:.0f} s"
         return Banner(
@@ -142,6 +142,6 @@ def _arm(scene: Scene) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital at the start and a full stop at the end."""
+    """Return a text with a capital at the start and a full stop at the end."""
     text = text.strip()
     return text and text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")

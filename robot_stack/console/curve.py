@@ -13,7 +13,7 @@ MOST_POINTS = 400
 
 
 class Curve:
-    """Of one episode at a time.
+    """Scores of one episode at a time, with the spans in which an operator drove.
 
     Args:
         rate_hz: Frames of an episode per second.
@@ -31,24 +31,24 @@ class Curve:
 
     @property
     def newest(self) -> LiveScore | None:
-        """Score of the latest frame that has one."""
+        """Return the score of the latest frame that has one, or None."""
         return self._scores[max(self._scores)] if self._scores else None
 
     def begin(self, episode_id: str, mode: Mode | None, now_ns: int, *, threshold: float) -> None:
-        """A new episode; success is a hit from `threshold` on."""
+        """Begin the curve of a new episode, in which success is a hit from `threshold` on."""
         self._episode_id, self._begun_ns = episode_id, now_ns
         self._scores, self._spans, self._threshold = {}, [], threshold
         self.version += 1
         self.drives(mode, now_ns)
 
     def score(self, score: LiveScore) -> None:
-        """A frame of the running episode has a score; those of others are left out."""
+        """Add the score of a frame; scores of other episodes are left out."""
         if score.episode_id == self._episode_id:
             self._scores[score.index] = score
             self.version += 1
 
     def drives(self, mode: Mode | None, now_ns: int) -> None:
-        """Who is in control now."""
+        """Begin or end a span of operator control, by the safety filter's mode."""
         if not self._episode_id:
             return
         at_s = round((now_ns - self._begun_ns) / 1e9, 2)
@@ -62,7 +62,11 @@ class Curve:
         self.version += 1
 
     def to_json(self) -> dict[str, Any]:
-        """Seconds since the episode began; NaN as null; an open span ends with null; no threshold before all."""
+        """Return the curve as it is sent to the page.
+
+        Times are seconds since the episode began; NaN is null; an open span ends with null; the threshold is null
+        before the first episode.
+        """
         every = -(-len(self._scores) // MOST_POINTS) if self._scores else 1
         chosen = [self._scores[index] for index in sorted(self._scores)]
         last = chosen[-1:] if (len(chosen) - 1) % every else []

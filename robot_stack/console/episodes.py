@@ -17,7 +17,7 @@ KEPT, SHOWN = 500, 50
 
 @dataclass(slots=True, kw_only=True)
 class EpisodeRow:
-    """One episode.
+    """One episode in the page's list.
 
     Attributes:
         episode_id: Its name; begins with its number.
@@ -45,7 +45,7 @@ class EpisodeRow:
 
     @property
     def number(self) -> str:
-        """As in its name."""
+        """Return the episode's number, as in its name but without leading zeros."""
         head = self.episode_id.partition("-")[0]
         return head.lstrip("0") or "0" if head.isdecimal() else head
 
@@ -69,15 +69,15 @@ class EpisodeList:
 
     @property
     def running(self) -> str:
-        """The episode that runs now, or ""."""
+        """Return the id of the episode that runs now, or ""."""
         return self._open.episode_id if self._open is not None else ""
 
     def elapsed_s(self, now_ns: int) -> float:
-        """Of the episode that runs now."""
+        """Return the seconds since the running episode began; 0 if none runs."""
         return (now_ns - self._begun_ns) / 1e9 if self._open is not None else 0.0
 
     def begin(self, episode_id: str, kind: str, mode: Mode | None, now_ns: int, now_unix_s: float) -> None:
-        """An episode starts; said again it changes nothing."""
+        """Begin an episode and end the one before; if it runs already, change nothing."""
         if episode_id == self.running:
             return
         self.end(now_ns)
@@ -89,7 +89,7 @@ class EpisodeList:
         self.version += 1
 
     def drives(self, mode: Mode | None, now_ns: int) -> None:
-        """Who is in control now."""
+        """Take in who is in control now, and count operator time and interventions of the running episode."""
         row = self._open
         if row is None or mode is self._mode:
             return
@@ -101,7 +101,7 @@ class EpisodeList:
         self._mode, self._since_ns = mode, now_ns
 
     def end(self, now_ns: int) -> None:
-        """The episode that runs is over."""
+        """End the episode that runs, if one does."""
         row = self._open
         if row is None:
             return
@@ -111,7 +111,7 @@ class EpisodeList:
         self.version += 1
 
     def told(self, said: Mapping[str, Any]) -> None:
-        """What actor or learner wrote about an episode; a word that is missing changes nothing."""
+        """Take in what actor or learner wrote about an episode; a key that is missing changes nothing."""
         row = self._row(str(said["episode_id"]), str(said.get("episode_kind", "")))
         row.end = str(said.get("end") or row.end)
         row.holds = int(said.get("holds") or row.holds)
@@ -124,16 +124,16 @@ class EpisodeList:
         self.version += 1
 
     def note(self, episode_id: str, text: str) -> None:
-        """What an operator wrote."""
+        """Set an operator's note on an episode of the list."""
         self.check(episode_id).note = text
         self.version += 1
 
     def holds(self, episode_id: str) -> bool:
-        """Whether it is in the list."""
+        """Return whether an episode is in the list."""
         return episode_id in self._rows
 
     def check(self, episode_id: str) -> EpisodeRow:
-        """The row of an episode.
+        """Return the row of an episode.
 
         Raises:
             PageError: If it is not, or no longer, in the list.
@@ -147,7 +147,7 @@ class EpisodeList:
         return row
 
     def to_json(self, verdicts: Verdicts, state_of: Callable[[str], str], pictures: Callable[[str], bool]) -> list[Any]:
-        """The newest first.
+        """Return the newest `SHOWN` episodes as they are sent to the page, the newest first.
 
         Args:
             verdicts: What counts.

@@ -21,7 +21,7 @@ ERROR = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line.
+    """One line of the figures on the page.
 
     Attributes:
         name: What it is about.
@@ -34,13 +34,13 @@ class Figure:
     over: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As sent."""
+        """Return the line as it is sent to the page."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosed:
-    """What a process said of one of its tasks."""
+    """The newest diagnosis that a process sent of one of its tasks, and when it was heard."""
 
     level: int
     message: str
@@ -50,7 +50,7 @@ class Diagnosed:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """What was heard of the run.
+    """State of a run, as it was heard, from which its figures are made.
 
     Attributes:
         rate_hz: Control rate.
@@ -85,7 +85,7 @@ class Facts:
     cell: str = ""
 
     def value(self, process: str, task: str, key: str) -> float | None:
-        """A number that a process said, or None."""
+        """Return a number from a task's newest diagnosis, or None."""
         said = self.diagnoses.get((process, task))
         try:
             return float(said.values[key]) if said is not None else None
@@ -93,14 +93,14 @@ class Facts:
             return None
 
     def clamped(self) -> dict[str, int]:
-        """Limit -> ticks in which the safety filter clamped a command, since it began."""
+        """Return, per limit, in how many ticks the safety filter clamped a command since it began."""
         said = self.diagnoses.get(("safety", "filter"))
         found = said.values if said is not None else {}
         return {key.replace("clamped_", ""): int(value) for key, value in found.items() if "clamped_" in key}
 
 
 def figures(facts: Facts, now_ns: int) -> list[Figure]:
-    """All lines, in their order."""
+    """Return all lines in the order in which they are shown."""
     return [
         _loop(facts),
         _params(facts),
@@ -115,7 +115,7 @@ def figures(facts: Facts, now_ns: int) -> list[Figure]:
 
 
 def estop_words(facts: Facts) -> tuple[str, bool]:
-    """The emergency stop in words, and whether it is pressed or latched."""
+    """Return the emergency stop in words, and whether it is pressed or latched."""
     if facts.stop_input:
         return "pressed", True
     if facts.estop:
@@ -209,7 +209,7 @@ def _disk(facts: Facts) -> Figure:
 
 
 def _processes(facts: Facts, now_ns: int) -> Figure:
-    """Who is silent or says that something is wrong."""
+    """Return the line about processes that are silent or report an error."""
     heard: dict[str, int] = {}
     for (process, _), said in facts.diagnoses.items():
         heard[process] = max(heard.get(process, 0), said.heard_ns)

@@ -15,14 +15,14 @@ RESET_MS = 2000.0
 
 
 class PageClock:
-    """How late a packet is, from the page's own stamps: by so much more than the fastest one so far."""
+    """Estimate of how late a page's packets are, against the fastest one so far, from the page's own stamps."""
 
     def __init__(self) -> None:
         self._offset_ms: float | None = None
         self._last: tuple[float, float] = (0.0, 0.0)
 
     def late_ms(self, t_ms: float, now_ms: float) -> float:
-        """Of a packet that was stamped `t_ms` and arrived now."""
+        """Return how late a packet is that was stamped `t_ms` and arrived at `now_ms`, in milliseconds."""
         last_t_ms, last_ms = self._last
         if t_ms < last_t_ms or now_ms - last_ms > RESET_MS:
             self._offset_ms = None
@@ -35,7 +35,7 @@ class PageClock:
 
 
 class Hand:
-    """One page's hand."""
+    """The hand at one page: checks its moves and makes packets of them for the teleop process."""
 
     def __init__(self) -> None:
         self._clock = PageClock()
@@ -43,7 +43,7 @@ class Hand:
         """Whether its deadman is held."""
 
     def take(self, move: Move, now_ns: int) -> JoyPacket:
-        """What to send on.
+        """Return the packet to send on for a move of the hand.
 
         Raises:
             PageError: If it is too old to be believed, and nothing is lost by that: the arm is not in the hand.
@@ -60,7 +60,7 @@ class Hand:
         return page_packet(move.axes, move.pressed if move.live else ())
 
     def close(self) -> JoyPacket | None:
-        """The page has gone; what to send on, if it drove."""
+        """Return the packet that lets go of the arm if the page drove, else None; for a page that has gone."""
         return self._gone() if self.holds else None
 
     def _gone(self) -> JoyPacket:

@@ -1,4 +1,4 @@
-"""What has been heard of a run: the state behind the page. Decides nothing and sends nothing. Pure."""
+"""State behind the page: what has been heard of a run. Decides nothing and sends nothing. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Claim:
 
 
 class Heard:
-    """Of one run.
+    """Everything that the page shows of one run, as it was heard.
 
     Args:
         run: The run.
@@ -77,19 +77,19 @@ class Heard:
         self._claim: Claim | None = None
 
     def rows(self, rows: Collection[Mapping[str, Any]]) -> None:
-        """What actor and learner wrote about episodes that have ended."""
+        """Take in what actor and learner wrote about episodes that have ended."""
         for row in rows:
             if row.get("kind") in ("control", "episode") and "episode_id" in row:
                 self.episodes.told(row)
 
     def notes(self, notes: Mapping[str, str]) -> None:
-        """What people wrote about episodes before this process began."""
+        """Take in what people wrote about episodes before this process began."""
         for episode_id, text in notes.items():
             if self.episodes.holds(episode_id):
                 self.episodes.note(episode_id, text)
 
     def banner(self, mode: Mode, reason: str, now_ns: int, now_unix_s: float) -> None:
-        """The safety filter's mode, and why."""
+        """Take in the safety filter's mode and its reason."""
         if (mode, reason) != (self.mode, self.reason):
             self.tell(f"{mode}: {reason}" if reason else str(mode), now_unix_s)
         self.mode, self.reason = mode, reason
@@ -97,7 +97,7 @@ class Heard:
         self.curve.drives(mode, now_ns)
 
     def episode(self, episode_id: str, kind: str, now_ns: int, now_unix_s: float, *, backward: bool = False) -> None:
-        """An episode runs, of the task or of its way back."""
+        """Take in that an episode runs, of the task or of its way back."""
         if episode_id == self.episodes.running:
             return
         self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
@@ -107,7 +107,7 @@ class Heard:
         self.finished = self.resetting = False
 
     def no_episode(self, *, resetting: bool, now_ns: int) -> None:
-        """None runs: one has just ended, or the scene is put back."""
+        """Take in that no episode runs: one has just ended, or the scene is put back."""
         self.episodes.end(now_ns)
         self.curve.drives(None, now_ns)
         self.kind, self.way, self.finished, self.resetting = "", "", not resetting, resetting
@@ -127,7 +127,7 @@ class Heard:
             self.version += 1
 
     def claimed(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
-        """The reward model declares an outcome of the episode that has just ended."""
+        """Take in the outcome that the reward model declares of the episode that has just ended."""
         episode_id, score = self._last_episode, self.curve.newest
         if not episode_id:
             return
@@ -139,23 +139,23 @@ class Heard:
             self._claim = Claim(episode_id=episode_id, success=success, since_ns=now_ns)
 
     def claim(self, now_ns: int) -> Claim | None:
-        """What can be refused now."""
+        """Return the claimed success that an operator can refuse now, or None."""
         claim = self._claim
         return claim if claim is not None and now_ns - claim.since_ns <= CLAIM_NS else None
 
     def answered(self) -> None:
-        """An operator has said what they think of the claim."""
+        """Close the claim: an operator has said what they think of it."""
         self._claim = None
         self.version += 1
 
     def score(self, score: LiveScore, now_ns: int) -> None:
-        """The reward model has scored a frame."""
+        """Take in the reward model's score of a frame."""
         self.curve.score(score)
         frames = self.episodes.elapsed_s(now_ns) * self.facts.rate_hz
         self.facts.score_ns, self.facts.score_behind = now_ns, max(0, round(frames) - score.index)
 
     def diagnosis(self, name: str, said: Diagnosed, now_unix_s: float) -> None:
-        """What a process says of one of its tasks, by a name such as "camera_wrist: frames"."""
+        """Take in what a process says of one of its tasks, by a name such as "camera_wrist: frames"."""
         process, _, task = name.partition(": ")
         before = self.facts.diagnoses.get((process, task))
         news = before is None or (before.level, before.message) != (said.level, said.message)
@@ -164,12 +164,12 @@ class Heard:
         self.facts.diagnoses[process, task] = said
 
     def safety_silent_s(self, now_ns: int) -> float:
-        """Since the safety process said anything; 0 before it ever has."""
+        """Return the seconds since the safety process said anything; 0 before it ever has."""
         heard = [said.heard_ns for (process, _), said in self.facts.diagnoses.items() if process == "safety"]
         return (now_ns - max(heard)) / 1e9 if heard else 0.0
 
     def labels(self, labels: Collection[Label]) -> None:
-        """What others have said about episodes."""
+        """Take in labels of episodes from others."""
         if labels:
             self.verdicts.load(labels)
             self.version += 1
@@ -179,6 +179,6 @@ class Heard:
         return label is not None and (label.verdict, label.source) == (verdict, LabelSource.OPERATOR)
 
     def tell(self, text: str, now_unix_s: float) -> None:
-        """A line of the log."""
+        """Add a line to the page's log."""
         self.log.append({"at": now_unix_s, "text": text})
         self.logged += 1

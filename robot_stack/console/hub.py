@@ -22,7 +22,7 @@ NOTICE_AGAIN_S = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class Page:
-    """One open page.
+    """One open page, with the messages it has still to be sent.
 
     Attributes:
         name: Its own, over reloads.
@@ -37,7 +37,7 @@ class Page:
     told: dict[str, float] = field(default_factory=dict)
 
     def notice(self, kind: str, text: str) -> None:
-        """Tell this page alone."""
+        """Tell this page alone a sentence, unless it was told the same a moment ago."""
         now_s = time.monotonic()
         if now_s - self.told.get(text, -NOTICE_AGAIN_S) >= NOTICE_AGAIN_S:
             self.told = {text: now_s}
@@ -46,7 +46,7 @@ class Page:
 
 
 class Hub:
-    """All open pages."""
+    """All open pages, and what they have been sent."""
 
     def __init__(self, desk: ConsoleSession) -> None:
         self.pages: dict[str, Page] = {}
@@ -56,34 +56,34 @@ class Hub:
         self._changed = asyncio.Event()
 
     def add(self, page: Page) -> None:
-        """A page has opened; it gets everything."""
+        """Add a page that has opened, and send it everything."""
         self.pages[page.name] = page
         for name, text in self._texts.items():
             page.outbox.put_part(name, text)
         self.change()
 
     def remove(self, page: Page) -> None:
-        """A page has closed, unless one of its name has taken its place."""
+        """Remove a page that has closed, unless one of its name has taken its place."""
         if self.pages.get(page.name) is page:
             del self.pages[page.name]
 
     def change(self) -> None:
-        """Something happened that should be on the screens at once."""
+        """Send what has changed soon, not only at the next tick."""
         self._changed.set()
 
     def notice(self, text: str) -> None:
-        """A sentence for everybody."""
+        """Tell every page a sentence."""
         for page in self.pages.values():
             page.notice("refused", text)
 
     def show(self, camera: int, jpeg: bytes) -> None:
-        """A camera's newest image."""
+        """Send every page a camera's newest image."""
         for page in self.pages.values():
             page.outbox.put_image(camera, jpeg)
             page.wake.set()
 
     async def run(self) -> None:
-        """Send what changes, for as long as the server lives."""
+        """Send what changes to all pages, for as long as the server lives."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), TICK_S)
@@ -93,7 +93,7 @@ class Hub:
             await asyncio.sleep(LEAST_GAP_S)
 
     def _spread(self) -> None:
-        """The parts that have changed, made into text once for all pages."""
+        """Send all pages the parts that have changed, made into text once."""
         with self._session.locked():
             there = versions(self._session.heard)
             changed = [name for name, version in there.items() if self._sent.get(name) != version]

@@ -1,4 +1,4 @@
-"""What people said at the page, on disk before anybody is told: verdicts until the learner has them, and notes.
+"""Journal of what people say at the page: verdicts until the learner has them, and notes. On disk before it is told.
 
 `console/labels.jsonl` in the folder of the run: one label a line, and {"sent": [episode, stamp]} once the learner has
 taken it, or {"sent": ..., "refused": why}. Notes go where the episodes are, `store/notes.jsonl`, if the store is on
@@ -21,7 +21,7 @@ LABELS, NOTES = "labels.jsonl", "notes.jsonl"
 
 
 class Journal:
-    """Of one run. A disk that refuses is told, and what was said before is safe.
+    """Verdicts and notes of one run, on disk. A disk that refuses is told, and what was said before is safe.
 
     Args:
         folder: Of the run.
@@ -35,7 +35,7 @@ class Journal:
         """Episode -> why the learner will never take its verdict."""
 
     def open(self) -> None:
-        """Read what was not sent when the last process ended.
+        """Read the verdicts that were not sent when the last process ended.
 
         Raises:
             StoreError: If the folder cannot be written.
@@ -63,7 +63,7 @@ class Journal:
 
     @property
     def waiting(self) -> list[Label]:
-        """Labels that nobody has taken yet, in their order."""
+        """Return the labels that nobody has taken yet, in their order."""
         return list(self._waiting.values())
 
     def add(self, label: Label) -> None:
@@ -76,7 +76,7 @@ class Journal:
         self._waiting[_key(label)] = label
 
     def sent(self, label: Label, refused: str = "") -> None:
-        """The learner has it, or says why it never will.
+        """Record that the learner has a label, or why it never will.
 
         Raises:
             StoreError: If the disk refuses: it may be sent once more after a restart, which is harmless.
@@ -88,7 +88,7 @@ class Journal:
         self._append(self._labels, row)
 
     def note(self, episode_id: str, text: str, stamp_unix_s: float) -> None:
-        """Keep a note.
+        """Keep an operator's note on an episode.
 
         Raises:
             StoreError: If the disk refuses.
@@ -96,12 +96,12 @@ class Journal:
         self._append(self.notes_path, {"episode_id": episode_id, "text": text, "stamp_unix_s": stamp_unix_s})
 
     def notes(self) -> dict[str, str]:
-        """The newest note of each episode."""
+        """Return the newest note of each episode."""
         return {str(row["episode_id"]): str(row["text"]) for row in read_rows(self.notes_path) if "episode_id" in row}
 
     @property
     def notes_path(self) -> Path:
-        """Where notes are."""
+        """Return the file of the notes: in the store if it is on this machine, else beside the labels."""
         store = self._run / "store"
         return (store if store.is_dir() else self._run / FOLDER) / NOTES
 
@@ -113,7 +113,10 @@ class Journal:
 
 
 def append_row(path: Path, row: dict[str, Any]) -> None:
-    """One line, whole or not at all, on disk when this returns. Half a line of a killed process is closed first."""
+    """Append one line to a file, whole or not at all; it is on disk when this returns.
+
+    Half a line of a killed process is closed first.
+    """
     with path.open("a+b") as file:
         start = file.seek(0, os.SEEK_END)
         torn = False
@@ -130,7 +133,7 @@ def append_row(path: Path, row: dict[str, Any]) -> None:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """All whole rows; one that was torn is left out."""
+    """Return all whole rows of a file; one that was torn is left out."""
     rows = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
@@ -147,7 +150,7 @@ def _key(label: Label) -> tuple[str, float]:
 
 
 def label_of(row: dict[str, Any]) -> Label:
-    """A label from its JSON form.
+    """Return a label from its JSON form.
 
     Raises:
         ValueError, KeyError, TypeError: If it is none.

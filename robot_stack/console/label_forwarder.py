@@ -1,4 +1,4 @@
-"""Between the desk and the learner: asks what it does, hears scores, and brings it the verdicts said at the page."""
+"""Link between desk and learner: asks for the learner's status, hears scores, and brings it the page's verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class LabelForwarder:
-    """Works in a thread of its own; a learner that is away is asked again.
+    """Forwarder of verdicts to the learner, in a thread of its own; a learner that is away is asked again.
 
     Args:
         desk: Told and asked under its lock.
@@ -43,12 +43,12 @@ class LabelForwarder:
         self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
 
     def start(self) -> None:
-        """From now on."""
+        """Start to ask the learner, to hear its scores and to bring it verdicts."""
         self._scores.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """What was not sent is in the journal, for the next start."""
+        """Stop the thread; verdicts that were not sent are in the journal, for the next start."""
         self._over.set()
         self._scores.stop()
         self._thread.join(2.0)
@@ -69,7 +69,7 @@ class LabelForwarder:
             self._session.heard.facts.learner, self._session.heard.facts.learner_error = status, error
 
     def _bring(self) -> None:
-        """Verdicts, in their order. One that the learner refuses is not sent again."""
+        """Send the waiting verdicts in their order; one that the learner refuses is not sent again."""
         with self._session.locked():
             labels = self._session.to_send(time.monotonic_ns())
         for label in labels:

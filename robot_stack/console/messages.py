@@ -1,4 +1,4 @@
-"""What a page may say, one JSON object a message, and nothing else gets past here. Pure."""
+"""Messages that a page may send, one JSON object each; nothing else gets past here. Pure."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PRESSES = (*(event for event in EVENTS if event != "next_arm"), CLEAR_STOP)
 
 
 class PageError(StackError):
-    """A page asks for what cannot be. The sentence is shown on it."""
+    """A page asked for what cannot be; the sentence is shown on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The first message.
+    """First message of a page, with which it asks to come in.
 
     Attributes:
         token: As printed with the address; "" where none is asked for.
@@ -56,7 +56,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
-    """Take the newest verdict back."""
+    """Wish to take the newest verdict back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +69,12 @@ class Write:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sit:
-    """Take the desk."""
+    """Wish to take the desk, from which one page at a time writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """What the hand at the page does, many times a second.
+    """State of the hand at the page, sent many times a second.
 
     Attributes:
         t_ms: The page's own clock.
@@ -91,7 +91,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Newest numbers of state and image that are on the screen."""
+    """Acknowledgement of a page: the newest numbers of state and image that are on its screen."""
 
     state: int
     image: int
@@ -101,7 +101,7 @@ Message = Hello | Press | Say | Undo | Write | Sit | Move | Seen
 
 
 def parse(raw: str | bytes) -> Message:
-    """The message.
+    """Return the message in what a page sent.
 
     Raises:
         PageError: If it is none.

@@ -1,4 +1,4 @@
-"""One page writes, all others watch. Who sits at the desk, and whether somebody is there at all. Pure."""
+"""Lock that lets one page write while all others watch: who sits at the desk, and is somebody there at all. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEPT_NS = 5_000_000_000
 
 
 class OperatorLock:
-    """The desk, and the pages around it."""
+    """The operator's desk, and the open pages, of which one may sit at it and write."""
 
     def __init__(self) -> None:
         self._heard_ns: dict[str, int] = {}
@@ -21,28 +21,28 @@ class OperatorLock:
 
     @property
     def pages(self) -> int:
-        """How many are open."""
+        """Return how many pages are open."""
         return len(self._heard_ns)
 
     def join(self, page: str, now_ns: int) -> None:
-        """A page has opened; it sits down if the desk is free, or was its own a moment ago."""
+        """Add a page that has opened; it sits down if the desk is free, or was its own a moment ago."""
         self._heard_ns[page] = now_ns
         if self._free(now_ns) or page == self.writer:
             self.writer, self._left_ns = page, None
 
     def leave(self, page: str, now_ns: int) -> None:
-        """A page has closed."""
+        """Remove a page that has closed; the desk is kept for it for a while."""
         self._heard_ns.pop(page, None)
         if page == self.writer:
             self._left_ns = now_ns
 
     def heard(self, page: str, now_ns: int) -> None:
-        """A page has shown what it was sent."""
+        """Note that a page has shown what it was sent."""
         if page in self._heard_ns:
             self._heard_ns[page] = now_ns
 
     def sit(self, page: str, now_ns: int, *, driving: bool) -> None:
-        """An operator asks for the desk, which nobody keeps for ever.
+        """Give the desk to a page whose operator asks for it; nobody keeps it for ever.
 
         Raises:
             PageError: If the one who has it drives the arm, or the page is closed.
@@ -53,7 +53,7 @@ class OperatorLock:
         self.writer, self._left_ns = page, None
 
     def check_writer(self, page: str, now_ns: int) -> None:
-        """Sits the page down if the desk is free.
+        """Check that a page is at the desk; it sits down first if the desk is free.
 
         Raises:
             PageError: If another page has it, or this one is closed.
@@ -65,7 +65,7 @@ class OperatorLock:
             raise PageError("this page watches, must be at the desk to do that; press 'take the desk'")
 
     def attended(self, now_ns: int) -> bool:
-        """Whether the page at the desk is open and in view."""
+        """Return whether the page at the desk is open and in view."""
         heard_ns = self._heard_ns.get(self.writer)
         return heard_ns is not None and now_ns - heard_ns <= PRESENT_NS
 

@@ -1,4 +1,4 @@
-"""What one page has still to be sent. Only the newest of each kind waits, so a slow network shows less, never old.
+"""Messages that a page has still to be sent. Only the newest of each kind waits: a slow network shows less, never old.
 
 A page says what it has put on its screen; until then no more than a few messages are on their way to it.
 """
@@ -15,7 +15,10 @@ IMAGE_HEAD = struct.Struct("<IHH")
 
 
 class Outbox:
-    """Of one page. `put_...` from the server's loop, `take` from the page's sender, `seen` from its reader."""
+    """Messages that wait for one page.
+
+    The server's loop calls `put_...`, the page's sender calls `take`, and its reader calls `seen`.
+    """
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}
@@ -25,28 +28,28 @@ class Outbox:
         self._image, self._image_seen = 0, 0
 
     def put_part(self, name: str, text: str) -> None:
-        """A part of the state, JSON; an older one that still waits is replaced."""
+        """Put a part of the state, JSON; an older one that still waits is replaced."""
         self._parts[name] = text
 
     def put_image(self, camera: int, jpeg: bytes) -> None:
-        """A camera's newest image; an older one that still waits is replaced."""
+        """Put a camera's newest image; an older one that still waits is replaced."""
         self._images[camera] = jpeg
 
     def put_text(self, text: str) -> None:
-        """A message for this page alone, JSON; none is left out."""
+        """Put a message for this page alone, JSON; none is left out."""
         self._texts.append(text)
 
     def put_notice(self, kind: str, text: str) -> None:
-        """A sentence for this page alone."""
+        """Put a sentence for this page alone."""
         self.put_text(json.dumps({"k": kind, "text": text}))
 
     def seen(self, state: int, image: int) -> None:
-        """The page shows these; numbers that were never sent count for nothing."""
+        """Note which state and image the page shows; numbers that were never sent count for nothing."""
         self._state_seen = min(self._state, max(self._state_seen, state))
         self._image_seen = min(self._image, max(self._image_seen, image))
 
     def take(self) -> str | bytes | None:
-        """The next message, or None while nothing waits or enough is under way."""
+        """Return the next message, or None while nothing waits or enough is under way."""
         if self._texts:
             return self._texts.pop(0)
         if self._parts and self._state - self._state_seen < STATES_UNDER_WAY:

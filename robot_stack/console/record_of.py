@@ -1,4 +1,4 @@
-"""What the other processes of a run write into its folder, as far as the page shows it."""
+"""Files that the other processes of a run write into its folder, as far as the page shows them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robot_stack.console.tail import Tail
 
 
 class RunRecord:
-    """The files of actors and of a learner on this machine.
+    """Reader of the files of actors and of a learner on this machine.
 
     Args:
         folder: Of the run.
@@ -23,7 +23,7 @@ class RunRecord:
         self._actors: dict[Path, Tail] = {}
 
     def read_into(self, heard: Heard) -> None:
-        """What was written since the last call."""
+        """Read what was written since the last call into `heard`."""
         for path in sorted((self._folder / "actor").glob("*.jsonl")):
             heard.rows(self._actors.setdefault(path, Tail(path)).rows())
         heard.rows(self._metrics.rows())

@@ -1,4 +1,4 @@
-"""What a page may do in a run. On a real cell it can hold, label and reset, never move, arm or clear. Pure."""
+"""Rights of a page in a run. On a real cell it can hold, label and reset, never move, arm or clear. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRIPTED = "The scripted operator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """Of every page of a run.
+    """Rights that every page of a run has.
 
     Attributes:
         enable: Whether it may arm, resume and clear a stop.
@@ -36,7 +36,7 @@ class Rights:
 
     @classmethod
     def of(cls, run: ResolvedRun) -> Rights:
-        """By what the run's files say."""
+        """Derive the rights from the configuration of a run."""
         simulated = all(robot.backend == "sim" for robot in run.robots.values())
         moved = any(page_hand(teleop) is not None for teleop in run.teleops.values())
         scripted = any(teleop.device == "scripted" for teleop in run.teleops.values())
@@ -50,17 +50,17 @@ class Rights:
 
     @property
     def scripted(self) -> bool:
-        """Whether a script is the operator at the robot, so that nobody there reads a page."""
+        """Return whether a script is the operator at the robot, so that nobody there reads a page."""
         return self.device == SCRIPTED
 
     def refuse_press(self, what: str) -> str:
-        """Why a key or button of the page does nothing here, or ""."""
+        """Return why a key or button of the page does nothing in this run, or ""."""
         if what in ENABLING and not self.enable:
             return f"{what} is pressed on a page, must be pressed at the robot on a real cell; use the device there"
         return ""
 
     def refuse_move(self) -> str:
-        """Why the page moves no arm here, or ""."""
+        """Return why the page moves no arm in this run, or ""."""
         if self.drive:
             return ""
         if not self.enable:

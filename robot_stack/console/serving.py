@@ -21,7 +21,7 @@ STOP_S = 3.0
 
 
 def listen(address: str, before: int = 0) -> socket.socket:
-    """A socket that listens at `address`; on this machine alone at another port if that one is taken.
+    """Open a socket that listens at `address`; on this machine alone at another port if that one is taken.
 
     Args:
         address: host:port.
@@ -47,14 +47,14 @@ def listen(address: str, before: int = 0) -> socket.socket:
 
 
 def page_address(listening: socket.socket, host: str, token: str) -> str:
-    """What an operator types. The token is behind a mark that browsers keep to themselves."""
+    """Return the address that an operator types, with the token behind a mark that browsers keep to themselves."""
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     secret = f"#{token}" if token else ""
     return f"http://{shown}:{listening.getsockname()[1]}/{secret}"
 
 
 class PageServer:
-    """Serves pages until stopped.
+    """Server of the page, in a thread of its own, until it is stopped.
 
     Usage: `with PageServer(pages, listen(address)): ...`
     """
@@ -91,11 +91,11 @@ class PageServer:
 
     @property
     def watched(self) -> bool:
-        """Whether a page is open."""
+        """Return whether a page is open."""
         return bool(self._pages.hub.pages)
 
     def start(self) -> None:
-        """Serve from now on.
+        """Start to serve, and wait until the server is up.
 
         Raises:
             RobotError: If it does not come up.
@@ -108,21 +108,21 @@ class PageServer:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Close all pages."""
+        """Close all pages and stop the server."""
         self._server.should_exit = True
         self._thread.join(STOP_S)
         self._listening.close()
 
     def change(self) -> None:
-        """From any thread: something happened that should be on the screens at once."""
+        """Send the pages soon what has changed; callable from any thread."""
         self._soon(self._pages.hub.change)
 
     def notice(self, text: str) -> None:
-        """From any thread: a sentence for everybody."""
+        """Tell every page a sentence; callable from any thread."""
         self._soon(self._pages.hub.notice, text)
 
     def show(self, camera: int, jpeg: bytes) -> None:
-        """From any thread: a camera's newest image."""
+        """Send every page a camera's newest image; callable from any thread."""
         self._soon(self._pages.hub.show, camera, jpeg)
 
     def _soon(self, call: Callable[..., None], *words: object) -> None:

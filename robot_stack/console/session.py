@@ -1,4 +1,4 @@
-"""The operator's desk: who sits there, and what a page may have done. What happens then is called on `ConsoleActions`.
+"""The operator's desk: checks what each page asks for, and has it done by `ConsoleActions`.
 
 Callers in several threads hold `locked` around everything.
 """
@@ -30,28 +30,28 @@ HERE_NS = 300_000_000
 
 
 class ConsoleActions(Protocol):
-    """What the desk has done by others. Called in the thread of the caller; never waits."""
+    """Actions that the desk has done by others; called in the thread of the caller, they never wait."""
 
     def press(self, events: tuple[str, ...]) -> None:
         """Tell everybody that an operator pressed these, out of `EVENTS`."""
         ...
 
     def request(self, name: str) -> None:
-        """Ask the safety filter, as its services are called; a refusal is told to the pages."""
+        """Call a service of the safety filter by its name; a refusal is told to the pages."""
         ...
 
     def move(self, packet: JoyPacket) -> None:
-        """Repeat what the hand at the page does."""
+        """Send on what the hand at the page does."""
         ...
 
 
 class ConsoleSession:
-    """Of one run.
+    """The operator's desk of one run: obeys its pages and tells them what to show.
 
     Args:
         run: The run.
-        deeds: What is done.
-        journal: Open.
+        deeds: Does what pages may have done.
+        journal: Keeps verdicts and notes; opened already.
         pictures: Whether there are pictures of an episode.
     """
 
@@ -75,17 +75,17 @@ class ConsoleSession:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else meanwhile; keep it short."""
+        """Keep other threads out for as long as the context is open; keep it short."""
         with self._lock:
             yield
 
     def join(self, page: str, now_ns: int) -> None:
-        """A page has opened."""
+        """Add a page that has opened."""
         self.seats.join(page, now_ns)
         self._hands[page] = Hand()
 
     def leave(self, page: str, now_ns: int) -> None:
-        """A page has closed, or is lost. If it drove, the arm holds."""
+        """Remove a page that has closed or is lost; if it drove, the arm holds."""
         gone = self._hands.pop(page, Hand()).close()
         if gone is not None:
             self._deeds.move(gone)
@@ -118,17 +118,17 @@ class ConsoleSession:
                 self.heard.episodes.note(message.episode, message.text)
 
     def here(self, now_ns: int) -> bool:
-        """Whether a page's hand is on the arm."""
+        """Return whether a page's hand is on the arm."""
         hand = self._hands.get(self.seats.writer)
         return hand is not None and hand.holds and now_ns - self._moved_ns <= HERE_NS
 
     def to_send(self, now_ns: int) -> list[Label]:
-        """Verdicts for the learner that can no longer be taken back."""
+        """Return the verdicts for the learner that can no longer be taken back."""
         kept_back = self.heard.verdicts.kept_back(now_ns)
         return [label for label in self._journal.waiting if label != kept_back]
 
     def sent(self, label: Label, refused: str = "") -> None:
-        """The learner has a verdict, or says why it never will.
+        """Record that the learner has a verdict, or why it never will.
 
         Raises:
             StoreError: If the disk refuses.
@@ -137,16 +137,16 @@ class ConsoleSession:
         self.heard.version += 1
 
     def welcome(self) -> dict[str, Any]:
-        """What does not change while the process lives."""
+        """Return what does not change while the process lives, as the page is sent it."""
         return shown.welcome(self._run, self.rights, self.heard)
 
     def now(self, now_ns: int) -> dict[str, Any]:
-        """What changes all the time."""
+        """Return what changes all the time, as the page is sent it."""
         here, seats = self.here(now_ns), self.seats
         return shown.now(self.heard, self.rights, now_ns, here=here, writer=seats.writer, pages=seats.pages)
 
     def part(self, name: str) -> Any:
-        """One of the parts in `shown.versions`."""
+        """Return one of the parts in `shown.versions`."""
         return shown.part(self.heard, name, self._state_of, self._pictures)
 
     def _press(self, page: str, what: str, now_ns: int, now_unix_s: float) -> None:
@@ -164,7 +164,7 @@ class ConsoleSession:
             self._deeds.press((what,))
 
     def _judge(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
-        """A verdict on the success that the model claims, or on the running episode.
+        """Apply a verdict to the success that the model claims, or to the running episode.
 
         A claim is answered by name: the next episode may have begun by the time an operator has made up their mind.
         """
@@ -208,7 +208,7 @@ class ConsoleSession:
         self._deeds.move(packet)
 
     def _state_of(self, episode_id: str) -> str:
-        """What is still to happen with an episode's verdict."""
+        """Return in words what is still to happen with an episode's verdict, or ""."""
         if any(label.episode_id == episode_id for label in self._journal.waiting):
             return "on its way to the learner"
         refused = self._journal.refused.get(episode_id)

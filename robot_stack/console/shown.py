@@ -1,4 +1,4 @@
-"""What a page shows, as JSON, from what has been heard. Pure."""
+"""JSON that a page is sent, made from what has been heard. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robot_stack.teleop.bindings import BINDINGS, MEANING, Device
 
 
 def keys(rights: Rights) -> dict[str, str]:
-    """Action -> key on the page, from the one key table."""
+    """Return the page's key for each action, from the one key table."""
     if rights.drive:
         return {**BINDINGS[Device.KEYBOARD], "next_arm": ""}  # a browser's own: from button to button
     enabling = ("arm", "stop") if rights.enable else ("stop",)
@@ -24,7 +24,7 @@ def keys(rights: Rights) -> dict[str, str]:
 
 
 def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
-    """What does not change while the process lives."""
+    """Return what does not change while the process lives."""
     return {
         "run": run.name,
         "task": run.task.text,
@@ -46,7 +46,7 @@ def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
 
 
 def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, pages: int) -> dict[str, Any]:
-    """The part that changes all the time.
+    """Return the part that changes all the time.
 
     Args:
         heard: Of the run.
@@ -73,12 +73,12 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
 
 
 def versions(heard: Heard) -> dict[str, object]:
-    """Of the parts that rarely change: one that is equal to the last one need not be sent again."""
+    """Return the version of each part that rarely changes; if it equals the last, the part need not be sent again."""
     return {"episodes": (heard.episodes.version, heard.version), "curve": heard.curve.version, "log": heard.logged}
 
 
 def part(heard: Heard, name: str, state_of: Callable[[str], str], pictures: Callable[[str], bool]) -> Any:
-    """One of the parts in `versions`.
+    """Return one of the parts in `versions`.
 
     Args:
         heard: Of the run.
@@ -136,5 +136,5 @@ def _undo(heard: Heard, now_ns: int) -> dict[str, Any] | None:
 
 
 def _plain(value: float) -> float | None:
-    """JSON knows no NaN."""
+    """Round a value for JSON, which knows no NaN; NaN becomes None."""
     return round(value, 3) if value == value else None

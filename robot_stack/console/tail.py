@@ -11,7 +11,7 @@ MOST_BYTES = 4 << 20
 
 
 class Tail:
-    """JSON objects, one a line, each given once.
+    """Reader of a growing file of JSON objects, one a line; it gives each once.
 
     Args:
         path: May not be there yet, and may be begun anew.
@@ -22,7 +22,10 @@ class Tail:
         self._read = 0
 
     def rows(self) -> list[dict[str, Any]]:
-        """What was written since the last call; a line without its end waits, one that is no object is left out."""
+        """Return the rows written since the last call.
+
+        A line without its end waits; one that is no object is left out.
+        """
         try:
             size = self._path.stat().st_size
             if size < self._read:

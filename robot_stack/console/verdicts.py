@@ -1,4 +1,4 @@
-"""What is said about episodes, by whom, and the ten seconds in which the newest word can be taken back. Pure.
+"""Verdicts on episodes, by whom, and the ten seconds in which the newest one can be taken back. Pure.
 
 Labels are only ever appended, so nothing that was sent can be unsaid, only answered. A verdict from the list is
 therefore kept back until its ten seconds are over. One that ended an episode is at the learner at once: taken back,
@@ -35,36 +35,39 @@ class Word:
 
 
 class Verdicts:
-    """What counts for each episode, and what of it can still be taken back."""
+    """The verdict that counts for each episode, and the newest one while it can still be taken back."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Label] = {}
         self._newest: Word | None = None
 
     def counts(self, episode_id: str) -> Label | None:
-        """What counts for an episode; None if nobody has said anything."""
+        """Return the label that counts for an episode; None if nobody has said anything."""
         return self._counts.get(episode_id)
 
     def load(self, labels: Iterable[Label]) -> None:
-        """What others have said. The operator's word goes before the model's, and a later one before an earlier."""
+        """Take in labels from others.
+
+        The operator's counts before the model's, and a later one before an earlier.
+        """
         for label in labels:
             if label.source in _RANK:
                 self._take(label)
 
     def claim(self, label: Label) -> None:
-        """The reward model says so."""
+        """Take in a verdict of the reward model."""
         self._take(label)
 
     def ended(self, label: Label, now_ns: int) -> None:
-        """An operator's word that others have been told: it ended the episode, or answered what the model claims."""
+        """Take in an operator's verdict that others were told: it ended the episode, or answered the model's claim."""
         self._hear(label, now_ns, kept_back=False)
 
     def say(self, label: Label, now_ns: int) -> None:
-        """An operator's word on an episode of the list; to be sent once it can no longer be taken back."""
+        """Take in an operator's verdict on an episode of the list; it is sent once it can no longer be taken back."""
         self._hear(label, now_ns, kept_back=True)
 
     def undo(self, now_ns: int, now_unix_s: float) -> tuple[Label, Label | None]:
-        """Take the newest word back.
+        """Take the newest verdict back.
 
         Returns:
             What was said; and what must be said now to take it back, or None if nobody has been told of it.
@@ -89,12 +92,12 @@ class Verdicts:
         return word.label, answer
 
     def open_word(self, now_ns: int) -> Word | None:
-        """The newest word, while it can be taken back."""
+        """Return the newest verdict of an operator while it can be taken back, else None."""
         word = self._newest
         return word if word is not None and now_ns - word.said_ns < UNDO_NS else None
 
     def kept_back(self, now_ns: int) -> Label | None:
-        """The label that may not be sent yet, if there is one."""
+        """Return the label that may not be sent yet, or None."""
         word = self.open_word(now_ns)
         return word.label if word is not None and word.kept_back else None
 
@@ -110,7 +113,7 @@ class Verdicts:
 
 
 def operator_label(episode_id: str, verdict: Verdict, stamp_unix_s: float) -> Label:
-    """An operator's word."""
+    """Make the label of an operator's verdict."""
     return Label(episode_id=episode_id, verdict=verdict, source=LabelSource.OPERATOR, stamp_unix_s=stamp_unix_s)
 
 

@@ -24,12 +24,12 @@ class CameraView:
         self._stamps: deque[int] = deque(maxlen=WINDOW)
 
     def frame(self, stamp_ns: int) -> None:
-        """An image of then has arrived."""
+        """Take in the stamp of an image that has arrived; one that is not newer than the last is left out."""
         if not self._stamps or stamp_ns > self._stamps[-1]:
             self._stamps.append(stamp_ns)
 
     def layout(self) -> dict[str, Any]:
-        """What does not change: sizes in pixels, and the part that is kept, in the captured picture."""
+        """Return what does not change: sizes in pixels, and which part of the captured picture is kept."""
         config, roi = self._config, self._config.roi_px
         kept = [0, 0, config.width_px, config.height_px]
         return {
@@ -40,7 +40,7 @@ class CameraView:
         }
 
     def to_json(self, now_ns: int) -> dict[str, Any]:
-        """Rate and age now; too old is what the policy does not act on."""
+        """Return rate and age of the images now; on an image that is too old the policy does not act."""
         stamps = self._stamps
         if not stamps:
             return {"name": self.name, "hz": 0.0, "age_ms": None, "old": True}
