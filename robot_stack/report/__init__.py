@@ -1,1 +1,1 @@
-"""What a run came to: figures, plots, one HTML file, and the live view while it goes."""
+"""Results of a run: figures, plots, one HTML file, and the live view while it goes."""

@@ -1,4 +1,4 @@
-"""The page of an audit: figures by group, then the episodes that tell most, frame by frame."""
+"""The page of a reward audit: figures by group, then the episodes that tell most, frame by frame."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_audit(folder: Path) -> Path:
 
 
 def render_audit(record: RunRecord, found: Audit) -> str:
-    """The page as text."""
+    """Render the page of an audit as HTML."""
     name = record.folder.resolve().name
     words = [[escape(group), rate(found.false_done[group]), rate(found.missed[group])] for group in found.false_done]
     words.append(["online training, by the newest model", rate(found.false_done_now), rate(found.missed_now)])

@@ -1,4 +1,4 @@
-"""comparison.html: runs side by side. One file that holds everything it shows."""
+"""comparison.html: a page that shows runs side by side, in one file that holds everything it shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLOT = "comparison.png"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One of the runs.
+    """One of the runs that are compared.
 
     Attributes:
         name: Unique on the page.
@@ -67,7 +67,7 @@ def write_comparison(folders: Sequence[Path]) -> Path:
 
 
 def short_names(places: Sequence[Path]) -> list[str]:
-    """Names of folders, with as many of their parents as it takes to tell them apart."""
+    """Return the names of folders, with as many of their parents as it takes to tell them apart."""
     for depth in range(1, max(len(place.parts) for place in places) + 1):
         names = ["/".join(place.parts[-depth:]) for place in places]
         if len(set(names)) == len(names):
@@ -81,7 +81,7 @@ def _read(folder: Path, name: str) -> Compared:
 
 
 def draw(runs: Sequence[Compared], path: Path) -> bool:
-    """Success without an operator and human steps over robot time, a line per run; False if none has trained online."""
+    """Draw success without an operator and human steps over robot time; return False if no run has trained online."""
     practised = [(index, run) for index, run in enumerate(runs) if run.record.episodes("online")]
     if not practised:
         return False
@@ -108,7 +108,7 @@ def _curves(top: Axes, bottom: Axes, run: Compared, look: Mapping[str, Any]) -> 
 
 
 def render(runs: Sequence[Compared], plot: Path | None) -> str:
-    """The page as text."""
+    """Render the page of a comparison as HTML."""
     title = " beside ".join(escape(run.name) for run in runs)
     curves = ""
     if plot is not None:
@@ -155,7 +155,7 @@ def _mark(figure: Figure) -> str:
 
 
 def _differences(runs: Sequence[Compared]) -> str:
-    """Keys whose values are not the same in all runs, dotted, as in `--set`."""
+    """Return an HTML table of the keys whose values differ between the runs, dotted as in `--set`."""
     unread = [run.name for run in runs if run.record.resolved is None]
     if unread:
         return f"<p>Not known: the configuration of {escape(', '.join(unread))} cannot be read.</p>"

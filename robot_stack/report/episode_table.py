@@ -22,7 +22,10 @@ _HEAD = "<tr><th>#</th><th>first and last frames</th><th>came to</th><th>ended b
 
 
 def episodes_to_watch(record: RunRecord) -> list[tuple[str, Row]]:
-    """With a title each: those at the head of the table, and the newest that went well without an operator."""
+    """Choose the episodes that a reader can play, each with a title.
+
+    They are those at the head of the table, and the newest that went well without an operator.
+    """
     ordered = _ordered(record)
     head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
     alone = [entry for entry in ordered if succeeded(entry[1]) and not entry[1]["human_steps"]]
@@ -31,7 +34,7 @@ def episodes_to_watch(record: RunRecord) -> list[tuple[str, Row]]:
 
 
 def episode_table(record: RunRecord) -> str:
-    """HTML of all training episodes."""
+    """Return an HTML table of all training episodes."""
     ordered = _ordered(record)
     if not ordered:
         return "<p>No training episode has ended yet.</p>"
@@ -46,7 +49,7 @@ def episode_table(record: RunRecord) -> str:
 
 
 def verdict_words(row: Row) -> str:
-    """What an episode came to, and whether the model's word was right."""
+    """Return in words what an episode came to, and whether the model's word was right."""
     words = "success" if succeeded(row) else "no success"
     if row.get("truth") is False and row["declared"]:
         words += ", declared one (refused)" if row["refused"] else ", declared one"
@@ -56,7 +59,7 @@ def verdict_words(row: Row) -> str:
 
 
 def _rank(row: Row) -> int:
-    """What a reader should see first: false dones, then failures, then missed successes, then the rest."""
+    """Return an episode's rank: false dones first, then failures, then missed successes, then the rest."""
     won = succeeded(row)
     if row["declared"] and not won:
         return 0
@@ -66,13 +69,13 @@ def _rank(row: Row) -> int:
 
 
 def _ordered(record: RunRecord) -> list[tuple[int, Row]]:
-    """Numbered training episodes as the table has them."""
+    """Return the numbered training episodes in the order of the table."""
     numbered = enumerate(record.episodes("online"), start=1)
     return sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
 
 
 def _pictured(ordered: list[Row]) -> set[str]:
-    """Mostly the head of the table, and some of its tail, so that a success is seen too."""
+    """Choose the episodes with pictures: mostly the head of the table, and some successes."""
     if len(ordered) <= THUMBNAILS:
         return {row["episode_id"] for row in ordered}
     won = [row for row in ordered if succeeded(row)][: THUMBNAILS // 4]

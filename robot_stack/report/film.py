@@ -1,4 +1,4 @@
-"""Φ along an episode, under the frames that it is of."""
+"""Plot of Φ along an episode, under the frames that it is of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Film:
-    """What is drawn of an episode of K frames.
+    """Frames and curves of an episode of K frames, to be drawn.
 
     Attributes:
         title: Above it.
@@ -40,12 +40,12 @@ class Film:
 
 
 def explain(panel: Axes) -> None:
-    """Legend of a film, above the beginning of its curves, where they are low."""
+    """Draw the legend of a film above the beginning of its curves, where they are low."""
     panel.legend(loc="upper left", bbox_to_anchor=(0.0, 1.06 / (1.13 + 2 * ROW)), fontsize=8)
 
 
 def draw_film(panel: Axes, film: Film) -> None:
-    """Curves with the frames above them, each over its own instant; one row a camera."""
+    """Draw an episode's curves with its frames above them, each over its own instant; one row a camera."""
     count = len(film.frames)
     times = np.arange(count) * film.dt_s
     views = sorted(film.frames[0].images)

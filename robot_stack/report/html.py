@@ -55,7 +55,7 @@ def write_report(folder: Path) -> Path:
 
 
 def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot]) -> str:
-    """The page as text."""
+    """Render the report as HTML."""
     lines = figures(summary, record)
     name = record.folder.resolve().name
     shown = "".join(_plot(plot) for plot in plots)

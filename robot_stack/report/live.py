@@ -31,7 +31,7 @@ MIN_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """How much there is to do.
+    """Limits of a run, against which its progress is shown.
 
     Attributes:
         demos: Wanted demonstrations.
@@ -48,7 +48,7 @@ class RunBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The run at one moment.
+    """State of a run at one moment.
 
     Attributes:
         phase: As in `LearnerStatus`, or a later one of `PHASES`.
@@ -68,7 +68,10 @@ class Snapshot:
 
 
 def phase_share(phase: str, counters: Mapping[str, float], budget: RunBudget) -> float | None:
-    """How much of a phase is done, in [0, 1]; None if nobody can know. Online training may end earlier."""
+    """Return how much of a phase is done, in [0, 1]; None if nobody can know.
+
+    Online training may end earlier.
+    """
     if "share" in counters:
         return min(1.0, max(0.0, counters["share"]))
     if phase == "collecting_demos":
@@ -80,7 +83,7 @@ def phase_share(phase: str, counters: Mapping[str, float], budget: RunBudget) ->
 
 
 def time_left_s(snapshot: Snapshot, budget: RunBudget) -> float | None:
-    """Seconds left in this phase at the pace so far; None while there is too little to tell."""
+    """Return the seconds left in this phase at the pace so far; None while there is too little to tell."""
     share = phase_share(snapshot.phase, snapshot.counters, budget)
     if share is None or share - snapshot.began_at < MIN_SHARE:
         return None
@@ -88,14 +91,14 @@ def time_left_s(snapshot: Snapshot, budget: RunBudget) -> float | None:
 
 
 def duration_words(seconds: float) -> str:
-    """Minutes and seconds, hours from one hour on: 4:05, 1:02:00."""
+    """Return a duration as minutes and seconds, with hours from one hour on: 4:05, 1:02:00."""
     total = round(seconds)
     hours, minutes = divmod(total // 60, 60)
     return f"{hours}:{minutes:02d}:{total % 60:02d}" if hours else f"{minutes}:{total % 60:02d}"
 
 
 def plain_line(snapshot: Snapshot, budget: RunBudget) -> str:
-    """One line for a log or a terminal without a cursor."""
+    """Return the state of a run as one line, for a log or a terminal without a cursor."""
     counters = snapshot.counters
     parts = [duration_words(snapshot.elapsed_s), _phase_words(snapshot.phase)]
     if snapshot.phase == "training":
@@ -109,12 +112,12 @@ def plain_line(snapshot: Snapshot, budget: RunBudget) -> str:
 
 
 def left_words(phase: str, left_s: float) -> str:
-    """Online training ends early once the policy is good enough, so its time left is a bound."""
+    """Return the time left in words; it is a bound in online training, which may end early."""
     return f"{'at most ' if phase == 'training' else ''}{duration_words(left_s)} left in this phase"
 
 
 def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[tuple[str, str]]:
-    """Name and value of what an operator watches during online training."""
+    """Return name and value of each figure that an operator watches during online training."""
 
     def percent(key: str) -> str:
         return f"{100 * counters.get(key, 0.0):.0f} %"
@@ -133,7 +136,7 @@ def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[t
 
 
 def render(snapshot: Snapshot, budget: RunBudget, *, title: str = "run") -> RenderableType:
-    """The whole view."""
+    """Render the whole view of a run."""
     parts: list[RenderableType] = [_phase_list(snapshot)]
     share = phase_share(snapshot.phase, snapshot.counters, budget)
     if share is not None:
@@ -173,7 +176,7 @@ def _figures_table(snapshot: Snapshot, budget: RunBudget) -> Table:
 
 
 class LiveView:
-    """Shows a run while it goes: in place on a terminal, else as a line every few seconds and at each new phase.
+    """View of a run while it goes: in place on a terminal, else a line every few seconds and at each new phase.
 
     Args:
         budget: How much there is to do.
@@ -209,7 +212,7 @@ class LiveView:
             self._live = None
 
     def update(self, status: Mapping[str, Any], elapsed_s: float) -> None:
-        """Show a newer state.
+        """Show a newer state of the run.
 
         Args:
             status: "phase", "message" and "counters", as in `LearnerStatus`.
@@ -235,7 +238,7 @@ class LiveView:
             print(plain_line(snapshot, self._budget), file=self._out, flush=True)
 
     def say(self, text: str) -> None:
-        """A line that stays, e.g. one per episode or a warning."""
+        """Print a line that stays, e.g. one per episode or a warning."""
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False)
         else:

@@ -31,7 +31,10 @@ QUALITY = 80
 
 
 def players(record: RunRecord, chosen: Sequence[tuple[str, Row]]) -> str:
-    """HTML of the chosen episodes, each with its title, and the script that plays them; "" if none is on disk."""
+    """Return HTML of the chosen episodes with their titles, and the script that plays them.
+
+    It is "" if no episode is on disk.
+    """
     scores = record.scores()
     parts = []
     for title, row in chosen:
@@ -72,7 +75,7 @@ def _of_camera(stored: StoredEpisode, camera: str, shown: range) -> np.ndarray:
 
 
 def _sheet(frames: np.ndarray) -> bytes:
-    """Frames (K, h, w, 3) row by row in one JPEG."""
+    """Encode frames, shape (K, h, w, 3), row by row as one JPEG."""
     rows = -(-len(frames) // COLUMNS)
     height, width = frames.shape[1:3]
     sheet = np.zeros((rows, COLUMNS, height, width, 3), np.uint8)
@@ -84,7 +87,10 @@ def _sheet(frames: np.ndarray) -> bytes:
 
 
 def _curves(stored: StoredEpisode, scores: EpisodeScores | None) -> str:
-    """Φ and success probability over the frames, 0 to 100 wide and high, with the operator's spans behind them."""
+    """Return an SVG of Φ and success probability over the frames, with the operator's spans behind them.
+
+    Its coordinates run from 0 to 100 in width and height.
+    """
     scale = 100 / stored.length
     parts = [
         f"<rect x={start * scale:.2f} width={(end - start) * scale:.2f} y=0 height=100 fill='{ORANGE}' opacity=.3 />"

@@ -15,7 +15,7 @@ AGE_LIMIT_MS = 60.0
 
 
 def draw_control(record: RunRecord, path: Path) -> bool:
-    """False if no actor wrote about its ticks."""
+    """Draw tick jitter and observation age; return False if no actor wrote about its ticks."""
     controls = record.controls("online")
     jitter, age = numbers(controls, "jitter_ms"), numbers(controls, "age_ms")
     if not jitter.size or not age.size:
@@ -39,7 +39,7 @@ def _histogram(panel: Axes, values: np.ndarray, limit: float, label: str) -> Non
 
 
 def draw_learner(record: RunRecord, path: Path) -> bool:
-    """False if the learner logged no update."""
+    """Draw the learner's values and losses; return False if it logged no update."""
     rows = record.updates()
     if not rows:
         return False

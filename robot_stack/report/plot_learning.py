@@ -15,13 +15,13 @@ WINDOW = 20
 
 
 def succeeded(episode: Row) -> bool:
-    """The simulator's word if there is one, else what counted in training."""
+    """Return whether an episode succeeded: the simulator's word if there is one, else what counted in training."""
     truth = episode.get("truth")
     return bool(episode["success"] if truth is None else truth)
 
 
 def rolling_rate(outcomes: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rate over the last `window` outcomes, with its Wilson interval.
+    """Return the rate over the last `window` outcomes, with its Wilson interval.
 
     Args:
         outcomes: bool, shape (N,).
@@ -38,14 +38,17 @@ def rolling_rate(outcomes: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray
 
 
 def rolling_share(part: np.ndarray, whole: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """Sum of `part` over sum of `whole` in the last `window` entries, shape (N,); 0 where there is no whole."""
+    """Return the sum of `part` over the sum of `whole` in the last `window` entries, shape (N,).
+
+    The share is 0 where there is no whole.
+    """
     kernel = np.ones(window)
     sums = [np.convolve(values, kernel)[: len(values)] for values in (part, whole)]
     return np.divide(sums[0], sums[1], out=np.zeros(len(part)), where=sums[1] > 0)
 
 
 def draw_learning(record: RunRecord, path: Path) -> bool:
-    """Three panels over training episodes; False if there are none."""
+    """Draw success, human steps and length over training episodes; return False if there are none."""
     online = record.episodes("online")
     if not online:
         return False
@@ -87,7 +90,7 @@ def _success_panel(panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.n
 
 
 def draw_comparison(record: RunRecord, path: Path) -> bool:
-    """A bar per evaluated policy; False if none was evaluated."""
+    """Draw a bar per evaluated policy; return False if none was evaluated."""
     evaluated = (("behaviour cloning", record.bc, ORANGE), ("policy after online training", record.policy, BLUE))
     known = [(name, row, colour) for name, row, colour in evaluated if row is not None and row.get("episodes")]
     if not known:

@@ -1,4 +1,4 @@
-"""Φ along two episodes: one early that an operator helped to succeed, one late that succeeded by itself."""
+"""Plot of Φ along two episodes: one early that an operator helped to succeed, one late that succeeded by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from robot_stack.types.reward import EpisodeScores
 
 
 def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
-    """Half-open step ranges in which an operator was in control (HUMAN or IDLE).
+    """Return the half-open step ranges in which an operator was in control (HUMAN or IDLE).
 
     Args:
         source: `Source` per step, integer, shape (T,).
@@ -26,7 +26,10 @@ def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
 
 
 def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]]:
-    """Up to two episodes with a title; where there is no such success, any with or without an operator will do."""
+    """Choose up to two episodes with a title: the first success with an operator's help, the last without.
+
+    Where there is no such success, any episode with or without an operator will do.
+    """
     known = [row for row in online if row["episode_id"] in scored]
     helped = [row for row in known if row["human_steps"]]
     alone = [row for row in reversed(known) if not row["human_steps"]]
@@ -41,7 +44,7 @@ def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]
 
 
 def draw_progress(record: RunRecord, path: Path) -> bool:
-    """False if no training episode has scores."""
+    """Draw Φ along the chosen episodes; return False if no training episode has scores."""
     scores = record.scores()
     chosen = chosen_episodes([row for row in record.episodes("online") if not goes_back(row)], set(scores))
     if not chosen:

@@ -1,4 +1,4 @@
-"""The audit of the reward model: its word against the simulator's, and how far apart Φ keeps the two outcomes."""
+"""Plots of the reward audit: the model's word against the simulator's, and how far apart Φ keeps the two outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from robot_stack.report.style import BLUE, RED, Sheet
 
 
 def audit_counts(episodes: list[Row]) -> np.ndarray:
-    """Episodes by truth (row 0 success, 1 not) and the model's word (column 0 success, 1 not), int, shape (2, 2)."""
+    """Count episodes by truth and by the model's word, int, shape (2, 2).
+
+    Row 0 is true success, row 1 not; column 0 is declared success, column 1 not.
+    """
     counts = np.zeros((2, 2), dtype=np.int64)
     for row in episodes:
         if row.get("truth") is not None:
@@ -21,7 +24,7 @@ def audit_counts(episodes: list[Row]) -> np.ndarray:
 
 
 def draw_reward(record: RunRecord, path: Path) -> bool:
-    """False if the truth of no training episode is known."""
+    """Draw the audit of the reward model; return False if the truth of no training episode is known."""
     online = [row for row in record.episodes("online") if row.get("truth") is not None]
     if not online:
         return False

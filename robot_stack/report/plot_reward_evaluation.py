@@ -23,13 +23,13 @@ MARKS = {True: (BLUE, "o"), False: (RED, "x")}
 
 
 def kinds_of(judged: Sequence[Judged]) -> list[str]:
-    """Kinds that occur, in the order in which they are shown."""
+    """Return the kinds that occur, in the order in which they are shown."""
     there = {one.kind for one in judged}
     return [kind for kind in ORDER if kind in there] + sorted(there - set(ORDER))
 
 
 def draw_finals(judged: Sequence[Judged], path: Path) -> None:
-    """Final Φ of every episode by kind, blue where it is a success, with the mean of what is true."""
+    """Draw the final Φ of every episode by kind, blue where it is a success, with the mean of what is true."""
     kinds = kinds_of(judged)
     with Sheet(path, size=(9.0, 3.6)) as (panel,):
         for place, kind in enumerate(kinds):
@@ -52,7 +52,10 @@ def draw_finals(judged: Sequence[Judged], path: Path) -> None:
 
 
 def draw_kinds(report: Report, episodes: Sequence[LabelledEpisode], path: Path) -> None:
-    """Of each kind the episode whose error is in the middle, or whose final Φ is, where the truth is not known."""
+    """Draw of each kind the episode whose error is in the middle.
+
+    Where the truth is not known, the error is that of the final Φ against the outcome.
+    """
     kinds = kinds_of(report.judged)
     rows = -(-len(kinds) // 2)
     with Sheet(path, rows, min(2, len(kinds)), size=(12.0, 3.4 * rows)) as panels:
@@ -67,21 +70,24 @@ def draw_kinds(report: Report, episodes: Sequence[LabelledEpisode], path: Path) 
 
 
 def film_of(one: Judged, episode: LabelledEpisode, dt_s: float, title: str) -> Film:
-    """What a model says of an episode, to be drawn."""
+    """Return the film of an episode, with what a model says of it."""
     return Film(
         title=title, frames=episode.frames, phi=one.phi, done=one.done, truth=one.truth, dt_s=dt_s, said_at=one.latched
     )
 
 
 def _error(one: Judged) -> float:
-    """Mean absolute error of Φ; without a truth, how far the final Φ is from what the outcome would be."""
+    """Return the mean absolute error of Φ; without a truth, that of the final Φ against the outcome."""
     errors = np.abs(one.phi - one.truth)
     known = errors[np.isfinite(errors)]
     return float(known.mean()) if len(known) else abs(float(np.nan_to_num(one.final)) - one.success)
 
 
 def worst(report: Report, count: int) -> list[int]:
-    """Episodes to look at first: false dones, missed successes, then the largest errors of the final Φ."""
+    """Return the indices of the episodes to look at first.
+
+    False dones come first, then missed successes, then the largest errors of the final Φ.
+    """
 
     def rank(i: int) -> tuple[int, float]:
         one = report.judged[i]

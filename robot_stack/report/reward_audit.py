@@ -50,14 +50,14 @@ class Told:
 
     @property
     def regret(self) -> float:
-        """CRA of the episode; -1 if it cannot be known."""
+        """Return the regret of Φ over the episode (CRA); -1 if it cannot be known."""
         phi = None if self.scores is None else self.scores.progress[np.isfinite(self.scores.progress)]
         return opd(phi, version="paper").regret if phi is not None and len(phi) > 1 else -1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What was found.
+    """Result of an audit: OPD metrics, and how often the model's word was wrong.
 
     Attributes:
         groups: Group -> OPD metrics.
@@ -116,7 +116,7 @@ def audit(record: RunRecord) -> Audit:
 
 
 def as_json(found: Audit) -> dict[str, Any]:
-    """For scripts; NaN is null."""
+    """Return an audit as a JSON document, for scripts; NaN is null."""
     document = {
         "opd": {name: asdict(group) for name, group in found.groups.items()},
         "false_done": {name: asdict(rate) for name, rate in found.false_done.items()},
@@ -188,7 +188,7 @@ def _missed(told: Sequence[Told]) -> Rate:
 
 
 def _telling(told: Sequence[Told]) -> tuple[tuple[str, Told], ...]:
-    """What a reader should see; each episode once, and only such as have scores."""
+    """Choose the episodes that a reader should see, each once, and only such as have scores."""
     acted = [one for one in told if one.scores is not None and one.group != "demonstrations"]
     missed = [one for one in acted if one.success and not one.declared]
     sorts = (

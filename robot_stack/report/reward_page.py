@@ -37,7 +37,7 @@ def write_reward_page(
     fit_s: float | None,
     left_out: Mapping[str, str],
 ) -> Path:
-    """Write the page; returns its path.
+    """Write the page of an evaluation; returns its path.
 
     Args:
         path: Of the page.
@@ -101,14 +101,14 @@ def _body(
 
 
 def rows(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table; the cells are HTML."""
+    """Return an HTML table; its cells are HTML already."""
     titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>" for line in lines)
     return f"<table><tr>{titles}</tr>{body}</table>"
 
 
 def number(value: float | Estimate, digits: int = 2) -> str:
-    """With its interval where it has one; "–" if it is not known."""
+    """Format a number as HTML, with its interval where it has one; "–" if it is not known."""
     if isinstance(value, Estimate):
         if not value.n:
             return "–"
@@ -118,7 +118,7 @@ def number(value: float | Estimate, digits: int = 2) -> str:
 
 
 def rate(found: Rate) -> str:
-    """Count, trials and interval."""
+    """Format a rate as HTML: count, trials and interval; "–" without a trial."""
     if not found.n:
         return "–"
     ends = f"{100 * found.low:.1f} to {100 * found.high:.1f} %"
@@ -126,7 +126,7 @@ def rate(found: Rate) -> str:
 
 
 def picture(path: Path, words: str) -> str:
-    """A PNG, inside the page."""
+    """Return an HTML image that holds the PNG itself."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"<img alt='{escape(words)}' src='data:image/png;base64,{content}'>"
 
@@ -229,7 +229,7 @@ def _words(report: Report) -> str:
 
 
 def opd_table(groups: Mapping[str, GroupOpd]) -> str:
-    """OPD metrics of groups of episodes."""
+    """Return an HTML table of the OPD metrics of groups of episodes."""
     lines = []
     for name, group in groups.items():
         figures = [number(figure) for figure in (group.milestone, group.peak, group.path)]

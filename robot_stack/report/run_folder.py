@@ -1,4 +1,4 @@
-"""A run folder as a report reads it. Read only; what is missing or torn is named, never a crash."""
+"""Record of a run, read from its folder for a report. Read only; what is missing or torn is named, never a crash."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ class RunRecord:
     problems: tuple[str, ...] = ()
 
     def of_kind(self, kind: str) -> list[Row]:
-        """The learner's rows of one kind."""
+        """Return the learner's rows of one kind."""
         return [row for row in self.rows if row.get("kind") == kind]
 
     def episodes(self, kind: str) -> list[Row]:
-        """One row per finished episode of a kind, in order; a resumed learner writes a row again, the last counts.
+        """Return one row per finished episode of a kind, in order.
+
+        A resumed learner writes a row again; the last counts.
 
         Verdicts that arrived after the row was written are taken from the labels.
         """
@@ -62,23 +64,29 @@ class RunRecord:
         return [newest[name] | said.get(name, {}) for name in sorted(newest)]
 
     def controls(self, kind: str) -> list[Row]:
-        """The actors' rows about the ticks of episodes of a kind."""
+        """Return the actors' rows about the ticks of episodes of a kind."""
         return [row for row in self.actor_rows if row.get("kind") == "control" and row.get("episode_kind") == kind]
 
     def updates(self) -> list[Row]:
-        """One row per logged update count, rising; what a killed learner did after its checkpoint is done again."""
+        """Return one row per logged update count, rising.
+
+        What a killed learner did after its checkpoint is done again, and the last row counts.
+        """
         newest = {row["updates"]: row for row in self.of_kind("update")}
         return [newest[count] for count in sorted(newest)]
 
     def stored(self, episode_id: str, *, images: bool = True) -> StoredEpisode | None:
-        """Frames and motions of an episode, or None if it is not in the store; without `images` no pixel is decoded."""
+        """Return frames and motions of an episode, or None if it is not in the store.
+
+        Without `images` no pixel is decoded.
+        """
         try:
             return read_episode(self.folder / "store" / "episodes" / f"{episode_id}.zarr", images=images)
         except StoreError:
             return None
 
     def scores(self) -> dict[str, EpisodeScores]:
-        """Episode -> its scores by the newest reward model that scored it."""
+        """Return for each episode its scores by the newest reward model that scored it."""
         files = ScoreFiles(self.folder / "store" / "scores")
         fitted = [str(row["version"]) for row in self.of_kind("reward_fit")]
         found: dict[str, EpisodeScores] = {}
@@ -96,7 +104,7 @@ class RunRecord:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Read what there is.
+    """Read what there is in the folder of a run.
 
     Raises:
         StoreError: If the folder does not exist.
@@ -118,12 +126,12 @@ def read_run(folder: Path) -> RunRecord:
 
 
 def goes_back(row: Row) -> bool:
-    """Whether an episode's row is of a way back."""
+    """Return whether an episode's row is of a way back."""
     return row.get("reset") == ResetType.BACK.value
 
 
 def numbers(rows: list[Row], key: str) -> np.ndarray:
-    """All finite values under `key`, which holds a number or a list of them, float64, shape (n,)."""
+    """Return all finite values under `key`, a number or a list of them in each row, float64, shape (n,)."""
     values = [np.asarray(row[key], dtype=np.float64).ravel() for row in rows if row.get(key) is not None]
     joined = np.concatenate(values) if values else np.zeros(0)
     return joined[np.isfinite(joined)]

@@ -1,4 +1,4 @@
-"""How the plots look: one palette that colour-blind readers can tell apart, one size, no global state."""
+"""Style of the plots: one palette that colour-blind readers can tell apart, one size, no global state."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ RATE_EPISODES = 40
 
 
 def build_summary(folder: Path) -> dict[str, Any]:
-    """The figures of the run in `folder`.
+    """Compute the figures of the run in `folder`.
 
     Raises:
         StoreError: If the folder does not exist.
@@ -40,7 +40,7 @@ def write_summary(folder: Path) -> dict[str, Any]:
 
 
 def summarise(record: RunRecord) -> dict[str, Any]:
-    """The figures of a run that has been read."""
+    """Compute the figures of a run that has been read."""
     online = record.episodes("online")
     summary: dict[str, Any] = {
         "task": record.resolved.task.name if record.resolved else None,
@@ -60,7 +60,7 @@ def summarise(record: RunRecord) -> dict[str, Any]:
 
 
 def human_share(episodes: list[Row]) -> float | None:
-    """Share of steps that an operator executed; None without steps."""
+    """Return the share of steps that an operator executed; None without steps."""
     steps = sum(row["steps"] for row in episodes)
     return _rounded(sum(row["human_steps"] for row in episodes) / steps) if steps else None
 
@@ -89,7 +89,10 @@ def _training(record: RunRecord, online: list[Row]) -> Row:
 
 
 def _training_wall_s(record: RunRecord, online: list[Row]) -> float | None:
-    """As the phases were timed, else from the start of the first training episode to the last row about one."""
+    """Return the wall time of online training in seconds; None if it is not known.
+
+    It is what was timed, else from the start of the first training episode to the last row about one.
+    """
     timed = _get(record.phases, "training")
     if timed is not None or not online:
         return timed
@@ -97,7 +100,7 @@ def _training_wall_s(record: RunRecord, online: list[Row]) -> float | None:
 
 
 def _reward(record: RunRecord, online: list[Row]) -> Row:
-    r"""The audit of the model's word against the simulator's.
+    r"""Compute the audit of the model's word against the simulator's.
 
     false-done rate = #(declared success, truth not success) / #(truth not success);
     missed rate = #(truth success, not declared) / #(truth success). Episodes without a truth are in neither.
@@ -134,12 +137,15 @@ def _control(record: RunRecord, online: list[Row]) -> Row:
 
 
 def system_holds(control: Row) -> int:
-    """Ticks in HOLD that no operator asked for (`holds_by_operator`, where an actor tells them apart)."""
+    """Return the ticks in HOLD that no operator asked for.
+
+    `holds_by_operator` counts the others, where an actor tells them apart.
+    """
     return max(0, int(control.get("holds", 0)) - int(control.get("holds_by_operator", 0)))
 
 
 def _measured_rate_hz(record: RunRecord, episode_ids: list[str]) -> float | None:
-    """Steps per second between the first and the last frame, by the stamps of their capture."""
+    """Return the steps per second between first and last frame, by the stamps of their capture."""
     steps, elapsed_ns = 0, 0
     for episode_id in episode_ids:
         stored = record.stored(episode_id)
@@ -162,7 +168,7 @@ def _learner(record: RunRecord) -> Row:
 
 
 def _utd(record: RunRecord, rows: list[Row], done: Row) -> float | None:
-    """Updates per online step, those before the first online step not counted.
+    """Return the updates per online step, those before the first online step not counted.
 
     How many these were is in the settings; without them the slope between the first and the last update row is taken.
     """
@@ -210,7 +216,7 @@ _INPUTS = {
 
 
 def _missing(summary: Row, record: RunRecord) -> list[str]:
-    """One line per figure that is null, with the input it lacks, then what could not be read."""
+    """Return one line per figure that is null, with the input it lacks, then what could not be read."""
     found = []
     for group, value in summary.items():
         for name, entry in value.items() if isinstance(value, dict) else (("", value),):

@@ -1,4 +1,4 @@
-"""Which figure must be what, and whether it is."""
+"""Targets of a run's figures, and whether each is met."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Figure:
 
 
 def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
-    """The figures in the order in which a reader asks for them."""
+    """Return the figures in the order in which a reader asks for them."""
     training, reward, learner = summary["training"], summary["reward"], summary["learner"]
     return [
         _success("success of the policy", summary["policy"], "at least 95 %", lambda rate: rate >= 0.95),

@@ -1,4 +1,4 @@
-"""First and last frame of an episode as a small PNG, one camera beside the other."""
+"""Thumbnails of an episode: its first and last frame as a small PNG, one camera beside the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GAP_PX = 2
 
 
 def strip(stored: StoredEpisode) -> np.ndarray:
-    """First frame of every camera, then the last of every camera, uint8, shape (<= SIDE_PX, w, 3), RGB."""
+    """Return the first, then the last frame of every camera in a row, uint8, shape (<= SIDE_PX, w, 3), RGB."""
     images = [stored.arrays[IMAGE_PREFIX + camera.name] for camera in stored.spec.cameras]
     shown = [fit(image[at]) for at in (0, -1) for image in images]
     height = max(image.shape[0] for image in shown)
@@ -28,13 +28,13 @@ def strip(stored: StoredEpisode) -> np.ndarray:
 
 
 def png(image: np.ndarray) -> bytes:
-    """`image`, uint8, shape (h, w, 3), as PNG."""
+    """Encode an image, uint8, shape (h, w, 3), as PNG."""
     content = io.BytesIO()
     imsave(content, image, format="png")
     return content.getvalue()
 
 
 def fit(image: np.ndarray) -> np.ndarray:
-    """Every n-th pixel, so that the longer side is at most SIDE_PX."""
+    """Shrink an image to every n-th pixel, so that its longer side is at most SIDE_PX."""
     stride = -(-max(image.shape[:2]) // SIDE_PX)
     return image[::stride, ::stride]
