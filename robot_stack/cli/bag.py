@@ -19,7 +19,7 @@ FOLDER = "bags"
 def run(
     name: str, out: Path | None = None, seconds: float | None = None, everything: bool = False, as_json: bool = False
 ) -> int:
-    """Record until Ctrl-C, then say what there is; the exit code is 1 if nothing came.
+    """Record topics until Ctrl-C, then print what was recorded; the exit code is 1 if nothing came.
 
     Args:
         name: A folder of a run, or its name under runs/.

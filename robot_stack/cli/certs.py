@@ -13,7 +13,7 @@ PORT = 50051
 
 
 def run(folder: Path, hosts: Sequence[str] = ()) -> int:
-    """Make a set and say where it goes; returns the exit code.
+    """Make a set of keys and print where each part goes; returns the exit code.
 
     Args:
         folder: New; never overwritten.
@@ -34,11 +34,11 @@ def run(folder: Path, hosts: Sequence[str] = ()) -> int:
 
 
 def _address(host: str) -> str:
-    """host:port as YAML: an IPv6 address goes in brackets, and so in quotes."""
+    """Return host:port as YAML: an IPv6 address goes in brackets, and so in quotes."""
     return f'"[{host}]:{PORT}"' if ":" in host else f"{host}:{PORT}"
 
 
 def _short(folder: Path) -> str:
-    """With ~, which means the right folder on both machines."""
+    """Return a folder with ~ for the home, which means the right folder on both machines."""
     home = Path.home()
     return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) and folder != home else str(folder)

@@ -16,7 +16,7 @@ LATE_PERIODS = 2.0
 
 
 def run(file: Path, as_json: bool = False) -> int:
-    """Read, check, say; returns 0 if nothing was broken, else 1.
+    """Check a recorded log and print what was found; returns 0 if nothing was broken, else 1.
 
     Args:
         file: Of runs/NAME/commands.
@@ -43,14 +43,14 @@ def run(file: Path, as_json: bool = False) -> int:
 
 
 def violations(log: RecordedLog) -> list[Violation]:
-    """All of them, in time order."""
+    """Return all violations in a log, in time order."""
     broken = [violation for limits, ticks in log.spans() for violation in check_log(ticks, limits)]
     broken += check_applied(log.applied, log.ticks(), log.limits[0][1])
     return sorted(broken, key=lambda violation: violation.stamp_ns)
 
 
 def figures(log: RecordedLog) -> dict[str, object]:
-    """What is in the log."""
+    """Return the figures of a log by name: counts, seconds, modes, and what was clamped."""
     stamps = np.array([decision.command.stamp_ns for decision in log.decisions], dtype=np.float64)
     gaps = np.diff(stamps)
     period_ns = float(np.median(gaps)) if len(gaps) else 0.0

@@ -1,4 +1,4 @@
-"""`robot-stack completion SHELL`: what lets a shell complete verbs and options."""
+"""`robot-stack completion SHELL`: prints what lets a shell complete verbs and options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from robot_stack.cli.main import parser
 
 
 def run(shell: str) -> int:
-    """Print it, to be sourced; returns the exit code.
+    """Print the completion of a shell, to be sourced; returns the exit code.
 
     Args:
         shell: One that shtab knows.

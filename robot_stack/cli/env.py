@@ -25,7 +25,7 @@ def run(folder: Path | None) -> int:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """What the processes of the run in `folder` were started with.
+    """Return the ROS environment that the processes of the run in `folder` were started with.
 
     Raises:
         ConfigError: If it is no folder of a run that has been started.

@@ -11,7 +11,7 @@ from robot_stack.processes.table import RESOLVED
 
 
 def run(name: str, episodes: int | None = None, policy: str = "policy", as_json: bool = False) -> int:
-    """Evaluate and print; returns the exit code.
+    """Evaluate a saved policy and print its success rate; returns the exit code.
 
     Args:
         name: Folder of a run, or its name under runs/.

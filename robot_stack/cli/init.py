@@ -70,7 +70,7 @@ def _renamed(text: str, kind: str, name: str) -> str:
 
 
 def _write(kind: str, name: str, like: str, text: str) -> Path:
-    """The file, after the line for the editor a word on where it is from."""
+    """Write the file with a word on where it is from, after the line for the editor; return its path."""
     first, _, rest = text.partition("\n")
     path = _path(Path(FOLDER), kind, name)
     path.parent.mkdir(parents=True, exist_ok=True)

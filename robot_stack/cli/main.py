@@ -27,7 +27,7 @@ ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """A word of the command.
+    """A verb of the command.
 
     Attributes:
         help: One line.
@@ -282,7 +282,7 @@ def _seconds(text: str) -> float:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of the whole command."""
+    """Build the argument parser of the whole command."""
     top = argparse.ArgumentParser(
         prog="robot-stack",
         description="Human-in-the-loop reinforcement learning on real robots, over ROS 2.",
@@ -295,7 +295,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def module_of(verb: str) -> str:
-    """Name of the module that has the verb's `run`."""
+    """Return the name of the module that has the verb's `run`."""
     return f"robot_stack.cli.{ROOMS.get(verb, '')}{verb.replace('-', '_')}"
 
 

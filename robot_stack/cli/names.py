@@ -1,4 +1,4 @@
-"""What an operator may name on the command line where a cell is meant."""
+"""Names on the command line where a cell is meant: of a run, of a cell, or a path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robot_stack.config.resolved import ResolvedRun
 
 
 def load_cell(name: str, overrides: Sequence[str] = (), root: Path | None = None) -> ResolvedRun:
-    """The run of that name or path; for the name of a cell, the run that names it.
+    """Load the run of that name or path; for the name of a cell, load the run that names it.
 
     Raises:
         ConfigError: If there is neither, or several runs name the cell.

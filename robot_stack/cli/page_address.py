@@ -10,7 +10,7 @@ from robot_stack.console.access import ADDRESS_FILE
 
 
 class PageAddress:
-    """Looks into the folder of a run; `look` often.
+    """Watcher of a run's folder for the page's address; call `look` often.
 
     Args:
         folder: Of the run; what an earlier start wrote there does not count.
@@ -24,7 +24,7 @@ class PageAddress:
         self._told = ""
 
     def look(self) -> None:
-        """Say it, if there is something new."""
+        """Say the address, if there is a new one."""
         try:
             if self._path.stat().st_mtime < self._from_s:
                 return

@@ -20,7 +20,7 @@ def run(
     folder: Path | None = None,
     episodes: int | None = None,
 ) -> int:
-    """Record until there are enough demonstrations; returns the exit code.
+    """Record demonstrations until there are enough; returns the exit code.
 
     Args:
         name: A cell, or a run.

@@ -27,7 +27,7 @@ def run(
     every: int = 1,
     as_json: bool = False,
 ) -> int:
-    """Evaluate or audit; returns the exit code.
+    """Evaluate a reward model on labelled episodes, or audit it in a run; returns the exit code.
 
     Args:
         what: "eval" or "audit".
@@ -74,7 +74,7 @@ def _evaluated(folder: Path | None, episodes: int | None, seed: int, every: int)
 
 
 def _say(what: str, number: int, count: int) -> None:
-    """About ten lines of each."""
+    """Print progress to stderr, in about ten lines."""
     if number == count or number % max(1, count // 10) == 0:
         print(f"{what} {number} of {count}", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""Where a finished or interrupted run lies: RUN on the command line is a folder, or a name under runs/."""
+"""Folders of finished or interrupted runs: RUN on the command line is a folder, or a name under runs/."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUNS = Path("runs")
 
 
 def find_folder(name: str) -> Path:
-    """The folder of a run.
+    """Return the folder of a run that was started.
 
     Raises:
         ConfigError: If there is none, or nothing was started in it; the message lists the runs there are.
@@ -32,7 +32,7 @@ def find_folder(name: str) -> Path:
 
 
 def own_folder(wanted: ResolvedRun, folder: Path | None) -> Path:
-    """`folder`, or runs/NAME: the one place of a run that several commands go on with.
+    """Return `folder`, or runs/NAME: the one place of a run that several commands go on with.
 
     Raises:
         ConfigError: If it is of another run.
@@ -44,7 +44,7 @@ def own_folder(wanted: ResolvedRun, folder: Path | None) -> Path:
 
 
 def policy_file(folder: Path, policy: str) -> Path:
-    """The file of a policy that a run has saved.
+    """Return the file of a policy that a run has saved.
 
     Raises:
         ConfigError: If there is none of that name; the message lists those there are.

@@ -33,14 +33,14 @@ def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: P
 
 
 def as_json_text(resolved: ResolvedRun) -> str:
-    """For scripts."""
+    """Return the resolved run as JSON, for scripts."""
     values = {key: {"value": value, "origin": origin} for key, value, origin in resolved.values()}
     document = {"name": resolved.name, "spec_digest": resolved.spec().digest, "values": values}
     return json.dumps(document, indent=2)
 
 
 def as_table(resolved: ResolvedRun) -> str:
-    """For people: `key: value   # origin`, origins aligned."""
+    """Return the resolved run as text for people: `key: value   # origin`, origins aligned."""
     rows = [(f"{key}: {json.dumps(value)}", origin) for key, value, origin in resolved.values()]
     width = min(WIDEST_SETTING, max(len(setting) for setting, _ in rows))
     lines = [f"{setting:<{width}}  # {origin}" for setting, origin in rows]

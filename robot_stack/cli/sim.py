@@ -46,7 +46,7 @@ MEMORY_S = 5.0
 
 @dataclass(slots=True, kw_only=True)
 class DryRun:
-    """A run folder and what happens to it.
+    """State of a dry run: its folder, its configuration, and what it has taken so far.
 
     Attributes:
         folder: runs/NAME.
@@ -106,7 +106,7 @@ def run(
 
 
 def _again(name: str, seed: int, task: str, algorithm: str | None, quick: bool) -> str:
-    """The command that goes on with this run."""
+    """Return the command that goes on with this run."""
     said = {
         "SEED": str(seed) if seed else None,
         "TASK": task if task != "peg_insert" else None,
@@ -117,7 +117,7 @@ def _again(name: str, seed: int, task: str, algorithm: str | None, quick: bool) 
 
 
 def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> DryRun:
-    """A new run folder, or an earlier one if it is of the same run.
+    """Make a new run folder, or take an earlier one if it is of the same run.
 
     Raises:
         ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
@@ -137,7 +137,7 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
 
 
 def train_online(dry_run: DryRun, say: _Say) -> None:
-    """All processes, until the learner has had enough.
+    """Run all processes until the learner has had enough.
 
     Raises:
         StackError: If a process gives up; the message names its log.
@@ -184,7 +184,7 @@ def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
 
 
 def evaluate(dry_run: DryRun, say: _Say) -> None:
-    """Policy and imitation baseline on the same held-out resets, side by side on two cores.
+    """Evaluate policy and imitation baseline on the same held-out resets, side by side on two cores.
 
     Raises:
         StackError: If one of them fails.
@@ -211,7 +211,7 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
 
 
 def report(dry_run: DryRun, say: _Say) -> None:
-    """Summary, plots and the report, then the figures on the terminal."""
+    """Write summary, plots and the report, then print the figures on the terminal."""
     from robot_stack.report.html import write_report
 
     say.phase("report")
@@ -228,7 +228,7 @@ def report(dry_run: DryRun, say: _Say) -> None:
 
 
 class _Say:
-    """What an operator sees while it runs: the live display on a terminal, lines elsewhere."""
+    """Display of a dry run for its operator: live on a terminal, lines elsewhere."""
 
     def __init__(self, dry_run: DryRun) -> None:
         training = dry_run.resolved.run.training
@@ -294,7 +294,7 @@ def _wait(processes: list[subprocess.Popen[bytes]], show: Callable[[], None] = l
 
 
 class _terminate_as_interrupt:
-    """SIGTERM stops the run like Ctrl-C does."""
+    """Context in which SIGTERM stops the run like Ctrl-C does."""
 
     def __enter__(self) -> None:
         self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -15,7 +15,7 @@ from robot_stack.processes.table import ProcessSpec
 def supervise(
     resolved: ResolvedRun, ready: PreparedRun, table: Sequence[ProcessSpec], timeout_s: float | None = None
 ) -> int:
-    """Start, watch, and on Ctrl-C or SIGTERM stop them in order; returns the exit code."""
+    """Run a table of processes, and on Ctrl-C or SIGTERM stop them in order; returns the exit code."""
     names = ", ".join(spec.name for spec in table)
     print(f"{resolved.name}: {names}; DDS domain {ready.domain}; logs in {ready.log_folder}", flush=True)
     if ready.domain != resolved.cell.dds_domain:

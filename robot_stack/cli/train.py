@@ -18,7 +18,7 @@ def run(
     folder: Path | None = None,
     address: str = "",
 ) -> int:
-    """Serve actors and train until it is enough; returns the exit code.
+    """Serve actors and train until the learner has had enough; returns the exit code.
 
     Args:
         name: Name of a run, or path to its file.

@@ -37,7 +37,7 @@ def run(
     marker_m: float = 0.022,
     write: bool = False,
 ) -> int:
-    """Measure, show what would be written, and write it if that is wanted; returns the exit code.
+    """Measure a part of a cell, show what would be written, and write it if wanted; returns the exit code.
 
     Args:
         what: "crop", "workspace", "pose", "extrinsics", or "board", which writes one to be printed.
@@ -104,13 +104,13 @@ def _board(path: Path, board: Board) -> int:
 
 
 def changed_lines(before: str, after: str) -> list[str]:
-    """Lines that differ, old ones with "- ", new ones with "+ "."""
+    """Return the lines that differ, old ones with "- ", new ones with "+ "."""
     old, new = before.splitlines(), after.splitlines()
     return [f"- {line}" for line in old if line not in new] + [f"+ {line}" for line in new if line not in old]
 
 
 def _own_file(source: Path) -> Path:
-    """The file itself, or for one that came with the package the operator's own copy of it."""
+    """Return the file itself, or for one that came with the package the operator's own copy of it."""
     shipped = source.resolve().is_relative_to(config_root())
     own = (Path.cwd() / FOLDER / "cells" / source.name).absolute()
     return own if shipped and own != source.absolute() else source
@@ -129,7 +129,7 @@ def _agreed(target: Path) -> bool:
 def _with_whole_images(
     resolved: ResolvedRun, name: str, overrides: Sequence[str], root: Path | None, camera: str
 ) -> ResolvedRun:
-    """The same cell, whose camera sends all that it captures instead of the policy's crop."""
+    """Load the same cell with a camera that sends all that it captures instead of the policy's crop."""
     if not camera:
         return resolved
     config = resolved.cameras[camera]

@@ -69,7 +69,7 @@ def _camera(resolved: ResolvedRun, camera: str) -> CameraConfig:
 
 
 def _photograph(resolved: ResolvedRun, camera: str, folder: Path) -> str:
-    """Run the camera's process until its pictures are there; what it said."""
+    """Run the camera's process until its pictures are there; return what it said."""
     with prepared(resolved, folder / "run") as ready, (folder / "said").open("w+") as said:
         where = ["--run", str(ready.folder / RESOLVED), "--namespace", namespace_of(resolved)]
         command = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where, "--camera", camera]

@@ -1,4 +1,4 @@
-"""`robot-stack doctor CELL`: is everything there, fast enough, and fit to be used? Nothing moves without `--move`.
+"""`robot-stack doctor CELL`: checks that all is there, fast enough and fit to be used. Moves nothing without `--move`.
 
 A name starts the cell's processes for as long as it takes; the folder of a run that is going on is listened to.
 """
@@ -99,7 +99,7 @@ def run(
 
 
 def ros_finding(resolved: ResolvedRun) -> Finding:
-    """Whether there is a ROS, and which."""
+    """Check that there is a ROS, and say which."""
     if importlib.util.find_spec("rclpy") is None:
         text = "rclpy cannot be imported; source the setup file of ROS 2 Jazzy, or pip install 'robot-stack[ros]'"
         return finding.fail("ros", text)
@@ -121,7 +121,7 @@ def _memory(resolved: ResolvedRun) -> Finding:
 
 
 def _learner(resolved: ResolvedRun) -> list[Finding]:
-    """What it would compute on here, or, of one on another machine, whether it answers."""
+    """Check what the learner would compute on here or, for one on another machine, that it answers."""
     address = resolved.cell.learner_address
     if address.startswith(LOOPBACK):
         return [host.measure_gpu(resolved)]
@@ -188,7 +188,7 @@ def _examine(
 
 
 def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) -> list[Finding]:
-    """What the driver of an arm answered: each field of its robot file, with the line to change where they differ."""
+    """Judge what an arm's driver answered about each field of its robot file; name the line to change."""
     part = f"robots.{arm}" if resolved.cell.arms else "robot"
     findings = []
     for field in [field for field, word in said.items() if word == Standing.CONTRADICTED]:
@@ -234,7 +234,7 @@ def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bo
 
 
 def _begin_motion(here: Listening[DoctorNode], ending: Callable[[], str], enter: Enter | None) -> str:
-    """Arm the cell and begin; why that cannot be, or ""."""
+    """Arm the cell and begin the first motion; return why that cannot be, or ""."""
     if ending():
         return ending()
     say(MOVE_TEXT)
@@ -272,7 +272,7 @@ def _request(here: Listening[DoctorNode], name: str) -> str:
 
 
 def _not_started(here: Listening[DoctorNode], ending: Callable[[], str], failures: Mapping[str, str]) -> list[Finding]:
-    """Every process that has failed, not only the first: an operator mends them all at once."""
+    """Return a finding for every process that has failed: an operator mends them all at once."""
 
     def look() -> bool:
         ending()
@@ -283,7 +283,7 @@ def _not_started(here: Listening[DoctorNode], ending: Callable[[], str], failure
 
 
 def _with_person(resolved: ResolvedRun, here: Listening[DoctorNode], enter: Enter | None) -> list[Finding]:
-    """Axes, deadman and emergency stop, if there is an operator to ask."""
+    """Check axes, deadman and emergency stop, if there is an operator to ask."""
     if any(teleop.device == "scripted" for teleop in resolved.teleops.values()):
         return [operator.skipped(check, "the device is a script") for check in ("teleop", "estop")]
     if enter is None:

@@ -20,7 +20,7 @@ Panels = dict[str, dict[str, Any]]
 
 
 def run(name: str, overrides: Sequence[str] = (), root: Path | None = None) -> int:
-    """Print it, to be saved as a file and imported; returns the exit code.
+    """Print the layout, to be saved as a file and imported; returns the exit code.
 
     Args:
         name: A run or a cell.
@@ -35,7 +35,10 @@ def run(name: str, overrides: Sequence[str] = (), root: Path | None = None) -> i
 
 
 def layout(resolved: ResolvedRun) -> dict[str, Any]:
-    """Cameras on the left; what each arm is told and does in the middle; mode, diagnostics and log on the right."""
+    """Return a layout for the topics of a cell.
+
+    Cameras are on the left; what each arm is told and does in the middle; mode, diagnostics and log on the right.
+    """
     prefix = f"/{namespace_of(resolved)}/"
     cameras = {
         f"Image!{camera}": {"imageMode": {"imageTopic": prefix + topics.observation(camera)}}
@@ -85,7 +88,7 @@ def _force(prefix: str, arm: str) -> dict[str, str]:
 
 
 def _plot(title: str, paths: Mapping[str, str]) -> dict[str, Any]:
-    """By arrival: stamps of the cell's topics are monotonic and mean nothing to other clocks."""
+    """Return a plot over the time of arrival: the cell's own stamps are monotonic and mean nothing to other clocks."""
     return {
         "title": title,
         "paths": [

@@ -8,7 +8,7 @@ from typing import TextIO
 
 
 class Enter:
-    """Whether Enter was pressed since it was last asked."""
+    """The Enter key of a terminal, asked without waiting whether it was pressed since last time."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -16,11 +16,11 @@ class Enter:
 
     @classmethod
     def on_terminal(cls) -> Enter | None:
-        """On this process's own terminal; None if it has none."""
+        """Return the Enter key of this process's own terminal; None if it has none."""
         return cls(sys.stdin) if sys.stdin.isatty() else None
 
     def pressed(self) -> bool:
-        """True once per line that was typed; never waits."""
+        """Return True once per line that was typed; never wait."""
         if self._ended or not select.select([self._stream], [], [], 0.0)[0]:
             return False
         line = self._stream.readline()

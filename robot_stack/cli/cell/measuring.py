@@ -1,4 +1,4 @@
-"""What `robot-stack calibrate` measures: one function for each part of a cell.
+"""Measurements of `robot-stack calibrate`: one function for each part of a cell.
 
 Each returns the values for the cell's file, and what to say about them.
 """
@@ -44,7 +44,7 @@ STILL = 1e-2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What goes into the cell's file.
+    """Result of a measurement, for the cell's file.
 
     Attributes:
         edits: Keys and values.
@@ -57,7 +57,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was asked for on the command line; see `robot_stack.cli.cell.calibrate.run`."""
+    """Options of `robot-stack calibrate`; see `robot_stack.cli.cell.calibrate.run`."""
 
     name: str
     arm: str
@@ -91,7 +91,7 @@ def _watch(wish: Wish, resolved: ResolvedRun, look: Callable[[Listening[Onlooker
 
 
 def _move_the_arm(wish: Wish, text: str) -> Callable[[Listening[Onlooker], Callable[[], str]], None]:
-    """Let an operator move the arm, by hand or by the device, until Enter or for so long."""
+    """Return what lets an operator move the arm, by hand or by the device, until Enter or for so long."""
 
     def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
         from robot_stack.nodes.tools.onlooker import hand_over
@@ -132,7 +132,7 @@ def _crop(wish: Wish, resolved: ResolvedRun) -> Measured:
 
 
 def _aspect(wish: Wish, resolved: ResolvedRun) -> float:
-    """Width over height of the policy's image, from the camera's own file."""
+    """Return width over height of the policy's image, from the camera's own file."""
     plain = load_cell(wish.name).cameras[wish.camera]
     return plain.policy_width_px / plain.policy_height_px
 
@@ -176,7 +176,7 @@ def _pose(wish: Wish, resolved: ResolvedRun) -> Measured:
 
 
 def _part(wish: Wish, resolved: ResolvedRun) -> tuple[str, ...]:
-    """Where the cell's file speaks of the arm."""
+    """Return the keys under which the cell's file speaks of the arm; none if it lists no arms."""
     return ("arms", wish.arm) if resolved.cell.arms else ()
 
 
@@ -221,7 +221,10 @@ def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
 
 
 def _take_view(here: Listening[Onlooker], camera: str, board: Board) -> tuple[Pose, Corners, tuple[int, int]] | None:
-    """Pose of the arm, corners of the board, rows and columns of the image; None, with a word, if it will not do."""
+    """Return pose of the arm, corners of the board, rows and columns of the image.
+
+    If the view will not do, say why and return None.
+    """
     images = here.node.images[camera]
     images.clear()
     here.listen(FRESH_S, lambda: bool(images))

@@ -1,4 +1,4 @@
-"""A cell for as long as a command looks at it."""
+"""A cell that lives for as long as a command looks at it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def own_cell(
     failures: MutableMapping[str, str] | None = None,
     stand_ins: Mapping[str, str] | None = None,
 ) -> Iterator[Callable[[], str]]:
-    """This process in the environment of a cell, whose processes are started unless they run already.
+    """Put this process into the environment of a cell, and start its processes unless they run already.
 
     Args:
         resolved: The run.
@@ -35,7 +35,7 @@ def own_cell(
         stand_ins: Module of a process -> the module that takes its place.
 
     Yields:
-        What says why the cell has ended, or "" while it goes on; call it often.
+        A function that returns why the cell has ended, or "" while it goes on; call it often.
     """
     before = dict(os.environ)
     with ExitStack() as stack:
@@ -64,7 +64,7 @@ def own_cell(
 
 
 def say(text: str) -> None:
-    """Progress, for the operator at the terminal."""
+    """Print progress to stderr, for the operator at the terminal."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What the words of `robot-stack data` share: where the episodes are, and what is said in the end."""
+"""Common parts of the words of `robot-stack data`: they find the episodes, and tell what was done."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STORE = "store"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """How a word ends.
+    """Result of a word of `robot-stack data`, for scripts and for people.
 
     Attributes:
         document: For scripts.
@@ -33,7 +33,7 @@ class Said:
 
 
 def find_data(name: str) -> StoreView:
-    """The episodes of a run, or of a folder that was made from some.
+    """Open the episodes of a run, or of a folder that was made from some.
 
     Raises:
         ConfigError: If there is neither.
@@ -55,7 +55,7 @@ def find_data(name: str) -> StoreView:
 
 
 def written(out: Path, stores: Sequence[NewStore]) -> Said:
-    """What was written to `out`, and what was left out of it."""
+    """Tell what was written to `out`, and what was left out of it."""
     left_out = {episode_id: why for store in stores for episode_id, why in store.left_out.items()}
     count = sum(len(store.taken) for store in stores)
     lines = [f"FAIL left out {episode_id}: {why}" for episode_id, why in left_out.items()]

@@ -16,16 +16,16 @@ WORDS = {
     "export": "exchange",
     "import": "exchange",
 }
-"""Word -> in which `data_<file>` it is."""
+"""Word -> module of this folder that does it."""
 
 
 def run(what: str, as_json: bool = False, **options: Any) -> int:
-    """Do one of the words; returns the exit code, which for `check` is 1 if something is wrong.
+    """Run one word of `robot-stack data`; returns the exit code, which for `check` is 1 if something is wrong.
 
     Args:
         what: One of `WORDS`.
         as_json: Print a document instead of sentences; progress goes to stderr either way.
-        options: The word's own, as `data_words` declares them.
+        options: The word's own, as `words.add_data` declares them.
 
     Raises:
         StackError: If it cannot be done; then nothing was written.

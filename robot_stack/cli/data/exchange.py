@@ -1,4 +1,4 @@
-"""`robot-stack data export` and `import`: LeRobotDataset v3, MCAP, and Rerun out only."""
+"""`robot-stack data export` and `import`: LeRobotDataset v3 and MCAP both ways, Rerun out only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from robot_stack.types.transition import EpisodeKind
 def data_export(
     name: str, out: Path, format: str, codec: str, kind: str | None, outcome: str | None, episodes: Sequence[str]
 ) -> Said:
-    """Write the chosen episodes; all but the discarded ones by default."""
+    """Export the chosen episodes for other programs; all but the discarded ones by default."""
     view = find_data(name)
     outcomes = [Outcome[outcome.upper()]] if outcome else [Outcome.OPEN, Outcome.SUCCESS, Outcome.FAILURE]
     found = select(view, kind=EpisodeKind(kind) if kind else None, outcomes=outcomes, episodes=episodes)
@@ -52,14 +52,14 @@ def data_export(
 
 
 def data_import(folder: Path, out: Path, format: str, like: str | None) -> Said:
-    """Read a dataset into a new folder of episodes."""
+    """Import a dataset into a new folder of episodes."""
     if format == "mcap":
         return written(out, [import_mcap(folder, out, on_episode=_say)])
     return written(out, [import_lerobot(folder, out, like=_like(like), on_episode=_say)])
 
 
 def _like(name: str | None) -> Like | None:
-    """What a dataset of another program is to fit: a run's file, or a folder of episodes."""
+    """Return what a dataset of another program is to fit: spec and task of a run or of a folder of episodes."""
     if name is None:
         return None
     if Path(name).is_dir() or (RUNS / name).is_dir():
@@ -70,6 +70,6 @@ def _like(name: str | None) -> Like | None:
 
 
 def _say(what: str, number: int, count: int) -> None:
-    """About ten lines of each."""
+    """Print progress to stderr, in about ten lines."""
     if number == count or number % max(1, count // 10) == 0:
         print(f"{what} episode {number} of {count}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`robot-stack data list`, `show` and `check`: nothing is written."""
+"""`robot-stack data list`, `show` and `check`: they look at episodes and write nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORST = 5
 
 
 def data_list(name: str) -> Said:
-    """A line per episode."""
+    """List the episodes of a run or folder, one line each."""
     view = find_data(name)
     found, bad = summarize(view)
     document = {
@@ -42,7 +42,7 @@ def data_list(name: str) -> Said:
 
 
 def data_show(name: str, episode: str | None) -> Said:
-    """What a folder holds, or all about one episode."""
+    """Show what a folder of episodes holds, or all about one episode."""
     view = find_data(name)
     if episode is not None:
         return _show_episode(view, name, episode)
@@ -108,7 +108,7 @@ def _show_episode(view: StoreView, name: str, episode_id: str) -> Said:
 
 
 def data_check(name: str) -> Said:
-    """All findings; exit code 1 if one of them is no mere warning."""
+    """Check all episodes and tell what was found; the exit code is 1 if anything is no mere warning."""
     view = find_data(name)
     report = check(view)
     failed = sum(finding.level is Level.FAIL for finding in report.findings)

@@ -1,4 +1,4 @@
-"""`robot-stack data edit`, `merge` and `split`: a new folder each time, what was read stays as it is."""
+"""`robot-stack data edit`, `merge` and `split`: they write new folders; what was read stays as it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from robot_stack.types.event import Verdict
 def data_edit(
     name: str, out: Path, relabel: Sequence[str], discard: Sequence[str], trim: Sequence[str], note: Sequence[str]
 ) -> Said:
-    """Relabel, discard, trim, note."""
+    """Write a copy of the episodes in which some are relabelled, discarded, trimmed or noted."""
     verdicts = {}
     for episode_id, word in pairs(relabel, "--relabel").items():
         if word not in (Verdict.SUCCESS, Verdict.FAILURE):
@@ -39,7 +39,7 @@ def data_edit(
 
 
 def data_merge(names: Sequence[str], out: Path) -> Said:
-    """One of several."""
+    """Merge the episodes of several folders into a new one."""
     store, renamed = merge([find_data(name) for name in names], out)
     said = written(out, [store])
     renamings = [f"renamed: {old} is now {new}" for old, new in renamed.items()]
@@ -47,7 +47,7 @@ def data_merge(names: Sequence[str], out: Path) -> Said:
 
 
 def data_split(name: str, out: Path, by: str | None, shares: Sequence[str], seed: int) -> Said:
-    """Several of one."""
+    """Split the episodes of a folder into several new ones, by a field or by shares."""
     view = find_data(name)
     found, _ = summarize(view)
     if by is not None:

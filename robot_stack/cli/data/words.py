@@ -1,4 +1,4 @@
-"""What `robot-stack data` takes. Loads nothing but the standard library, so that `--help` answers at once."""
+"""Arguments of `robot-stack data`. Loads nothing but the standard library, so that `--help` answers at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OUT_ONLY = ("rerun",)
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Declare its words and their arguments."""
+    """Declare the words of `robot-stack data` and their arguments."""
     words = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
 
     text = "one line per episode: kind, length, how it counts and who says so, how much an operator did"
