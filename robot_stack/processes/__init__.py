@@ -1,1 +1,1 @@
-"""Which processes a run consists of, and how they are started, watched and ended. No ROS in here."""
+"""Processes of a run: which ones there are, and how they are started, watched and ended. No ROS in here."""

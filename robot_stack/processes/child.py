@@ -1,4 +1,4 @@
-"""How a process of the table lives under whoever started it: it ends with its parent, at the row's priority.
+"""Start of a process of the table by whoever launches it: it ends with its parent, at the row's priority.
 
     python -m robot_stack.processes.child --nice 10 --realtime 0 -- PROGRAM ARGUMENT ...
 
@@ -25,7 +25,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent() -> None:
-    """SIGTERM to this process when its parent dies: a killed launcher leaves no robot process behind."""
+    """Get a SIGTERM when the parent of this process dies: a killed launcher leaves no robot process behind."""
     parent = os.getppid()
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
@@ -33,7 +33,7 @@ def die_with_parent() -> None:
 
 
 def end_in_peace() -> None:
-    """No further signal counts: a second Ctrl-C while the interpreter ends would turn a clean end into a death."""
+    """Ignore further signals: a second Ctrl-C while the interpreter ends would make a clean end a death."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 
@@ -55,7 +55,7 @@ def take_priority(nice: int, realtime: int) -> None:
 
 
 def ask_for_short_turns() -> bool:
-    """Ask the scheduler for the shortest slice; whether it knows what that is."""
+    """Ask the scheduler for the shortest slice; return whether it knows what that is."""
     number = SCHED_SETATTR.get(platform.machine())
     if number is None:
         return False
@@ -65,13 +65,13 @@ def ask_for_short_turns() -> bool:
 
 
 def wrapped(argv: Sequence[str], *, python: str, nice: int, realtime: int) -> tuple[str, ...]:
-    """The command line that becomes `argv` after `die_with_parent` and `take_priority`."""
+    """Return the command line that becomes `argv` after `die_with_parent` and `take_priority`."""
     priority = ("--nice", str(nice), "--realtime", str(realtime))
     return (python, "-m", "robot_stack.processes.child", *priority, "--", *argv)
 
 
 def main() -> None:
-    """Never returns: another program runs on in this process."""
+    """Become the program of the command line; never return."""
     parser = argparse.ArgumentParser(prog="robot_stack.processes.child", description="Starts a process of the table.")
     parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("--realtime", type=int, default=0)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 def tree_megabytes(root_pid: int) -> float:
-    """Proportional set size of `root_pid` and everything below it, in MB; processes that end meanwhile count 0."""
+    """Return the proportional set size of `root_pid` and everything below it, in MB.
+
+    Processes that end meanwhile count 0.
+    """
     return sum(_pss_kb(pid) for pid in _tree(root_pid)) / 1024
 
 

@@ -48,12 +48,12 @@ class PreparedRun:
 
     @property
     def log_folder(self) -> Path:
-        """One log per process."""
+        """Return the folder that gets one log per process."""
         return self.folder / "log"
 
 
 def new_folder(run: ResolvedRun, root: Path) -> Path:
-    """runs/NAME/DATE_TIME, not yet made."""
+    """Return the path of a new run folder, runs/NAME/DATE_TIME; it is not yet made."""
     return root / run.name / time.strftime("%Y-%m-%d_%H%M%S")
 
 
@@ -88,13 +88,13 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
 
 
 def _has_drivers(run: ResolvedRun) -> bool:
-    """Whether somebody else's processes wait for the run on the domain of its cell."""
+    """Return whether somebody else's processes wait for the run on the domain of its cell."""
     robots, cameras = run.robots.values(), run.cameras.values()
     return any(robot.backend != "sim" for robot in robots) or any(camera.backend == "topic" for camera in cameras)
 
 
 def free_address(wanted: str) -> str:
-    """`wanted`, host:port on this machine, or another port of that host if it is taken."""
+    """Return `wanted`, host:port on this machine, or another port of that host if it is taken."""
     host, _, port = wanted.rpartition(":")
     for candidate in (int(port), 0):
         with socket.socket() as probe:
@@ -116,7 +116,7 @@ def choose_table(
     self_active: bool = False,
     python: str = sys.executable,
 ) -> tuple[ProcessSpec, ...]:
-    """The rows that are asked for; a local learner moves to a free port if the cell's is taken.
+    """Return the processes that are asked for; a local learner moves to a free port if the cell's is taken.
 
     Args:
         resolved: The run.

@@ -1,4 +1,4 @@
-"""How processes of one run find each other: DDS over shared memory only, on a domain that no other run uses.
+"""DDS profile and domain of a run: its processes meet over shared memory only, on a domain that no other run uses.
 
 Without UDP sockets nothing outside this host can see or command the cell. Participants that vanish are forgotten
 after 3 s instead of 20. Whoever sends first to a participant that has just joined asks whether it listens, and sleeps a
@@ -56,7 +56,7 @@ PROFILE = """\
 
 
 def write_profile(folder: Path) -> Path:
-    """The Fast DDS profile as a file in `folder`."""
+    """Write the Fast DDS profile as a file in `folder`; return its path."""
     path = folder / PROFILE_FILE
     path.write_text(PROFILE)
     return path
@@ -65,7 +65,7 @@ def write_profile(folder: Path) -> Path:
 def ros_environment(
     profile: Path, domain: int, log_folder: Path | None = None, prefix: Path | None = None
 ) -> dict[str, str]:
-    """Environment of every process of a run whose Python is under `prefix`; default: this one's."""
+    """Return the ROS environment of a run whose Python is under `prefix`; default: this one's."""
     environment = {
         "FASTRTPS_DEFAULT_PROFILES_FILE": str(profile),
         "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
@@ -79,7 +79,7 @@ def ros_environment(
 
 
 def package_path(prefix: Path | None = None) -> dict[str, str]:
-    """What lets `ros2` find the packages installed under `prefix`, if there are any; default: this Python's."""
+    """Return what lets `ros2` find the packages under `prefix`, if there are any; default: this Python's."""
     prefix = Path(sys.prefix) if prefix is None else prefix
     if not (prefix / "share" / "ament_index").is_dir():
         return {}
@@ -89,7 +89,7 @@ def package_path(prefix: Path | None = None) -> dict[str, str]:
 
 @contextmanager
 def claim_domain(wanted: int, *, exact: bool) -> Iterator[int]:
-    """A DDS domain that is this run's for as long as the context is open, even if the process is killed.
+    """Claim a DDS domain for as long as the context is open; the claim ends with the process, even a killed one.
 
     Args:
         wanted: Taken if it is free.
@@ -115,14 +115,14 @@ def claim_domain(wanted: int, *, exact: bool) -> Iterator[int]:
 
 
 def _lock(domain: int) -> int | None:
-    """A descriptor that holds the domain's lock until it is closed, or None."""
+    """Return a descriptor that holds the domain's lock until it is closed, or None if it is taken."""
     folder = Path(tempfile.gettempdir()) / f"robot-stack-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return try_lock(folder / f"domain-{domain}.lock", os.O_CREAT)
 
 
 def _occupied(domain: int) -> bool:
-    """True if a living participant of any program listens on the domain; a dead one's files are not locked."""
+    """Return whether a living participant listens on the domain; a dead one's files are not locked."""
     first = PORT_BASE + PORTS_PER_DOMAIN * domain
     for path in SHARED_MEMORY.glob("fastrtps_port*_el"):
         number = path.name.removeprefix("fastrtps_port").removesuffix("_el")

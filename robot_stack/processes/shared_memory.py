@@ -19,7 +19,7 @@ YOUNG_S = 5.0
 
 
 def try_lock(path: Path, flags: int = 0) -> int | None:
-    """A descriptor that holds the file's lock until it is closed, or None if somebody else holds it.
+    """Return a descriptor that holds the file's lock until it is closed, or None if somebody else holds it.
 
     Raises:
         OSError: If the file cannot be opened.
@@ -50,7 +50,7 @@ def remove_stale(folder: Path = SHARED_MEMORY, *, now_unix_s: float | None = Non
 
 
 def _remove(segment: Path, locks: list[Path], now_s: float) -> int:
-    """One segment or port with its lock files, unless one of them is held or young; bytes freed."""
+    """Remove a segment or port with its lock files, unless one is held or young; return the bytes freed."""
     held: list[int] = []
     try:
         for path in locks:

@@ -19,7 +19,7 @@ LOG_BYTES = 1 << 20
 
 
 class _Child:
-    """One row of the table, alive or not."""
+    """Process of one row of the table, alive or not."""
 
     def __init__(self, spec: ProcessSpec) -> None:
         self.spec = spec
@@ -47,7 +47,7 @@ class _Child:
         self.started_s, self.restart_s = time.monotonic(), None
 
     def last_words(self) -> str:
-        """How its program explained its end: the last line "program: why" since it was started, or ""."""
+        """Return how the program explained its end: its last line "program: why" since the start, or ""."""
         if self._log is None or len(self.spec.argv) < 3:
             return ""
         program = f"{self.spec.argv[2].rpartition('.')[2]}: "
@@ -65,7 +65,7 @@ class _Child:
 
 
 class Supervisor:
-    """Runs a table of processes.
+    """Supervisor of a table of processes: starts, watches, restarts and ends them.
 
     Usage:
         with Supervisor(table, environment=env, log_folder=folder / "log") as supervisor:
@@ -82,7 +82,7 @@ class Supervisor:
         log_folder: Path,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Nothing starts yet.
+        """Take a table of processes; nothing starts yet.
 
         Args:
             table: In the order of start.
@@ -108,37 +108,37 @@ class Supervisor:
 
     @property
     def ending(self) -> str | None:
-        """Why the run is over, or None while it goes on."""
+        """Return why the run is over, or None while it goes on."""
         return self._ending
 
     def pid(self, name: str) -> int:
-        """Process id of a started process."""
+        """Return the process id of a started process."""
         process = self._children[name].process
         if process is None:
             raise KeyError(f"{name} has not been started")
         return process.pid
 
     def restarts(self, name: str) -> int:
-        """How often it was started again."""
+        """Return how often a process was started again."""
         return self._children[name].restarts
 
     def alive(self) -> tuple[str, ...]:
-        """Names of the processes that run."""
+        """Return the names of the processes that run."""
         return tuple(n for n, c in self._children.items() if c.process is not None and c.process.poll() is None)
 
     def start(self) -> None:
-        """All of them, in order."""
+        """Start all processes, in the order of the table."""
         self._log_folder.mkdir(parents=True, exist_ok=True)
         for child in self._children.values():
             child.start(self._environment, self._log_folder)
 
     def end(self, reason: str, exit_code: int = 0) -> None:
-        """Let `run` return; callable from a signal handler."""
+        """End the run: `run` returns. Callable from a signal handler."""
         if self._ending is None:
             self._ending, self._exit_code = reason, exit_code
 
     def step(self) -> None:
-        """Look once at every process."""
+        """Look once at every process, and do what its row says if it has ended."""
         now_s = time.monotonic()
         for child in self._children.values():
             if child.restart_s is not None:
@@ -149,7 +149,9 @@ class Supervisor:
                 self._after_end(child, now_s)
 
     def run(self, timeout_s: float | None = None, each: Callable[[], None] = lambda: None) -> int:
-        """Until the run ends: by a required process, by `end`, or by the timeout. Returns the exit code.
+        """Watch the processes until the run ends; returns the exit code.
+
+        A required process, `end` or the timeout ends it.
 
         Args:
             timeout_s: Of the run.
@@ -166,7 +168,7 @@ class Supervisor:
         return self._exit_code
 
     def stop(self) -> None:
-        """SIGTERM, after the grace of each process SIGKILL. Those that hold the arm come last.
+        """Stop all processes: SIGTERM, after the grace of each SIGKILL. Those that hold the arm come last.
 
         Of these the one that started first is the very last, by itself: the robot hears the zero of the safety process.
         """
@@ -215,7 +217,7 @@ class Supervisor:
 
 
 def _prepare(spec: ProcessSpec) -> Callable[[], None]:
-    """Runs in the child before its program: die with the supervisor, take the wanted priority if allowed."""
+    """Return what a child does before its program: die with the supervisor, take the wanted priority if allowed."""
 
     def prepare() -> None:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

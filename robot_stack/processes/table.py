@@ -1,4 +1,4 @@
-"""Which processes a run consists of. One table for `robot-stack up`, `make sim` and the launch files."""
+"""The table of a run's processes, one for `robot-stack up`, `make sim` and the launch files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RAPID_S, MAX_RAPID_FAILURES = 10.0, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """One process.
+    """One process of a run, and how it is started, watched and stopped.
 
     Attributes:
         name: Unique in the table; its log is `<name>.log`.
@@ -55,7 +55,7 @@ class ProcessSpec:
 
 
 class After(StrEnum):
-    """What follows the end of a process."""
+    """Consequence of a process's end for the run."""
 
     RESPAWN = "respawn"
     END_RUN = "end the run"
@@ -63,14 +63,14 @@ class After(StrEnum):
 
 
 class Restarts:
-    """What the table says each time that one of its processes ends."""
+    """Rule for one process of the table: start it again, end the run, or neither, each time it ends."""
 
     def __init__(self, spec: ProcessSpec) -> None:
         self._spec = spec
         self._rapid_failures = 0
 
     def after(self, exit_code: int, ran_s: float) -> After:
-        """What follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
+        """Return what follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
         if self._spec.respawn and exit_code != 0:
             self._rapid_failures = self._rapid_failures + 1 if ran_s < RAPID_S else 0
             if self._rapid_failures < MAX_RAPID_FAILURES:
@@ -80,17 +80,17 @@ class Restarts:
 
 
 def module_of(node: str) -> str:
-    """Name of the module that is the process of a node, for `python -m`."""
+    """Return the name of the module that is the process of a node, for `python -m`."""
     return f"robot_stack.nodes.{'tools.' + node if node in TOOLS else node + '.node'}"
 
 
 def namespace_of(run: ResolvedRun) -> str:
-    """Namespace of a run's cell."""
+    """Return the namespace of a run's cell."""
     return run.run.cell
 
 
 def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
-    """The cell without actor and learner, in the order in which its processes start.
+    """Return the cell's processes, without actor and learner, in the order in which they start.
 
     Args:
         run: The resolved run, saved in `folder` as `RESOLVED`.
@@ -137,7 +137,7 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
 
 
 def learner_process(folder: Path, address: str, *, python: str = sys.executable) -> ProcessSpec:
-    """The learner of the run saved in `folder`, serving at `address`, host:port."""
+    """Return the learner of the run saved in `folder`, serving at `address`, host:port."""
     return ProcessSpec(
         name="learner",
         argv=(python, "-m", "robot_stack.learner.process", "--run", str(folder / RESOLVED), "--address", address),
@@ -151,7 +151,7 @@ def learner_process(folder: Path, address: str, *, python: str = sys.executable)
 def console_process(
     run: ResolvedRun, folder: Path, *, learner_address: str = "", python: str = sys.executable
 ) -> ProcessSpec:
-    """The operator's page of the run saved in `folder`; with the address of the learner, if there is one."""
+    """Return the process of the operator's page; with the address of the learner, if there is one."""
     where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run), *_stop_folder(run))
     learner = ("--learner", learner_address) if learner_address else ()
     return ProcessSpec(
@@ -166,7 +166,10 @@ def console_process(
 
 
 def _stop_folder(run: ResolvedRun) -> tuple[str, ...]:
-    """What outlives a run: a real cell's STOP, with which its next one comes up, and the token of its page."""
+    """Return the option that names the folder of what outlives a run of a real cell.
+
+    That is its STOP, with which the next run comes up, and the token of its page.
+    """
     if all(robot.backend == "sim" for robot in run.robots.values()):
         return ()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -181,7 +184,7 @@ def process_table(
     learner_address: str = "",
     python: str = sys.executable,
 ) -> tuple[ProcessSpec, ...]:
-    """All processes of a run on this machine, in the order in which they start.
+    """Return all processes of a run on this machine, in the order in which they start.
 
     Args:
         run: The resolved run, saved in `folder` as `RESOLVED`.
@@ -218,7 +221,7 @@ def process_table(
 def session_process(
     module: str, run: ResolvedRun, folder: Path, *words: str, python: str = sys.executable
 ) -> ProcessSpec:
-    """A process with a control loop of its own, in the actor's place: `robot_stack.nodes.actor.<module>`."""
+    """Return a process with a control loop, in the actor's place: `robot_stack.nodes.actor.<module>`."""
     where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
     return ProcessSpec(
         name="actor",
@@ -234,7 +237,7 @@ def session_process(
 def managed(
     table: Sequence[ProcessSpec], run: ResolvedRun, folder: Path, *, python: str = sys.executable
 ) -> tuple[ProcessSpec, ...]:
-    """The same rows, whose nodes wait until one more row brings them up, in the order of the table.
+    """Return the same rows, whose nodes wait until one more row brings them up, in the order of the table.
 
     Args:
         table: From `cell_processes` or `process_table`.
