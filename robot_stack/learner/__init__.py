@@ -1,1 +1,1 @@
-"""Trains: takes in episodes, fits encoder and reward model, updates the policy, saves checkpoints."""
+"""The learner: takes in episodes, fits encoder and reward model, updates the policy, saves checkpoints."""

@@ -1,4 +1,4 @@
-"""What the gRPC server calls: everything goes to disk first, then to the learner's inbox."""
+"""The learner's side of the gRPC link: everything goes to disk first, then to the learner's inbox."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN_BYTES = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeCut:
-    """An episode whose actor will not come back; the store has closed it at its newest frame."""
+    """An episode that the store has closed at its newest frame: its actor is gone, or a step of it was refused."""
 
     episode_id: str
 
@@ -40,20 +40,20 @@ Arrival = EpisodeHeader | Step | Label | EpisodeCut
 
 
 class ParamsBoard:
-    """The newest parameters, and who waits for them."""
+    """A board with the policy's newest parameters, on which readers wait for newer ones."""
 
     def __init__(self) -> None:
         self._params: Params | None = None
         self._news = threading.Condition()
 
     def publish(self, params: Params) -> None:
-        """Replace what was there."""
+        """Replace the parameters on the board and wake whoever waits for them."""
         with self._news:
             self._params = params
             self._news.notify_all()
 
     def after(self, version: int, timeout_s: float) -> Params | None:
-        """Newest parameters above `version`, or None once `timeout_s` has passed."""
+        """Return the newest parameters above `version`, or None once `timeout_s` has passed."""
         with self._news:
             self._news.wait_for(lambda: self._params is not None and self._params.version > version, timeout_s)
             params = self._params
@@ -61,7 +61,7 @@ class ParamsBoard:
 
 
 class Backend:
-    """Implements `transport.backend.LearnerBackend` on an episode store.
+    """A learner's backend on an episode store; implements `transport.backend.LearnerBackend`.
 
     Args:
         store: Open; only this object writes to it, from any thread.
@@ -102,25 +102,25 @@ class Backend:
         self._flusher = threading.Thread(target=self._flush_forever, name="flush", daemon=True)
 
     def start(self) -> None:
-        """Flush in the background from now on."""
+        """Start the thread that flushes the store to disk."""
         self._flusher.start()
 
     def stop(self) -> None:
-        """Flush once more and end the thread."""
+        """Flush the store once more and end the thread."""
         self._stop.set()
         self._flusher.join(5.0)
 
     def hello(self) -> int:
-        """Frames of the run that are safe."""
+        """Return how many frames of the run are safe on disk."""
         return sum(self._store.durable(e) + 1 for e in (*self._store.episodes, *self._store.unfinished))
 
     def wait_room(self, timeout_s: float) -> bool:
-        """True once less than `INBOX_BYTES` wait for the learner."""
+        """Wait until less than `INBOX_BYTES` wait for the learner; False once `timeout_s` has passed."""
         with self._room:
             return self._room.wait_for(lambda: self._inbox_bytes < INBOX_BYTES, timeout_s)
 
     def begin(self, header: EpisodeHeader) -> bool:
-        """Durable on return; what this actor began before and never ended is closed, since it will not come back."""
+        """Start an episode, durable on return, and close those that its actor began before and never ended."""
         with self._order:
             fresh = self._store.begin(header)
             self._hand_over(header)
@@ -130,7 +130,7 @@ class Backend:
             return fresh
 
     def append(self, step: Step) -> bool:
-        """Into the store; only new steps go on to the learner, in the order in which the store took them."""
+        """Append a step to the store; new ones go on to the learner, in the order in which the store took them."""
         name = step.episode_id
         with self._order:
             held = self._store.frames(name)
@@ -147,37 +147,37 @@ class Backend:
             return fresh
 
     def cut(self, episode_id: str) -> None:
-        """Durable on return."""
+        """Close an episode at its newest frame, durable on return; harmless if it is closed."""
         with self._order:
             if episode_id in self._store.unfinished:
                 self._cut(episode_id)
 
     def durable(self, episode_id: str) -> int:
-        """See the store."""
+        """Return the highest step index of an episode that is safe on disk, -1 for none."""
         return self._store.durable(episode_id)
 
     def label(self, label: Label) -> None:
-        """Durable on return."""
+        """Append a verdict to the store, durable on return; a new one goes on to the learner."""
         with self._order:
             if self._store.append_label(label):
                 self._hand_over(label)
 
     def params_after(self, version: int, timeout_s: float) -> Params | None:
-        """See `ParamsBoard`."""
+        """Return the newest parameters above `version`, or None once `timeout_s` has passed."""
         return self._board.after(version, timeout_s)
 
     def scores_after(self, cursor: int, timeout_s: float) -> tuple[int, Sequence[LiveScore]]:
-        """See `Scorer`."""
+        """Return the next cursor and the live scores since `cursor`; waits up to `timeout_s` for some."""
         return self._scorer.after(cursor, timeout_s)
 
     def status(self) -> LearnerStatus:
-        """From the learner, with what waits for it and who records."""
+        """Return the learner's status, with the size of its inbox and the status of each actor."""
         status = self._status()
         counters = {**status.counters, "inbox_bytes": float(self._inbox_bytes)}
         return replace(status, counters=counters, actors=self.roster.statuses())
 
     def take(self) -> list[Arrival]:
-        """Everything that arrived since the last call, in order."""
+        """Return everything that arrived since the last call, in order."""
         self.arrived.clear()
         with self._room:
             taken, self._inbox, self._inbox_bytes = self._inbox, [], 0
@@ -199,7 +199,7 @@ class Backend:
         self._tell_cut()
 
     def _tell_cut(self) -> None:
-        """Hand over what has been cut, once the disk has closed it: a full one may do so at a later flush."""
+        """Tell the learner of the episodes that were cut, once closed on disk: a full disk may do so later."""
         for episode_id in sorted(self._cutting - set(self._store.unfinished)):
             self._cutting.discard(episode_id)
             if episode_id in self._store.episodes:  # else it had no frame and is gone
@@ -230,7 +230,7 @@ class Backend:
 
 
 def _size(arrival: Arrival) -> int:
-    """Bytes of its arrays; what has none counts too, so that no flood of it grows without bound."""
+    """Return the bytes of an arrival's arrays; one without any counts too, so that a flood of them is bounded."""
     if not isinstance(arrival, Step):
         return PLAIN_BYTES
     return arrival.observation.proprio.nbytes + sum(image.nbytes for image in arrival.observation.images.values())

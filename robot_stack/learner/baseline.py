@@ -1,6 +1,6 @@
 """Trains the imitation baseline of a run: behaviour cloning on the same demonstrations, trunk and network.
 
-python -m robot_stack.learner.baseline --run runs/NAME/resolved.yaml
+python -m robot_stack.learner.baseline --run runs/NAME/run.yaml
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POLICY = "bc.safetensors"
 
 
 def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
-    """Train on the demonstrations that the trunk was trained on; returns the file of the policy.
+    """Train behaviour cloning on the demonstrations of a run's trunk; returns the file of the policy.
 
     Raises:
         StoreError: If the run has not got as far as its fit.
@@ -66,7 +66,7 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train and save; returns the exit code."""
+    """Train the imitation baseline of a run and save it; returns the exit code."""
     parser = argparse.ArgumentParser(prog="robot_stack.learner.baseline", description="Train the imitation baseline.")
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--updates", type=int, default=BCConfig().pretrain_updates)

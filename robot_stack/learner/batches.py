@@ -1,4 +1,4 @@
-"""Where the update loop's batches come from: off the replay on the host, or off its rows on the learner's device.
+"""Batches for the update loop, gathered from the replay on the host or from its rows on the learner's device.
 
 Rows are drawn on the host in both cases, by the same code and in the same order.
 """
@@ -24,26 +24,26 @@ COLUMNS = ("features", "proprio", "executed", "source", "label", "gripper_change
 
 
 class Batches(Protocol):
-    """Draws batches."""
+    """A source of batches for the update loop."""
 
     def sample(self, rng: np.random.Generator, batch_size: int, **options: Any) -> TensorBatch:
-        """As `Replay.sample`, in the memory that the learner computes on."""
+        """Draw a batch as `Replay.sample` does, in the memory that the learner computes on."""
         ...
 
 
 class HostBatches:
-    """For a learner on the CPU."""
+    """The batches of a learner on the CPU, from the replay on the host."""
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
 
     def sample(self, rng: np.random.Generator, batch_size: int, **options: Any) -> TensorBatch:
-        """See `Batches`."""
+        """Draw a batch from the replay on the host, see `Batches`."""
         return TensorBatch.from_numpy(self._replay.sample(rng, batch_size, **options))
 
 
 class DeviceBatches:
-    """For a learner on a GPU: a row goes there once, when it is first drawn; by then it is complete.
+    """The batches of a learner on a GPU: a row goes there once, when it is first drawn; by then it is complete.
 
     The update loop never waits for the GPU but here, and only while that is busy with the update before the last: so
     the host prepares one batch ahead, and no more.
@@ -58,12 +58,12 @@ class DeviceBatches:
         self._begun: deque[torch.cuda.Event] = deque()
 
     def sample(self, rng: np.random.Generator, batch_size: int, **options: Any) -> TensorBatch:
-        """See `Batches`."""
+        """Draw a batch on the host and gather its rows on the device, see `Batches`."""
         self._stay_close()
         return self.gather(self._replay.draw(rng, batch_size, **options))
 
     def gather(self, draw: Draw) -> TensorBatch:
-        """What a draw points at; the same as `robot_stack.replay.sampling.gather`, to the bit."""
+        """Gather the batch that a draw points at; equal to `robot_stack.replay.sampling.gather` to the bit."""
         rows = np.column_stack([draw.rows, draw.next_rows, draw.action_rows])
         self._rows.hold(rows[rows != NO_ROW])
         where = self._upload(rows)
@@ -93,7 +93,7 @@ class DeviceBatches:
         )
 
     def _see(self, draw: Draw) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """Images of o and o', if the replay keeps them."""
+        """Gather the images of o and o', if the replay keeps them."""
         if self._images is None:
             return {}, {}
         now, after = (
@@ -115,5 +115,5 @@ class DeviceBatches:
 
 
 def make_batches(replay: Replay, device: str) -> Batches:
-    """For a learner on that device."""
+    """Build the source of batches for a learner on the given device."""
     return HostBatches(replay) if device == "cpu" else DeviceBatches(replay, device)

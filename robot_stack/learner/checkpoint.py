@@ -24,14 +24,14 @@ _NAME = re.compile(r"step_(\d{9})\.pt")
 
 
 class CheckpointFolder:
-    """`folder/step_000001234.pt`, numbered by learner updates, and `folder/best.pt`."""
+    """A folder of checkpoints: `step_000001234.pt`, numbered by learner updates, and `best.pt`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._best: float | None = None
 
     def steps(self) -> list[int]:
-        """Numbers of all checkpoints but the best, oldest first."""
+        """Return the numbers of all checkpoints but the best, oldest first."""
         if not self._folder.exists():
             return []
         matches = (_NAME.fullmatch(path.name) for path in self._folder.iterdir())
@@ -72,7 +72,7 @@ class CheckpointFolder:
         return best
 
     def load_latest(self) -> dict[str, Any] | None:
-        """State of the newest checkpoint, or None if there is none.
+        """Return the state of the newest checkpoint, or None if there is none.
 
         Raises:
             ResumeError: If it cannot be read; it is never skipped in silence.
@@ -94,7 +94,10 @@ class CheckpointFolder:
         return self._folder / f"step_{step:09d}.pt"
 
     def _best_success(self) -> float:
-        """Of `best.pt`; -inf without one. One that is damaged is no competition: the next takes its place."""
+        """Return the success of `best.pt`, -inf without one.
+
+        A damaged one is no competition: the next takes its place.
+        """
         if self._best is None:
             try:
                 self._best = float(_load(self._folder / BEST)["success"])
@@ -104,7 +107,7 @@ class CheckpointFolder:
 
 
 class CheckpointWriter:
-    """Writes checkpoints on a thread of its own, so that updates never wait for the disk.
+    """A writer of checkpoints on a thread of its own, so that updates never wait for the disk.
 
     Args:
         folder: Where to.
@@ -144,7 +147,7 @@ class CheckpointWriter:
         self._writing.start()
 
     def wait(self) -> None:
-        """Until the one being written is on disk or has failed."""
+        """Wait until the checkpoint being written is on disk or has failed."""
         if self._writing is not None:
             self._writing.join()
 
@@ -160,14 +163,14 @@ class CheckpointWriter:
 
 
 def pack(state: dict[str, Any], *, success: float) -> memoryview:
-    """Bytes of a checkpoint; later changes of the tensors do not show in them."""
+    """Pack a checkpoint into bytes; later changes of the tensors do not show in them."""
     buffer = io.BytesIO()
     torch.save({**_on_host(state), "success": success}, buffer)
     return buffer.getbuffer()
 
 
 def _on_host(value: Any) -> Any:
-    """The same with every tensor on the CPU, where any machine can read it."""
+    """Move every tensor of nested state to the CPU, where any machine can read it."""
     if isinstance(value, dict):
         return {key: _on_host(inner) for key, inner in value.items()}
     return value.cpu() if isinstance(value, torch.Tensor) else value

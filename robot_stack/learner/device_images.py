@@ -19,7 +19,7 @@ Shifts = Mapping[str, np.ndarray]
 
 
 class DeviceImages:
-    """As `ImageRows`, on a device.
+    """A copy of the replay's `ImageRows` on a device, filled as rows are drawn.
 
     Rows that are beyond its memory stay on the host: those of a batch go there through pinned memory, on a stream of
     their own, while the device is busy with the update before.
@@ -33,7 +33,7 @@ class DeviceImages:
         self._copying = torch.cuda.Stream() if device == "cuda" else None
 
     def gather(self, rows: np.ndarray, shifts: Shifts | None) -> dict[str, Tensor]:
-        """Images of rows, each moved by its shift; as `ImageRows.gather`, and equal to the bit."""
+        """Gather the images of rows, each moved by its shift; equal to `ImageRows.gather` to the bit."""
         beyond = np.flatnonzero(rows >= self._rows.limit)
         coming = self._from_host(rows[beyond], None if shifts is None else {n: s[beyond] for n, s in shifts.items()})
         self._rows.hold(rows)
@@ -67,7 +67,7 @@ class DeviceImages:
 
 
 def _moved(images: Tensor, rows: Tensor, shifts: Tensor | None) -> Tensor:
-    """Images (N, H, W, 3) of rows (B,), moved by (dy, dx) of shifts (B, 2), edges repeated; uint8 (B, H, W, 3)."""
+    """Move images (N, H, W, 3) of rows (B,) by (dy, dx) of shifts (B, 2), edges repeated; uint8 (B, H, W, 3)."""
     if shifts is None:
         return images[rows]
     y, x = (

@@ -15,7 +15,9 @@ FIRST_ROWS = 1024
 
 
 class DeviceRows:
-    """Columns that grow with the rows held. A row must stay as it is once it has been asked for.
+    """A copy of a host table's rows on a device, which grows as rows are held.
+
+    A row must stay as it is once it has been asked for.
 
     Args:
         fetch: Rows of the host, int64 (n,), as column name -> array (n, ...).
@@ -34,11 +36,11 @@ class DeviceRows:
         self._columns = {name: torch.from_numpy(values).to(device) for name, values in nothing.items()}
 
     def __getitem__(self, name: str) -> Tensor:
-        """A column, (rows, ...); what has not been held is of no meaning."""
+        """Return a column, shape (rows, ...); rows that have not been held are of no meaning."""
         return self._columns[name]
 
     def hold(self, rows: np.ndarray) -> None:
-        """Copy what is not here yet of `rows`, int64 (n,); without waiting for the device."""
+        """Copy those of `rows`, int64 (n,), that are not on the device yet, without waiting for it."""
         rows = rows[rows < self.limit]
         self._grow(int(rows.max(initial=-1)) + 1)
         missing = np.unique(rows[~self._held[rows]])

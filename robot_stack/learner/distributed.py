@@ -36,7 +36,7 @@ IMAGES = ("images", "next_images")
 
 
 class Message(IntEnum):
-    """What the leader tells the others."""
+    """A kind of message from the leader to the other processes."""
 
     BEGIN = 0
     """Build a new learner; with the scale of proprio."""
@@ -49,7 +49,7 @@ class Message(IntEnum):
 
 
 def join() -> Ranks:
-    """The processes that torchrun started, or one alone."""
+    """Join the processes that torchrun started, or stay alone; returns this process's rank."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return ALONE
     if torch.cuda.is_available():
@@ -61,7 +61,7 @@ def join() -> Ranks:
 
 
 class DistributedLearner:
-    """The leader's side.
+    """The leader's side of a learner in several processes: deals each batch out to them.
 
     Args:
         ranks: Who is in it; alone, nothing is sent.
@@ -81,7 +81,7 @@ class DistributedLearner:
         self._ended = ranks.count == 1
 
     def begin(self, sizes: LearnerSpec, *, resumed: bool) -> None:
-        """The others build what the leader has built; `resumed` after it has loaded its newest checkpoint."""
+        """Tell the others to build what the leader has built; `resumed` after it has loaded its newest checkpoint."""
         scale = {"proprio_mean": sizes.proprio_mean, "proprio_std": sizes.proprio_std}
         self._tell(Message.RESUME if resumed else Message.BEGIN, [scale] * self.ranks.count)
 
@@ -94,7 +94,7 @@ class DistributedLearner:
         return batch_of(shares[0])
 
     def end(self) -> None:
-        """The others end; harmless to repeat."""
+        """Tell the others that the run is over; harmless to repeat."""
         if self._ended:
             return
         self._ended = True
@@ -149,7 +149,7 @@ def _receive() -> tuple[Message, dict[str, Tensor]]:
 
 
 def share_of(batch: TensorBatch, ranks: Ranks) -> dict[str, Tensor]:
-    """A rank's rows by name, images by camera, in the host's memory for all but the leader."""
+    """Return a rank's rows of a batch by name, images by camera, in host memory for all but the leader."""
     columns: dict[str, Tensor] = {}
     for field in fields(batch):
         value = getattr(batch, field.name)
@@ -162,7 +162,7 @@ def share_of(batch: TensorBatch, ranks: Ranks) -> dict[str, Tensor]:
 
 
 def batch_of(columns: Mapping[str, Tensor]) -> TensorBatch:
-    """Inverse of `share_of`."""
+    """Build a batch from named columns, the inverse of `share_of`."""
     found: dict[str, Any] = {name: {} for name in IMAGES}
     for name, column in columns.items():
         field, dot, camera = name.partition(".")

@@ -1,4 +1,4 @@
-"""What the learner needs of a finished episode, in one file: its features, and every column but the pixels.
+"""A cache of finished episodes for the learner, one file each: the features, and every column but the pixels.
 
 root/<trunk identity>-<spec digest>/<episode_id>.safetensors. A changed trunk, camera or spec has another folder, so
 features of two trunks never mix. A file counts only while its own checksum is right and the episode's manifest is
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedEpisode:
-    """An episode as training takes it.
+    """A finished episode with its features, as training takes it.
 
     Attributes:
         episode: Without its images.
@@ -48,7 +48,7 @@ class CachedEpisode:
 
 
 class FeatureCache:
-    """Reads at the start of a learner, writes on a thread of its own.
+    """The cache of one trunk: read at the start of a learner, written on a thread of its own.
 
     Args:
         root: Of all trunks.
@@ -72,21 +72,21 @@ class FeatureCache:
         self._writer = threading.Thread(target=self._write_forever, name="feature-cache", daemon=True)
 
     def start(self) -> None:
-        """Write in the background from now on."""
+        """Start the thread that writes features to disk."""
         self._writer.start()
 
     def stop(self) -> None:
-        """Write what is left and end the thread."""
+        """Write the features that are left and end the thread."""
         if self._writer.is_alive():
             self._queue.put(None)
             self._writer.join(10.0)
 
     def holds(self, episode_id: str) -> bool:
-        """True once the features of an episode are on disk."""
+        """Return True once the features of an episode are on disk."""
         return episode_id in self._held
 
     def read(self, episode_id: str) -> CachedEpisode | None:
-        """A finished episode without decoding an image, or None if there is no file to be trusted."""
+        """Read a finished episode without decoding an image; None if there is no file to be trusted."""
         path = self._path(episode_id)
         if not path.exists():
             return None
@@ -149,7 +149,7 @@ class FeatureCache:
 
 
 def _seal(store: EpisodeStore, episode_id: str) -> str | None:
-    """Digest of an episode's manifest, None while it is not closed."""
+    """Return the digest of an episode's manifest, None while it is not closed."""
     manifest = store.seal_of(episode_id)
     return None if manifest is None else hashlib.sha256(manifest).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What is fitted between the demonstrations and online training: the trunk, and the reward model, then again later."""
+"""Fits between the demonstrations and online training: the trunk, and the reward model, which is fitted again later."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FitStopped(Exception):
 
 
 def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) -> OnStep:
-    """`say`, until `stop` is set: then the fit ends with FitStopped."""
+    """Wrap `say` so that the fit ends with FitStopped once `stop` is set."""
 
     def on_step(step: int, steps: int, loss: float) -> None:
         if stop.is_set():
@@ -58,7 +58,7 @@ def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) 
 
 
 def step_words(what: str, step: int, steps: int, elapsed_s: float, loss: float | None = None) -> str:
-    """How far a fit is, for an operator; its time left once a fiftieth of it is done."""
+    """Describe the progress of a fit for an operator; its time left once a fiftieth of it is done."""
     parts = [f"{what}: step {step} of {steps}"]
     if loss is not None:
         parts.append(f"loss {loss:.4f}")
@@ -68,12 +68,12 @@ def step_words(what: str, step: int, steps: int, elapsed_s: float, loss: float |
 
 
 def image_shapes(spec: Spec) -> dict[str, tuple[int, int, int]]:
-    """Camera -> shape of its images."""
+    """Return the image shape of each camera, (H, W, 3)."""
     return {camera.name: camera.shape for camera in spec.cameras}
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
-    """safetensors, durable on return.
+    """Write a safetensors file, durable on return.
 
     Raises:
         StoreError: If the disk refuses; what was there before is untouched.
@@ -84,7 +84,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[s
 
 
 def saved_identity(path: Path) -> str | None:
-    """Identity of the trunk in a file, without loading it; None without a readable one."""
+    """Return the identity of the trunk in a file, without loading it; None without a readable one."""
     try:
         with safe_open(path, "np") as file:
             return str(file.metadata()["identity"])
@@ -93,7 +93,7 @@ def saved_identity(path: Path) -> str | None:
 
 
 def load_trunk(path: Path, spec: Spec, device: str) -> Trunk:
-    """The encoder of a run on a device, at its first weights if it is trained.
+    """Load the encoder of a run onto a device, at its first weights if it is trained.
 
     Raises:
         ResumeError: If what the file names does not fit the cell's cameras, or has changed since.
@@ -111,7 +111,7 @@ def load_trunk(path: Path, spec: Spec, device: str) -> Trunk:
 def fit_or_load_trunk(
     path: Path, demos: Sequence[StoredEpisode], spec: Spec, settings: LearningSettings, *, seed: int, on_step: OnStep
 ) -> Trunk:
-    """The encoder of this run: the embedded one trained on its demonstrations, another as configured."""
+    """Load the encoder of this run, or make it: embedded, trained on the demonstrations, or another as configured."""
     if path.exists():
         return load_trunk(path, spec, settings.device)
     trunk = encoders.make_trunk(
@@ -132,14 +132,17 @@ def fit_or_load_trunk(
 
 
 def _moved(trunk: Trunk, device: str) -> Trunk:
-    """On a device; there its convolutions are in float32, as on an actor's CPU, and not in TF32, cuDNN's default."""
+    """Move a trunk to a device and keep its convolutions there in float32, as on an actor's CPU.
+
+    The default of cuDNN would be TF32.
+    """
     torch.backends.cudnn.allow_tf32 = False  # of the process: what may be less exact is in bf16 anyway
     cast(nn.Module, trunk).to(device)
     return trunk
 
 
 def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec, *, trained: bool) -> LearnerSpec:
-    """Sizes, and the scale of proprio in the demonstrations."""
+    """Return the sizes of a learner, with the scale of proprio in the demonstrations."""
     proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
     mean, std = (torch.from_numpy(statistic(axis=0)) for statistic in (proprio.mean, proprio.std))
     return sizes_of(trunk, spec, proprio_mean=mean, proprio_std=std, trained=trained)
@@ -148,7 +151,7 @@ def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec, *, tr
 def sizes_of(
     trunk: Trunk, spec: Spec, *, proprio_mean: torch.Tensor, proprio_std: torch.Tensor, trained: bool
 ) -> LearnerSpec:
-    """Of a learner on that encoder and cell; statistics float32, shape (P,), SI units."""
+    """Return the sizes of a learner on that encoder and cell; statistics float32, shape (P,), SI units."""
     return LearnerSpec(
         parts=trunk.parts,
         proprio_mean=proprio_mean,
@@ -164,7 +167,7 @@ RewardNetwork = OneWay | BidirectionalModel
 
 
 def save_reward(path: Path, model: RewardNetwork) -> None:
-    """Weights of a reward model with its version."""
+    """Write the weights of a reward model with its version."""
     if isinstance(model, OneWay):
         write_tensors(path, *_stored(model))
         return
@@ -191,7 +194,7 @@ def _stored(model: OneWay) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
 
 
 def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwork:
-    """Inverse of `save_reward`.
+    """Load a reward model that `save_reward` wrote.
 
     Raises:
         RewardError: If its weights are of another version or of other settings.
@@ -236,7 +239,7 @@ def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
 def fit_reward(
     episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
 ) -> tuple[OneWay, FitReport, ClassifierReport | None]:
-    """A reward model from demonstrations and what has been judged since; its classifier's report, if it has one."""
+    """Fit a reward model on demonstrations and verdicts; its classifier's report is None without a classifier."""
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:
         return model, report, None

@@ -1,10 +1,10 @@
-"""Holds the ratio of updates to environment steps, whatever the hardware is capable of."""
+"""A governor that holds the ratio of updates to environment steps, whatever the hardware is capable of."""
 
 from __future__ import annotations
 
 
 class Governor:
-    """Update budget: `pretrain` at once, then `utd` for each online environment step.
+    """A budget of updates: `pretrain` at once, then `utd` for each online environment step.
 
     A fast GPU waits for data instead of overfitting what little there is; a slow CPU is told by how much it lags.
     """
@@ -14,9 +14,9 @@ class Governor:
         self._pretrain = pretrain
 
     def allowed(self, env_steps: int) -> int:
-        """Updates that may have been done once there are `env_steps` online steps."""
+        """Return how many updates may have been done once there are `env_steps` online steps."""
         return self._pretrain + int(self._utd * env_steps)
 
     def may_update(self, updates: int, env_steps: int) -> bool:
-        """True while the learner is below its budget."""
+        """Return True while the learner is below its budget."""
         return updates < self.allowed(env_steps)

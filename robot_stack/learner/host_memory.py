@@ -1,4 +1,4 @@
-"""What a process does with memory that it has freed."""
+"""Settings of the C library for memory that a process has freed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEVER = -1
 
 
 def keep_freed_memory() -> bool:
-    """Keep freed memory instead of giving it back, in a process that trains; whether the C library could be told.
+    """Keep freed memory in a process that trains; returns whether the C library could be told.
 
     glibc maps each tensor beyond 32 MB anew, and the kernel clears it page by page: half the time of an update that
     trains a ResNet-10 on 256 pairs of 128x128 images went there (36 against 20 s on one core). The price: the process

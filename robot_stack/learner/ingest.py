@@ -1,4 +1,4 @@
-"""Turns what arrives into what is trained on: features once per frame, live scores, replay, accounts."""
+"""Turns what arrives from actors into what is trained on: features once per frame, live scores, replay, statistics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, 
 
 
 class Ingest:
-    """One thread of the learner process calls this; the update loop reads the replay meanwhile.
+    """The intake of episodes: one thread of the learner process calls it; the update loop reads the replay meanwhile.
 
     Args:
         trunk: Frozen encoder whose features the replay keeps; None where it is trained, from the replay's images.
@@ -52,11 +52,11 @@ class Ingest:
         self._cache = cache
 
     def load_cached(self, cached: CachedEpisode) -> None:
-        """A finished episode whose features are known; its scores join later."""
+        """Load a finished episode whose features are known; its scores join later."""
         self._load(cached.episode, cached.features)
 
     def load(self, episode: StoredEpisode, known: np.ndarray | None = None) -> None:
-        """An episode from disk, with its images; its scores join later.
+        """Load an episode from disk, with its images; its scores join later.
 
         Args:
             episode: Closed or not.
@@ -84,7 +84,7 @@ class Ingest:
         self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
 
     def restore_scores(self, version: str) -> set[str]:
-        """Let the scores on disk of a reward model join; returns the episodes that have them."""
+        """Let a reward model's scores on disk join the replay; returns the episodes that have them."""
         found = set()
         for scores in self._store.scores(version):
             if self._replay.frame_count(scores.episode_id) == len(scores.progress):
@@ -93,20 +93,20 @@ class Ingest:
         return found
 
     def uncached(self) -> dict[str, np.ndarray]:
-        """Features that are in no file of the cache yet, float16 (n, F) per episode: a checkpoint keeps these."""
+        """Return the features that no file of the cache holds yet, float16 (n, F) per episode, for a checkpoint."""
         if self._cache is None:
             return {}
         names = [name for name in self._replay.frames.episode_ids if not self._cache.holds(name)]
         return {name: features for name in names if len(features := self._features(name))}
 
     def _features(self, episode_id: str) -> np.ndarray:
-        """Of the frames so far; another thread may add more meanwhile."""
+        """Return the features of an episode's frames so far; another thread may add more meanwhile."""
         episode = self._replay.frames.episode(episode_id)
         rows = episode.rows[: episode.featured]
         return np.asarray(self._replay.frames.column("features")[rows])
 
     def take(self, arrivals: list[Arrival]) -> None:
-        """What came over the link since the last call, in order."""
+        """Take in what came over the link since the last call, in order."""
         steps: list[Step] = []
         for arrival in arrivals:
             if isinstance(arrival, Step):
@@ -125,7 +125,7 @@ class Ingest:
         self._take_steps(steps)
 
     def _take_steps(self, steps: list[Step]) -> None:
-        """Steps of one episode after the other: one pass of the trunk for all that came together."""
+        """Take in steps, one episode after the other: one pass of the trunk for all that came together."""
         for episode_id in dict.fromkeys(step.episode_id for step in steps):
             mine = [step for step in steps if step.episode_id == episode_id]
             account = self._statistics.episodes[episode_id]
@@ -145,7 +145,7 @@ class Ingest:
                 self._finish(episode_id)
 
     def _cut(self, episode_id: str) -> None:
-        """Its actor is gone and the store has closed it: end it at its newest frame here too."""
+        """End an episode at its newest frame, where the store has closed it."""
         episode = self._store.read(episode_id, images=False)
         self._statistics.recount(episode)
         if episode.header.kind is not EpisodeKind.EVAL:
@@ -160,7 +160,7 @@ class Ingest:
         self._scorer.add(episode_id, reward_inputs(seen, proprio), proprio)
 
     def _finish(self, episode_id: str) -> None:
-        """All frames are here: score the whole, keep the features."""
+        """Score a finished episode as a whole and keep its features."""
         scores = self._scorer.finish(episode_id)
         if scores is not None:
             self.add_scores(scores)
@@ -171,7 +171,7 @@ class Ingest:
             self._cache.offer(episode_id, self._features(episode_id))
 
     def add_scores(self, scores: EpisodeScores) -> None:
-        """Keep scores on disk and let them join the replay."""
+        """Write scores to disk and let them join the replay."""
         self._store.append_scores(scores)
         self._join(scores)
 

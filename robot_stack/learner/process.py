@@ -25,7 +25,7 @@ from robot_stack.types.errors import StackError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until training is over or a signal comes; returns the exit code."""
+    """Run the learner until training is over or a signal comes; returns the exit code."""
     parser = argparse.ArgumentParser(prog="robot_stack.learner.process", description="The learner process.")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
     parser.add_argument("--address", default="", help="host:port to serve at; default: the cell's, port 0: any free")

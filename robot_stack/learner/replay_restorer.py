@@ -1,4 +1,4 @@
-"""What a run recorded before this start: read for its accounts, then, once there is a trunk, into the replay."""
+"""Restores what a run recorded before this start: first its statistics, then, once there is a trunk, its replay."""
 
 from __future__ import annotations
 
@@ -24,26 +24,28 @@ log = logging.getLogger(__name__)
 
 
 class ReplayRestorer:
-    """Episodes and labels of the store, and the features that a learner before this one kept of them.
+    """A restorer of the store's episodes and labels, and of the features that an earlier learner kept of them.
 
     Args:
         folder: Of the features.
         store: Open.
         spec: Of the cell.
-        ledger: Takes the accounts.
+        statistics: Takes the accounts.
     """
 
-    def __init__(self, folder: Path, store: EpisodeStore, spec: Spec, ledger: EpisodeStatistics) -> None:
+    def __init__(self, folder: Path, store: EpisodeStore, spec: Spec, statistics: EpisodeStatistics) -> None:
         self.cache: FeatureCache | None = None
         """Of the trunk in use; None where the replay keeps images."""
         self._folder = folder
         self._store = store
         self._spec = spec
-        self._statistics = ledger
+        self._statistics = statistics
         self._cached: dict[str, CachedEpisode] = {}
 
     def read(self, trunk: str | None) -> None:
-        """Accounts of what is on disk. No image is decoded, and none later of an episode whose features are cached.
+        """Count what is on disk in the statistics.
+
+        No image is decoded, and none later of an episode whose features are cached.
 
         Args:
             trunk: Identity of the one that the run had, None before its first fit.
@@ -59,7 +61,7 @@ class ReplayRestorer:
             self._statistics.label(label)
 
     def keep_features(self, trunk: str | None) -> None:
-        """From now on in the cache of a trunk, None for nowhere; what was read of another is forgotten."""
+        """Keep features in the cache of a trunk from now on, None for nowhere; those of another are forgotten."""
         if trunk is None:
             self.cache, self._cached = None, {}
         elif self.cache is None or self.cache.trunk != trunk:
@@ -76,7 +78,7 @@ class ReplayRestorer:
         stop: threading.Event,
         say: Callable[[str], None],
     ) -> int:
-        """Every episode into the replay; returns how many came from the cache.
+        """Load every episode into the replay; returns how many came from the cache.
 
         Args:
             ingest: Takes the episodes.
@@ -109,7 +111,7 @@ class ReplayRestorer:
 
 
 def let_go_of_damaged(state: Mapping[str, Any], store: EpisodeStore, metrics: MetricsLog) -> None:
-    """Take out of a checkpoint what the disk has damaged since, and say so.
+    """Remove from a checkpoint the episodes that the disk has damaged since, and log each.
 
     What is set aside is gone from training. What is unfinished goes on: the rest of it may be with its actor still.
     """

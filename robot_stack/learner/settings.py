@@ -16,7 +16,7 @@ from robot_stack.types.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningSettings:
-    """Algorithm and reward of a run.
+    """Settings of a run's algorithm, encoder and reward model.
 
     Attributes:
         algorithm: Name in the registry.
@@ -38,7 +38,7 @@ class LearningSettings:
 
     @property
     def trained_encoder(self) -> bool:
-        """Whether the encoder is trained end to end, from images in the replay."""
+        """Return whether the encoder is trained end to end, from images in the replay."""
         return bool(getattr(self.encoder_config, "trained", False))
 
 

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 def _live_version(state: dict[str, Any]) -> str:
-    """Of the embedded model in use at a checkpoint: a refit may have been about to replace it.
+    """Return the version of the embedded model in use at a checkpoint: a refit may have been about to replace it.
 
     What shapes the reward may be nothing, or a large model: their versions carry its name and a dash.
     """
@@ -60,7 +60,7 @@ def _live_version(state: dict[str, Any]) -> str:
 
 
 class Training:
-    """One run in its folder; everything it needs to go on after a kill is there."""
+    """The training of one run in its folder, which holds all that is needed to go on after a kill."""
 
     def __init__(
         self, resolved: ResolvedRun, folder: Path, *, wandb_mode: str = "disabled", ranks: Ranks = ALONE
@@ -96,7 +96,7 @@ class Training:
 
     # ------------------------------------------------------------------------------------------------ life cycle
     def serve(self, address: str) -> str:
-        """Open the store and listen; returns host:port.
+        """Open the store and listen for actors; returns host:port.
 
         Raises:
             StoreError, TransportError: If the folder is in use or of another run, or the port is taken.
@@ -175,7 +175,7 @@ class Training:
 
     # ------------------------------------------------------------------------------------------------ phases
     def _collect(self, stop: threading.Event) -> bool:
-        """Until there are enough successful demonstrations on disk; False if stopped."""
+        """Wait for enough successful demonstrations on disk; False if stopped."""
         assert self._backend is not None
         self._recorded.read(fitting.saved_identity(self.folder / fitting.TRUNK))
         wanted = self._resolved.run.training.demos
@@ -201,7 +201,7 @@ class Training:
             self._statistics.episodes[arrival.episode_id].add(arrival)
 
     def _fit(self, stop: threading.Event) -> None:
-        """Trunk, features, learner, reward model; or what a killed run left of them."""
+        """Fit trunk and reward model and begin the learner, or restore what a killed run left of them."""
         self._phase, self._message = "fitting", ""
         spec, settings, seed = self._spec, self._settings, self._seed
         started = time.monotonic()
@@ -251,8 +251,9 @@ class Training:
             scorer=self._scorer, trust=trust, ingest=self._ingest, metrics=self._metrics, seed=seed,
         )  # fmt: skip
         self._loop = UpdateLoop(
-            spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, ledger=self._statistics,
-            metrics=self._metrics, board=self._board, checkpoints=self._writer, team=self._distributed, seed=seed,
+            spec=spec, settings=settings, sizes=sizes, trunk=trunk, replay=self._replay, statistics=self._statistics,
+            metrics=self._metrics, board=self._board, checkpoints=self._writer, distributed=self._distributed,
+            seed=seed,
             beside=lambda: {
                 "refitted_at": refitter.completed_at,
                 "reward_trusted": not trust.lost,
@@ -289,7 +290,7 @@ class Training:
         )
 
     def _reward_trunk(self, trunk: Trunk, demos: Sequence[str], stop: threading.Event) -> Trunk:
-        """What the reward model sees through: the frozen encoder, or, where that is trained or gives maps, its own."""
+        """Return the reward model's encoder: the frozen one, or its own where that is trained or gives maps."""
         if not self._settings.trained_encoder and all(part.maps is None for part in trunk.parts):
             return trunk
         return fitting.fit_or_load_trunk(
@@ -302,7 +303,10 @@ class Training:
         )
 
     def _await_last_labels(self, timeout_s: float = 3.0) -> None:
-        """The verdict on the last episode follows its last frame; bounded, since a real cell may have none."""
+        """Wait for the verdict on the last episode, which follows its last frame.
+
+        The wait is bounded, since a real cell may have none.
+        """
         deadline_s = time.monotonic() + timeout_s
         last = self._statistics.accounts[-1:]
         while any(a.end is not None and not a.verdicts for a in last) and time.monotonic() < deadline_s:
@@ -318,7 +322,7 @@ class Training:
         return self._statistics.recent_success(training.enough.episodes) >= training.enough.success
 
     def _finish(self) -> None:
-        """Final parameters to disk; actors are told by the phase."""
+        """Write the final parameters to disk; actors are told by the phase."""
         assert self._loop is not None
         self._write_params("policy", self._loop.finish())
         self._log_episodes(final=True)
@@ -335,7 +339,7 @@ class Training:
 
     # ------------------------------------------------------------------------------------------------ pieces
     def _work(self) -> None:
-        """Ingest thread: whatever arrives, at once. What ends it ends the process: see `run`."""
+        """Take in whatever arrives, at once, on the ingest thread; what ends it ends the process: see `run`."""
         assert self._backend is not None
         assert self._ingest is not None
         assert self._refitter is not None
@@ -365,12 +369,12 @@ class Training:
         return fitting.unless(stop, say)
 
     def _shape(self, by_scores: bool) -> None:
-        """Scores of the live model shape the reward from here on, or none do; a large one's do in any case."""
+        """Let the live model's scores shape the reward from here on, or none do; a large one's do in any case."""
         if self._rescorer is None or self._replay.score_version != self._rescorer.version:
             self._replay.activate_scores(self._scorer.version if by_scores else None)
 
     def _rescore(self, rescorer: Rescorer) -> None:
-        """Let the large model see what has ended, and its scores count once it knows nearly all of it."""
+        """Offer what has ended to the large model; its scores count once it knows nearly all of it."""
         ended = [
             a.header.episode_id
             for a in self._statistics.accounts
@@ -401,14 +405,14 @@ class Training:
         )
 
     def _trouble(self) -> str:
-        """What an operator should know before anything else, or ""."""
+        """Return what an operator should know before anything else, or ""."""
         disk = self._backend.failure if self._backend is not None else ""
         cache = self._recorded.cache
         return disk or self._writer.failure or (cache.failure if cache is not None else "")
 
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:
-        """A row per finished episode, two episodes later: its labels come once its steps are on disk."""
+        """Log a row per finished episode, two episodes later: its labels come once its steps are on disk."""
         accounts = self._statistics.accounts
         for account in accounts if final else accounts[:-2]:
             episode_id = account.header.episode_id
@@ -417,7 +421,7 @@ class Training:
                 self._metrics.log("episode", **account.row(self._spec.rate_hz), reward_version=self._scorer.version)
 
     def status(self) -> LearnerStatus:
-        """What the learner does, for actors and the console."""
+        """Return the learner's status, for actors and the console."""
         online = self._statistics.ended(EpisodeKind.ONLINE)
         last = [a for a in online if not a.header.backward][-20:]
         loop, cache = self._loop, self._recorded.cache

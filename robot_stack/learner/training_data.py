@@ -1,4 +1,4 @@
-"""From recorded episodes to what encoders, baselines and reward models train on."""
+"""Training data of encoders, baselines and reward models, made from recorded episodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVER_M = 0.05
 
 
 def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
-    """Displacement of each TCP from each frame to the episode's last, in that frame's tcp frame.
+    """Return the displacement of each TCP from each frame to the episode's last, in that frame's tcp frame.
 
     Hindsight from proprioception of a finished demonstration: no object pose is known.
 
@@ -37,14 +37,14 @@ def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
 
 
 def _left(rows: np.ndarray) -> np.ndarray:
-    """Displacement from each pose (T+1, 6) to the last, in each pose's frame, scaled, float64, shape (T+1, 6)."""
+    """Return the displacement from each pose (T+1, 6) to the last, in that pose's frame, scaled; float64 (T+1, 6)."""
     poses = [Pose.from_rotation(row[:3], Rotation.from_rotvec(row[3:])) for row in rows.astype(np.float64)]
     left = [poses[-1].relative_to(pose) for pose in poses]
     return np.array([np.concatenate([pose.position_m, pose.rotation.as_rotvec()]) for pose in left]) / TO_GO_SCALE
 
 
 def distance_progress(proprio: np.ndarray, spec: Spec) -> np.ndarray:
-    """How much nearer the arms are to their last poses than at the start: progress of a success whose end is a pose.
+    """Return the progress of a success whose end is a pose: how much nearer the arms are to it than at the start.
 
     Hindsight from proprioception alone, and not from the clock: pauses and detours are no progress, going back is less
     of it. Of no use where the arm must go away from its last pose first, as in picking and placing.
@@ -62,7 +62,7 @@ def distance_progress(proprio: np.ndarray, spec: Spec) -> np.ndarray:
 
 
 def demo_frames(episode: StoredEpisode) -> DemoFrames:
-    """One demonstration as input of `fit_trunk`."""
+    """Convert a demonstration to input of `fit_trunk`."""
     arrays, spec = episode.arrays, episode.spec
     return DemoFrames(
         images={camera.name: arrays[f"image_{camera.name}"] for camera in spec.cameras},
@@ -73,5 +73,5 @@ def demo_frames(episode: StoredEpisode) -> DemoFrames:
 
 
 def reward_inputs(features: np.ndarray, proprio: np.ndarray) -> np.ndarray:
-    """Input of the progress model: features (T, F) and proprio (T, P) side by side, float32."""
+    """Join features (T, F) and proprio (T, P) side by side as input of the progress model, float32."""
     return np.concatenate([features.astype(np.float32), proprio], axis=1)

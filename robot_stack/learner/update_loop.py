@@ -51,7 +51,7 @@ _REMEDY = "put run.yaml and trunk.safetensors back as they were, or start a new 
 
 
 class UpdateLoop:
-    """The learner with everything that its next update depends on.
+    """The update loop of a learner, with everything that its next update depends on.
 
     Args:
         beside: What else to keep in a checkpoint; tensors and plain values.
@@ -65,11 +65,11 @@ class UpdateLoop:
         sizes: LearnerSpec,
         trunk: Trunk,
         replay: Replay,
-        ledger: EpisodeStatistics,
+        statistics: EpisodeStatistics,
         metrics: MetricsLog,
         board: ParamsBoard,
         checkpoints: CheckpointWriter,
-        team: DistributedLearner,
+        distributed: DistributedLearner,
         beside: Callable[[], Mapping[str, Any]],
         seed: int,
     ) -> None:
@@ -77,15 +77,15 @@ class UpdateLoop:
         self._settings = settings
         self._trunk = trunk
         self._replay = replay
-        self._statistics = ledger
+        self._statistics = statistics
         self._metrics = metrics
         self._board = board
         self._checkpoints = checkpoints
         self._beside = beside
         config = settings.config
         self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed, device=settings.device)
-        self._learner.ranks = team.ranks
-        self._distributed = team
+        self._learner.ranks = distributed.ranks
+        self._distributed = distributed
         self._batches = make_batches(replay, settings.device)
         self._rng = np.random.default_rng(seed)
         self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
@@ -97,11 +97,11 @@ class UpdateLoop:
 
     @property
     def updates(self) -> int:
-        """Done so far."""
+        """Return the number of updates done so far."""
         return int(self._learner.updates)
 
     def learn_from_demos(self, stop: threading.Event, say: Callable[[str], None]) -> None:
-        """The updates before the first online step, or what a stop left of them."""
+        """Do the updates before the first online step, or what a stop left of them."""
         started, before, wanted = time.monotonic(), self.updates, self._governor.allowed(0)
         while self._governor.may_update(self.updates, 0) and not stop.is_set():
             self._update()
@@ -136,12 +136,12 @@ class UpdateLoop:
                 saved_s = now_s
 
     def finish(self) -> Params:
-        """The last parameters: all verdicts are here, so the learner hears of every episode first."""
+        """Return the last parameters: all verdicts are here, so the learner hears of every episode first."""
         self._tell(held_back=0)
         return self._seal()
 
     def _seal(self) -> Params:
-        """The actor's parameters as they are now, under the next version."""
+        """Seal the actor's parameters as they are now, under the next version."""
         self.params_version += 1
         return self._sealed()
 
@@ -160,7 +160,7 @@ class UpdateLoop:
         )
 
     def publish(self) -> None:
-        """To all actors; before that, the learner hears how the episodes since have ended."""
+        """Publish the parameters to all actors; the learner first hears how the episodes since have ended."""
         self._tell(held_back=HELD_BACK)
         self._board.publish(self._seal())
 
@@ -170,7 +170,7 @@ class UpdateLoop:
             return
         online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if not a.header.backward)
         ended = {account.header.episode_id: account for account in online}
-        seen = dict.fromkeys((*self._untold, *ended))  # the ledger's order is that of their start
+        seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
         told = set(self._told)
         untold = [name for name in seen if name in ended and name not in told]
         due = max(0, len(untold) - held_back)
@@ -203,7 +203,7 @@ class UpdateLoop:
             self._checkpoints.wait()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint of this run, once episodes, labels and scores are in the replay.
+        """Restore a checkpoint of this run, once episodes, labels and scores are in the replay.
 
         Raises:
             ResumeError: If it is of another network, or the replay lacks what it had seen.
@@ -248,19 +248,19 @@ class UpdateLoop:
 
 
 def check_identity(state: Mapping[str, Any], settings: LearningSettings, trunk: Trunk) -> None:
-    """Before anything in it is used: raise ResumeError if a checkpoint is of another algorithm or trunk."""
+    """Raise ResumeError if a checkpoint is of another algorithm or trunk, before anything in it is used."""
     for name, wanted in _identity(settings, trunk).items():
         if state.get(name) != wanted:
             raise ResumeError(f"{name} of the checkpoint is {state.get(name)!r}, must be {wanted!r}; {_REMEDY}")
 
 
 def _identity(settings: LearningSettings, trunk: Trunk) -> dict[str, str]:
-    """Whose checkpoint it is."""
+    """Return the algorithm and the trunk by which a checkpoint is recognised."""
     return {"algorithm": settings.algorithm, "trunk": trunk.identity}
 
 
 def _pack_rng(rng: np.random.Generator) -> dict[str, str]:
-    """PCG64 state as text: its integers are wider than 64 bits."""
+    """Pack a PCG64 state as text: its integers are wider than 64 bits."""
     state = rng.bit_generator.state
     inner = {name: str(value) for name, value in state["state"].items()}
     return {**inner, "has_uint32": str(state["has_uint32"]), "uinteger": str(state["uinteger"])}

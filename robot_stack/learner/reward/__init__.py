@@ -1,1 +1,1 @@
-"""Scores episodes and judges the reward model that does so: live, again after a refit, and in evaluations."""
+"""Scores of episodes, and judgement of the reward model that gives them: live, after a refit, and in evaluations."""

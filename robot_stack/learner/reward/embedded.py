@@ -37,7 +37,7 @@ KEPT = 4096
 
 
 class EmbeddedModel:
-    """Scores frames with images of the trunk's cameras and proprio. Implements `RewardModel`.
+    """The embedded progress model as a `RewardModel`: scores frames by images of the trunk's cameras and proprio.
 
     Args:
         trunk: Of the run.
@@ -63,7 +63,7 @@ class EmbeddedModel:
         )
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        """Hops, see `RewardModel`."""
+        """Score pairs of frames by their hop, see `RewardModel`."""
         if not queries:
             return []
         rows = self._inputs([frame for query in queries for frame in (query.before, query.after)])
@@ -73,11 +73,11 @@ class EmbeddedModel:
         return [pair_score(float(hop)) for hop in hops]
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """Φ, see `RewardModel`."""
+        """Score clips by their progress Φ, see `RewardModel`."""
         return [clip_score(float(phi)) for phi in self._score(queries).progress]
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
-        """Probability of success, see `RewardModel`."""
+        """Score clips by the probability of success, see `RewardModel`."""
         return [clip_score(float(p)) for p in self._score(queries).success]
 
     def _score(self, queries: Sequence[ClipQuery]) -> FrameScores:
@@ -94,7 +94,7 @@ class EmbeddedModel:
         return scores
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
-        """Inputs of the progress model, float32, shape (N, D); each frame goes through the trunk once."""
+        """Return the progress model's inputs, float32, shape (N, D); each frame goes through the trunk once."""
         fresh = list({frame.key: frame for frame in frames if frame.key not in self._rows}.values())
         for frame in fresh:
             if frame.proprio is None:
@@ -133,7 +133,7 @@ def fit_embedded(
     config: ProgressConfig,
     on_step: OnStep = lambda step, steps, loss: None,
 ) -> EmbeddedModel:
-    """The embedded model from nothing but successful demonstrations: first its trunk, then itself.
+    """Fit the embedded model on nothing but successful demonstrations: first its trunk, then itself.
 
     Args:
         demos: At least one.
@@ -164,7 +164,7 @@ def fit_embedded(
 
 
 def _by_text(instructions: Sequence[Instruction]) -> dict[str, np.ndarray]:
-    """Words -> which of the questions they belong to."""
+    """Group the indices of instructions by their text."""
     which: dict[str, list[int]] = {}
     for i, instruction in enumerate(instructions):
         which.setdefault(instruction.text, []).append(i)

@@ -32,7 +32,7 @@ Say = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """A report and what it is about.
+    """An evaluation's report and the episodes that it is about.
 
     Attributes:
         report: Of the model.
@@ -48,7 +48,7 @@ class Evaluated:
 
 
 def done_rule(resolved: ResolvedRun) -> DoneRule:
-    """The rule by which a model declares success on the cell of a run."""
+    """Return the rule by which a model declares success on the cell of a run."""
     success = resolved.task.success
     gate = ProprioGate(success, resolved.spec())
 
@@ -126,7 +126,7 @@ def evaluate_run(folder: Path, *, episodes: int | None, seed: int, every: int, s
 
 
 def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
-    """The newest reward model of a run, behind the run's trunk.
+    """Load the newest reward model of a run, behind the run's trunk.
 
     Raises:
         StoreError: If there is none yet.

@@ -1,4 +1,4 @@
-"""A run's own recorded episodes with what people or the simulator said of them, as reward models are evaluated on."""
+"""A run's recorded episodes with the verdicts of people or the simulator, as reward models are evaluated on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RANK = (LabelSource.TRUTH, LabelSource.OPERATOR)
 
 
 def labels_of(folder: Path) -> dict[str, Verdict]:
-    """Episode -> what is true of it, by the simulator or an operator; without those of whom nobody said anything.
+    """Return each episode's success or failure by the word of simulator or operator; others are left out.
 
     Args:
         folder: Of the run, which may still be going on: nothing in it is touched.
@@ -41,7 +41,7 @@ def labels_of(folder: Path) -> dict[str, Verdict]:
 def labelled_episodes(
     folder: Path, text: str, *, newest: int | None = None
 ) -> tuple[list[LabelledEpisode], dict[str, str]]:
-    """Recorded episodes with a label, by name, and why others are left out.
+    """Read the recorded episodes that have a label, by name, and tell why others are left out.
 
     Progress is not known. That a success is done is known only of its last frame: it was true before somebody said so,
     so a model that says it earlier is not early.
@@ -88,7 +88,7 @@ def _labelled(stored: StoredEpisode, success: bool, text: str) -> LabelledEpisod
 
 
 def recorded_frames(stored: StoredEpisode) -> tuple[Frame, ...]:
-    """Frames of an episode on disk, T+1 of them."""
+    """Return the frames of an episode on disk, T+1 of them."""
     arrays = stored.arrays
     return tuple(
         Frame(

@@ -1,4 +1,4 @@
-"""Whether the word of the active reward model counts: watches it against people and demonstrations, and stops trust.
+"""The reward monitor: watches the active reward model against people and demonstrations, and ends trust in it.
 
 Without trust the learner goes on with what people say: no shaping, no success declared by the model. The next version,
 fitted with the offending episodes as negatives, is trusted again if it passes the canaries. What is usual on a task is
@@ -26,7 +26,7 @@ CANARY_TEXTS = 5
 
 
 class RewardMonitor:
-    """Of one run.
+    """A monitor of a run's active reward model, which ends trust in it on an alarm.
 
     Args:
         config: When trust ends.
@@ -64,7 +64,7 @@ class RewardMonitor:
         self.lost = False
 
     def renew(self, model: RewardNetwork, known: Sequence[str]) -> None:
-        """A version that was fitted on the `known` episodes has become active: watch it from here on.
+        """Watch a version from here on that has become active and was fitted on the `known` episodes.
 
         It is trusted unless it fails its canaries.
         """
@@ -85,7 +85,7 @@ class RewardMonitor:
         self._shape(True)
 
     def consider(self) -> bool:
-        """Look at the episodes that have been judged since; True if that ended trust."""
+        """Check the model on the episodes that have been judged since; True if that ended trust."""
         if not self._watches or self.lost:
             return False
         online = [a for a in self._statistics.accounts if a.header.kind is EpisodeKind.ONLINE]
@@ -109,7 +109,7 @@ class RewardMonitor:
         return False
 
     def lose(self, *alarms: Alarm) -> None:
-        """Stop using the active version."""
+        """End trust in the active version: it neither declares success nor shapes the reward."""
         self.lost = True
         self._scorer.trusted = False
         self._shape(False)
@@ -117,7 +117,7 @@ class RewardMonitor:
             self._log(self._scorer.version, alarm)
 
     def _watch(self, known: list[str], *, backward: bool) -> list[str]:
-        """Begin to watch one way, of which these episodes are known; returns those that say what is usual there."""
+        """Begin to watch one way, given the known episodes of it; returns those that say what is usual there."""
         demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known] or known
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
@@ -140,7 +140,7 @@ class RewardMonitor:
         )
 
     def _canary(self, model: RewardNetwork, demos: Sequence[str]) -> Alarm | None:
-        """Frames whose answer is known: none of these shows the finished task that the words ask for."""
+        """Score frames that show no finished task as the words ask for it; an alarm if too many count as success."""
         rng = np.random.default_rng(0)
         own = {self._asked(model, self._scorer.inputs(name)).text: None for name in demos}
         texts = {text: [other_task(text, rng) for _ in range(CANARY_TEXTS)] for text in own}

@@ -34,7 +34,7 @@ RETRY_AFTER = 5
 
 
 class Refitter:
-    """A new version scores every episode whole before it becomes the active one."""
+    """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Refitter:
             self.completed_at = count
 
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
-        """Fit on what is known now, score everything, switch over."""
+        """Fit on the episodes known now, score all of them, and make the new version the active one."""
         accounts = self._accounts()
         practised = len(self._statistics.ended(EpisodeKind.ONLINE))
         forward, back = ([a for a in accounts if a.header.backward is way] for way in (False, True))
@@ -124,7 +124,7 @@ class Refitter:
     def _fit_way(
         self, accounts: Sequence[EpisodeAccount], text: str, practised: int, on_step: fitting.OnStep
     ) -> tuple[OneWay, dict[str, Any]]:
-        """A model from the episodes that go one way, and what the metrics say of it."""
+        """Fit a model on the episodes that go one way; returns it and what the metrics say of it."""
         episodes = [
             ScoredEpisode(
                 frames=self._scorer.inputs(a.header.episode_id),
@@ -151,7 +151,7 @@ class Refitter:
         }
 
     def _accounts(self) -> list[EpisodeAccount]:
-        """What is known now. Demonstrations first: the held-out episodes are taken from the front.
+        """Return the accounts to fit on, demonstrations first: the held-out episodes are taken from the front.
 
         Then by name: after a restart the accounts are in another order, and the model must not depend on it.
         """
@@ -159,7 +159,7 @@ class Refitter:
         return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
 
     def _known(self, account: EpisodeAccount) -> bool:
-        """Training needs an outcome that an operator stands behind, or a demonstration, or a plain failure."""
+        """Return whether an outcome is fit to train on: a good demonstration, an operator's verdict, a plain failure."""
         if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
             return False
         if account.header.kind is EpisodeKind.EVAL:
@@ -185,11 +185,14 @@ class Refitter:
         )
 
     def _done_frames(self, account: EpisodeAccount) -> int:
-        """An operator waits before he says so; the model does not, and its word must not creep forward in time."""
+        """Return how many of an episode's last frames count as done.
+
+        An operator waits before he says so; the model does not, and its word must not creep forward in time.
+        """
         return 2 if LabelSource.MODEL in account.verdicts else self._settings.done_frames
 
     def load(self, version: str, completed_at: int, *, trusted: bool) -> None:
-        """The model that was active at the checkpoint, and the scores of all episodes by it, most of them from disk.
+        """Load the model that was active at the checkpoint, and its scores of all episodes, most of them from disk.
 
         Raises:
             ResumeError: If its weights are gone.

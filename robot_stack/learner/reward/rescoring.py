@@ -60,7 +60,7 @@ class Anchors:
 
 
 def questions(frames: Sequence[Frame], instruction: Instruction, can: Capabilities) -> Anchors:
-    """What a model is asked about an episode; the anchors of a hop model need a goal image."""
+    """Build the questions that a model is asked about an episode; the anchors of a hop model need a goal image."""
     steps = forward = backward = None
     if can.pair == "hop" and instruction.goal is not None:
         steps, forward, backward = anchor_queries(instruction, frames)
@@ -87,7 +87,7 @@ def potential(
     backward: np.ndarray | None,
     progress: np.ndarray | None,
 ) -> np.ndarray:
-    """Φ of T' frames from the answers: fused anchors where there are any, else progress, else decoded steps.
+    """Compute Φ of T' frames from the answers: fused anchors where there are any, else progress, else decoded steps.
 
     Raises:
         RewardError: If the model has none of them.
@@ -102,7 +102,7 @@ def potential(
 
 
 def spread_out(known: np.ndarray, at: np.ndarray, frames: int) -> np.ndarray:
-    """Scores of all frames from those at some, straight lines between two that are valid; float32, shape (frames,).
+    """Interpolate the scores of all frames from those at some, linearly between valid ones; float32, shape (frames,).
 
     >>> spread_out(np.array([0.0, 1.0, np.nan]), np.array([0, 2, 4]), 5).tolist()
     [0.0, 0.5, 1.0, nan, nan]
@@ -112,7 +112,7 @@ def spread_out(known: np.ndarray, at: np.ndarray, frames: int) -> np.ndarray:
 
 
 class Rescorer:
-    """Asks the large model about each finished episode.
+    """A background client that asks the large model about each finished episode.
 
     Args:
         service: Started by `start`, closed by `close`.
@@ -150,7 +150,7 @@ class Rescorer:
         self._thread = threading.Thread(target=self._work, name="rescore", daemon=True)
 
     def start(self) -> None:
-        """Begin.
+        """Start the scoring service and the thread that asks it.
 
         Raises:
             RewardError: If the score cache cannot be used.
@@ -166,18 +166,18 @@ class Rescorer:
             self._thread.join(5.0)
 
     def restore(self, known: Iterable[str]) -> None:
-        """Episodes that this version has scored already, before a restart."""
+        """Mark the episodes that this version has scored already, before a restart."""
         self.known |= set(known)
         self._offered |= self.known
 
     def offer(self, episode_id: str) -> None:
-        """A finished episode; offering it again changes nothing. Never waits."""
+        """Offer a finished episode for scoring; offering it again changes nothing. Never waits."""
         if episode_id not in self._offered:
             self._offered.add(episode_id)
             self._waiting.put(episode_id)
 
     def ready(self, episode_ids: Sequence[str]) -> bool:
-        """Whether this version knows nearly all of these episodes."""
+        """Return whether this version knows nearly all of these episodes."""
         return bool(episode_ids) and len(self.known & set(episode_ids)) >= ENOUGH_KNOWN * len(episode_ids)
 
     def _work(self) -> None:
@@ -209,7 +209,7 @@ class Rescorer:
         _Collector(parts, lambda answers: self._decode(episode, at, answers)).submit(self._service)
 
     def _decode(self, episode: StoredEpisode, at: np.ndarray, answers: dict[str, np.ndarray]) -> None:
-        """In the service's thread, once all answers are there."""
+        """Decode the answers about an episode into scores and deliver them, in the service's thread."""
         episode_id, count = episode.header.episode_id, len(episode.arrays["proprio"])
         phi = potential(
             self._can,
@@ -249,7 +249,7 @@ def make_rescorer(
     read: Callable[[str], StoredEpisode],
     deliver: Callable[[EpisodeScores], None],
 ) -> Rescorer:
-    """The large model that a run asks for, with its goal and reference from one demonstration.
+    """Build the large model that a run asks for, with its goal and reference from one demonstration.
 
     Raises:
         RewardError: If its weights, a package or the acceptance of its licence is missing.
@@ -274,7 +274,7 @@ def make_rescorer(
 
 
 class _Collector:
-    """Waits for several tickets without a thread: the last one to finish hands all answers on."""
+    """A wait for several tickets without a thread: the last one to finish hands all answers on."""
 
     def __init__(
         self,

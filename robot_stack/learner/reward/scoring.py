@@ -15,7 +15,7 @@ from robot_stack.types.reward import EpisodeScores, LiveScore
 
 
 class Scorer:
-    """Holds the active progress model, the inputs of every episode, and the newest live scores.
+    """The active progress model, with the inputs of every episode and the newest live scores.
 
     Args:
         make_rule: Builds the success rule of an episode.
@@ -43,35 +43,35 @@ class Scorer:
 
     @property
     def version(self) -> str:
-        """Of the active model, "" before the first."""
+        """Return the version of the active model, "" before the first."""
         return self._model.version if self._model is not None else ""
 
     def add(self, episode_id: str, inputs: np.ndarray, proprio: np.ndarray) -> None:
-        """Frames of an episode, in order: model inputs (n, D) and proprio (n, P)."""
+        """Add frames of an episode, in order: model inputs (n, D) and proprio (n, P)."""
         known = self._inputs.get(episode_id)
         self._inputs[episode_id] = inputs if known is None else np.concatenate([known, inputs])
         known = self._proprio.get(episode_id)
         self._proprio[episode_id] = proprio if known is None else np.concatenate([known, proprio])
 
     def holds(self, episode_id: str) -> bool:
-        """Whether its frames are here; those of a damaged episode are not."""
+        """Return whether an episode's frames are here; those of a damaged one are not."""
         return episode_id in self._inputs
 
     def inputs(self, episode_id: str) -> np.ndarray:
-        """Model inputs of an episode so far, (T, D)."""
+        """Return the model inputs of an episode so far, (T, D)."""
         return self._inputs[episode_id]
 
     def proprio(self, episode_id: str) -> np.ndarray:
-        """Proprio of an episode so far, (T, P)."""
+        """Return the proprio of an episode so far, (T, P)."""
         return self._proprio[episode_id]
 
     def standardised(self, episode_id: str) -> np.ndarray:
-        """The same as the active model takes them, (T, D)."""
+        """Return the inputs of an episode so far as the active model standardises them, (T, D)."""
         assert self._model is not None
         return self._model.standardised(self._inputs[episode_id])
 
     def whole(self, episode_id: str) -> FrameScores:
-        """Scores of an episode so far by the active model, with the disagreement of its members."""
+        """Score an episode so far by the active model, with the disagreement of its members."""
         assert self._model is not None
         return self._model.score(self._inputs[episode_id])
 
@@ -107,14 +107,14 @@ class Scorer:
             self._news.notify_all()
 
     def after(self, cursor: int, timeout_s: float) -> tuple[int, list[LiveScore]]:
-        """Live scores since `cursor`, and the next cursor; waits up to `timeout_s` for some."""
+        """Return the next cursor and the live scores since `cursor`; waits up to `timeout_s` for some."""
         with self._news:
             self._news.wait_for(lambda: self._dropped + len(self._live) > cursor, timeout_s)
             end = self._dropped + len(self._live)
             return end, self._live[max(0, cursor - self._dropped) :]
 
     def finish(self, episode_id: str) -> EpisodeScores | None:
-        """Scores of a whole episode by the active model."""
+        """Score a whole episode by the active model; None without a model."""
         return None if self._model is None else self._score(self._model, episode_id)
 
     def adopt(self, model: RewardNetwork, episode_ids: list[str]) -> list[EpisodeScores]:

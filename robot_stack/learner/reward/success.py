@@ -25,12 +25,12 @@ class ProprioGate:
                         bound[part.start + i] = value
 
     def open_at(self, proprio: np.ndarray) -> bool:
-        """Whether it holds, of proprio (P,)."""
+        """Return whether the condition holds at proprio (P,)."""
         return bool(np.all(proprio >= self._low) and np.all(proprio <= self._high))
 
 
 class Rule(Protocol):
-    """Stateful over one episode: feed frames in order."""
+    """A success rule over one episode: stateful, fed with the frames in order."""
 
     def update(self, success: float, proprio: np.ndarray) -> bool:
         """Take the next frame: success probability (NaN never hits) and proprio (P,). Latches."""
@@ -38,7 +38,7 @@ class Rule(Protocol):
 
 
 class SuccessRule:
-    """n of m frames, of one task."""
+    """The success rule of one task: n of m frames over the threshold with the proprio gate open."""
 
     def __init__(self, config: SuccessConfig, spec: Spec) -> None:
         self._config = config
@@ -47,26 +47,26 @@ class SuccessRule:
         self.declared = False
 
     def update(self, success: float, proprio: np.ndarray) -> bool:
-        """See `Rule`."""
+        """Take the next frame, see `Rule`."""
         self._hits.append(self._gate.open_at(proprio) and success >= self._config.threshold)
         self.declared = self.declared or sum(self._hits) >= self._config.n_of_m.n
         return self.declared
 
 
 class RuleOfEitherWay:
-    """The task's rule, or that of its way back, as proprio says which way it goes."""
+    """The success rule of a task or of its way back, as proprio says which way it goes."""
 
     def __init__(self, forward: SuccessRule, backward: SuccessRule, spec: Spec) -> None:
         self._ways = (forward, backward)
         self._at = spec.part(DIRECTION).start
 
     def update(self, success: float, proprio: np.ndarray) -> bool:
-        """See `Rule`."""
+        """Take the next frame, see `Rule`."""
         return self._ways[bool(proprio[self._at] < 0)].update(success, proprio)
 
 
 def success_rule(task: TaskConfig, spec: Spec) -> Rule:
-    """Of one episode of a task."""
+    """Build the success rule for one episode of a task."""
     forward = SuccessRule(task.success, spec)
     return (
         forward if task.backward is None else RuleOfEitherWay(forward, SuccessRule(task.backward.success, spec), spec)

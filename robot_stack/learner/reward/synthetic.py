@@ -37,7 +37,7 @@ REFERENCE_FRAMES = 9
 
 
 class CellSenses:
-    """Cameras and arm of a world, as the cell's observations have them; implements `sim.episodes.Senses`."""
+    """The cameras and arms of a world, as the cell's observations have them; implements `sim.episodes.Senses`."""
 
     def __init__(self, world: World, resolved: ResolvedRun) -> None:
         self._world = world
@@ -45,24 +45,24 @@ class CellSenses:
         self._cameras = {name: SimCamera(world, name, config) for name, config in resolved.cameras.items()}
 
     def begin_episode(self) -> None:
-        """See `Senses`."""
+        """Begin a new episode, see `Senses`."""
         self._observer.begin_episode()
 
     def observe(self) -> Observation:
-        """Rendered now, captured at full size and averaged, like any image of the cell."""
+        """Observe the world now: rendered, captured at full size and averaged, like any image of the cell."""
         images = {name: camera.see() for name, camera in self._cameras.items()}
         states = {name: self._world.state(name) for name in self._world.arms}
         snapshot = Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
         return self._observer.observe(snapshot, self._world.time_ns)
 
     def close(self) -> None:
-        """Free the GL contexts."""
+        """Free the GL contexts of the cameras."""
         for camera in self._cameras.values():
             camera.close()
 
 
 def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
-    """A maker for the run's cell, and its senses, to be closed afterwards.
+    """Build an episode maker for the run's cell, and its senses, to be closed afterwards.
 
     Raises:
         ConfigError: If the task is not the peg insertion.
@@ -87,7 +87,7 @@ def generate(
     seed: Sequence[int],
     on_episode: Callable[[int, int], None] = lambda number, episodes: None,
 ) -> list[GeneratedEpisode]:
-    """So many episodes of each kind.
+    """Generate so many synthetic episodes of each kind.
 
     Args:
         resolved: The run whose cell and task they are of.
@@ -112,7 +112,7 @@ def generate(
 
 
 def shared_out(episodes: int) -> dict[str, int]:
-    """Episodes of each kind in an evaluation of so many, in the proportions of `SHARES`, at least one of each.
+    """Divide an evaluation's episodes over all kinds in the proportions of `SHARES`, at least one of each.
 
     >>> sum(shared_out(40).values()), shared_out(FULL) == dict(SHARES)
     (40, True)
@@ -132,7 +132,7 @@ def shared_out(episodes: int) -> dict[str, int]:
 
 
 def labelled(episodes: Sequence[GeneratedEpisode], *, shown: GeneratedEpisode | None = None) -> list[LabelledEpisode]:
-    """Episodes as reward models are evaluated on.
+    """Convert synthetic episodes to what reward models are evaluated on.
 
     Args:
         episodes: To be scored.
@@ -158,7 +158,7 @@ def labelled(episodes: Sequence[GeneratedEpisode], *, shown: GeneratedEpisode | 
 
 
 def frames_of(episode: GeneratedEpisode) -> tuple[Frame, ...]:
-    """Its frames, T+1 of them."""
+    """Return the frames of a synthetic episode, T+1 of them."""
     return tuple(
         Frame(images={name: images[t] for name, images in episode.images.items()}, proprio=episode.proprio[t])
         for t in range(len(episode.proprio))
