@@ -1,1 +1,1 @@
-"""Acts on a cell: the control loop, and what runs it to train, record, deploy or evaluate."""
+"""Acting on a cell: the control loop, and what runs it to train, record, deploy or evaluate."""

@@ -41,7 +41,7 @@ _DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
 
 
 def _help_of(resolved: ResolvedRun, plans: Path) -> InterventionCurriculum:
-    """The help protocol where it left off.
+    """Build the intervention curriculum of a run, where an earlier start of this actor left it.
 
     Raises:
         ConfigError: If its file cannot be read.
@@ -58,7 +58,7 @@ def _help_of(resolved: ResolvedRun, plans: Path) -> InterventionCurriculum:
 
 
 class Actor:
-    """Runs episodes on one cell.
+    """An actor that runs episodes on one cell.
 
     Args:
         resolved: The run.
@@ -91,7 +91,7 @@ class Actor:
         self._loop = ControlLoop(cell, self._spec, clock, limits)
 
     def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
-        """Until the learner is done or `stop`; returns why it left."""
+        """Run episodes until the learner is done or `stop`; returns why it left."""
         torch.set_num_threads(1)
         while not stop.is_set():
             if self._client.refusal:
@@ -120,7 +120,7 @@ class Actor:
         return "stopped"
 
     def figures(self) -> dict[str, object]:
-        """How it is doing now, for whoever watches; from any thread."""
+        """Return how the actor is doing now, for the console; callable from any thread."""
         jitter_s, act_s = (list(each[-RECENT_TICKS:]) for each in (self._loop.ticks.jitter_s, self._loop.ticks.act_s))
         counters, version = self._client.counters, self._policy.version
         return {
@@ -139,7 +139,7 @@ class Actor:
             say(f"params are {age_s:.0f} s old, at {limit_s:g} s the policy stops acting; is the learner stalled?")
 
     def _phase(self) -> str:
-        """What the learner does; while it cannot be reached, online training goes on with the parameters at hand."""
+        """Ask for the learner's phase; out of reach, online training goes on with the parameters at hand."""
         try:
             return self._client.status(timeout_s=1.0).phase
         except TransportError:
@@ -172,7 +172,10 @@ class Actor:
         return outcome
 
     def _keep_plans(self) -> None:
-        """Best effort: without them a restart of this actor begins at level 0, and no episode is worth less."""
+        """Save the curriculum, if the disk lets it.
+
+        Without it a restart of this actor begins at level 0, and no episode is worth less.
+        """
         try:
             with disk_errors(f"writing {self._plans.name}"):
                 write_durable(self._plans, json.dumps(self._help.state_dict()).encode())
@@ -180,7 +183,7 @@ class Actor:
             self._metrics.log("fault", reason=str(error))
 
     def _next_number(self) -> int:
-        """Counts up across restarts of this actor, whether or not the learner can be reached."""
+        """Return the next episode's number, counted up across restarts, whether or not the learner can be reached."""
         number = int(self._counter.read_text()) if self._counter.exists() else 0
         draft = self._counter.with_suffix(".tmp")
         with draft.open("w") as file:

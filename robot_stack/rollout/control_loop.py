@@ -31,7 +31,7 @@ BLIND_LIMIT_S = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class TickRecord:
-    """Times of one episode's ticks, for the control figures: seconds, one entry per tick."""
+    """A record of the ticks of one episode, for the control figures: seconds, one entry per tick."""
 
     jitter_s: list[float] = field(default_factory=list)
     age_s: list[float] = field(default_factory=list)
@@ -44,14 +44,14 @@ class TickRecord:
     hold_reasons: list[str] = field(default_factory=list)
 
     def note(self, reason: str) -> None:
-        """A reason for standing still, kept once."""
+        """Note a reason for standing still, once each."""
         if reason not in self.hold_reasons:
             self.hold_reasons.append(reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeOutcome:
-    """What an episode came to.
+    """The outcome of an episode: why it ended, who acted, and who said what of it.
 
     Attributes:
         header: Which episode.
@@ -80,7 +80,7 @@ class EpisodeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopLimits:
-    """How long things may take.
+    """Limits on how long an episode, its parameters and a verdict may take.
 
     Attributes:
         episode_steps: Longest episode.
@@ -94,7 +94,7 @@ class LoopLimits:
 
 
 class ControlLoop:
-    """Runs episodes, one after the other."""
+    """A control loop that runs episodes on a cell, one after the other."""
 
     def __init__(self, cell: Cell, spec: Spec, clock: Clock, limits: LoopLimits) -> None:
         self._cell = cell
@@ -117,7 +117,7 @@ class ControlLoop:
         deterministic: bool = False,
         stopping: Callable[[], bool] = lambda: False,
     ) -> EpisodeOutcome:
-        """Reset, then tick until the episode ends.
+        """Reset the cell, then tick until the episode ends.
 
         Args:
             header: Id, kind and seed of the episode.
@@ -207,11 +207,11 @@ class ControlLoop:
         episode.observation = observation
 
     def _measured(self, observation: Observation) -> dict[str, float]:
-        """Measured gripper openings, which stand for "nobody moved it", of the arms of which they are recorded."""
+        """Return the recorded gripper openings, one per arm that has one: they stand for "nobody moved it"."""
         return {arm: float(observation.proprio[index]) for arm, index in self._openings.items()}
 
     def _sources(self, windows: Mapping[str, ExecutedWindow]) -> tuple[Source, ...]:
-        """Who moved each of several arms; of one arm the step itself says it."""
+        """Return who moved each of several arms; empty for one arm, of which the step itself says it."""
         names = [arm.name for arm in self._spec.arms]
         return tuple(windows[name].source for name in names) if len(names) > 1 else ()
 
@@ -222,7 +222,7 @@ class ControlLoop:
         ticks.note(str(reason or "held without a reason"))
 
     def _ending(self, episode: _Episode) -> EndReason | None:
-        """Why the episode ends at this frame, or None. An operator's word goes before the model's."""
+        """Return why the episode ends at this frame, or None; an operator's word goes before the model's."""
         events = self._cell.events()
         if "stop" in events or self._cell.mode() is Mode.STOP:
             return EndReason.FAULT
@@ -301,7 +301,7 @@ class ControlLoop:
 
 
 class _Episode:
-    """What the loop remembers of the running episode."""
+    """The state that the loop keeps of the running episode."""
 
     def __init__(
         self,
@@ -345,12 +345,12 @@ class _Episode:
             self.human_steps += row.source in IN_HAND
 
     def say(self, verdict: Verdict, source: LabelSource) -> None:
-        """Append a label."""
+        """Hand over a verdict on the episode."""
         self._sink.label(
             Label(episode_id=self.header.episode_id, verdict=verdict, source=source, stamp_unix_s=time.time())
         )
 
 
 def episode_id(number: int, kind: EpisodeKind, actor: str) -> str:
-    """Sortable and unique in a run: number, kind, actor."""
+    """Return the id of an episode, sortable and unique in a run: number, kind, actor."""
     return f"{number:06d}-{kind.value}-{actor}"

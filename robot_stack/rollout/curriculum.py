@@ -1,4 +1,4 @@
-"""What episode comes next, and how much an operator helps: the graded protocol of VLAC.
+"""The intervention curriculum: which episode comes next, and how much an operator helps, by VLAC's graded protocol.
 
 Level 0 trains online from the usual starts. Level 1 asks for demonstrations at the starts that failed, not at random
 ones. Level 2 returns to starts where the policy succeeds sometimes. Level 3 also asks for a demonstration at a start
@@ -21,7 +21,7 @@ from robot_stack.types.transition import EpisodeKind, ResetType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """An episode to be run.
+    """A plan of one episode: who acts, and from which start.
 
     Attributes:
         kind: DEMO: an operator demonstrates. ONLINE: the policy trains online.
@@ -35,12 +35,12 @@ class Plan:
 
     @property
     def reset(self) -> ResetType:
-        """Whether it starts as usual."""
+        """Return NOMINAL for a fresh start, RETURN for one that was met before."""
         return ResetType.NOMINAL if self.seed is None else ResetType.RETURN
 
 
 class InterventionCurriculum:
-    """Plans online training; told how each episode went.
+    """The curriculum of online training, which plans each episode and is told how it went.
 
     Args:
         config: When the level rises.
@@ -59,7 +59,7 @@ class InterventionCurriculum:
         self._asked: list[int] = []
 
     def next(self) -> Plan:
-        """What to do now."""
+        """Plan the next episode: a demonstration that is asked for, else one of online training."""
         if self._asked:
             return Plan(kind=EpisodeKind.DEMO, seed=self._asked[0], level=self.level)
         if self.level >= 2 and self._rng.random() < self._config.return_share:
@@ -71,7 +71,7 @@ class InterventionCurriculum:
         return Plan(kind=EpisodeKind.ONLINE, seed=None, level=self.level)
 
     def ended(self, plan: Plan, seed: int, *, alone: bool) -> None:
-        """An episode is over.
+        """Take in how a planned episode ended.
 
         Args:
             plan: It was run by.
@@ -91,7 +91,7 @@ class InterventionCurriculum:
             tries.clear()
 
     def _between(self) -> list[int]:
-        """Starts neither too hard nor too easy; at level 3, those that never succeeded too, so that help can come.
+        """Return the starts neither too hard nor too easy; at level 3 also those that never succeeded, to get help.
 
         A start that failed once is worth another try: nothing is known of it yet.
         """
@@ -116,7 +116,7 @@ class InterventionCurriculum:
             self._asked = failed[-self._config.demos :]
 
     def state_dict(self) -> dict[str, Any]:
-        """All it knows, as JSON."""
+        """Return all that the curriculum knows, as JSON values."""
         return {
             "level": self.level,
             "nominal": self._nominal,
@@ -126,7 +126,7 @@ class InterventionCurriculum:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Inverse of `state_dict`."""
+        """Restore a state that `state_dict` returned."""
         self.level = state["level"]
         self._nominal = list(state["nominal"])
         self._starts = {int(seed): list(tries) for seed, tries in state["starts"].items()}

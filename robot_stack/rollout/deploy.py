@@ -1,4 +1,4 @@
-"""A saved policy on a cell, without a learner: every episode is recorded, and nothing is trained on."""
+"""Deploys a saved policy on a cell, without a learner: every episode is recorded, and nothing is trained on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTLE_S = 10.0
 
 
 def succeeded(told: EpisodeOutcome) -> bool:
-    """The simulator's word where there is one, else the operator's, else that it ended as a success."""
+    """Judge an episode by the simulator's word where there is one, else the operator's, else by how it ended."""
     if told.truth is not None:
         return told.truth
     return told.operator is Verdict.SUCCESS if told.operator is not None else told.end is EndReason.SUCCESS

@@ -32,21 +32,21 @@ from robot_stack.workcell.build import build_local_cell
 
 
 class NullSink:
-    """Records nothing."""
+    """A sink of steps that records nothing."""
 
     def begin(self, header: EpisodeHeader) -> None:
-        """Ignored."""
+        """Ignore that an episode begins."""
 
     def push(self, step: Step) -> None:
-        """Ignored."""
+        """Ignore a step of an episode."""
 
     def label(self, label: Label) -> None:
-        """Ignored."""
+        """Ignore a verdict on an episode."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Result of one policy.
+    """The result of evaluating one policy.
 
     Attributes:
         successes: True per episode, in the order of the seeds.
@@ -57,7 +57,7 @@ class Evaluation:
     durations_s: list[float]
 
     def summary(self) -> dict[str, Any]:
-        """The keys that summary.json wants: cycle time is over the successes."""
+        """Return the keys that summary.json wants; the cycle time is over the successes."""
         won = [t for t, success in zip(self.durations_s, self.successes, strict=True) if success]
         low, high = wilson_interval(sum(self.successes), len(self.successes))
         return {
@@ -69,7 +69,7 @@ class Evaluation:
 
 
 def load_params(path: Path) -> Params:
-    """Parameters from a file that the learner wrote.
+    """Load a policy's parameters from a file that the learner wrote.
 
     Raises:
         StoreError: If it is missing or unreadable.
@@ -84,7 +84,7 @@ def load_params(path: Path) -> Params:
 
 
 def eval_header(resolved: ResolvedRun, number: int) -> EpisodeHeader:
-    """Of the held-out reset `number` of a run."""
+    """Build the header of an episode on the held-out reset `number` of a run."""
     return EpisodeHeader(
         episode_id=episode_id(number, EpisodeKind.EVAL, "eval"),
         kind=EpisodeKind.EVAL,
@@ -101,7 +101,7 @@ def evaluate(
     episodes: int,
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
 ) -> Evaluation:
-    """Run `episodes` held-out resets in this process."""
+    """Evaluate a policy on `episodes` held-out resets in this process."""
     cell = build_local_cell(resolved, seed=0)
     spec = resolved.spec()
     policy = ActingPolicy(spec, params, seed=0)
@@ -116,7 +116,7 @@ def evaluate(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Evaluate and write JSON; returns the exit code."""
+    """Evaluate a saved policy and write the result as JSON; returns the exit code."""
     parser = argparse.ArgumentParser(prog="robot_stack.rollout.evaluate", description="Evaluate a saved policy.")
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--policy", type=Path, required=True)

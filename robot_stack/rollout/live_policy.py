@@ -13,7 +13,7 @@ from robot_stack.types.spec import Spec
 
 
 class LivePolicy:
-    """Implements `Policy` on a `ParamsSource`; has nothing to act with until `refresh` says so.
+    """A `Policy` on a `ParamsSource`, which has nothing to act with until `refresh` says so.
 
     Attributes:
         refusal: Why the newest parameters were not taken, or "": those at hand stay in use and grow old.
@@ -30,7 +30,7 @@ class LivePolicy:
         self.refusal = ""
 
     def refresh(self) -> bool:
-        """Between two episodes: take the newest parameters, if there are any, and build the encoder that they name.
+        """Take the newest parameters, if there are any, between two episodes, and build the encoder that they name.
 
         Returns:
             True once there is something to act with.
@@ -51,28 +51,28 @@ class LivePolicy:
 
     @property
     def version(self) -> int:
-        """Of the parameters in use, 0 for none."""
+        """Return the version of the parameters in use, 0 for none."""
         return self._policy.version if self._policy is not None else 0
 
     @property
     def age_s(self) -> float:
-        """Seconds since they were taken."""
+        """Return the seconds since the parameters in use were taken."""
         return (self._clock.now_ns() - self._taken_ns) / 1e9
 
     def begin_episode(self) -> None:
-        """Forget what was planned in the last one."""
+        """Forget what was planned in the last episode."""
         if self._policy is not None:
             self._policy.begin_episode()
 
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
-        """Action float32 (A,); NaN without parameters, which the loop does not send."""
+        """Return an action, float32 (A,); NaN without parameters, which the loop does not send."""
         self._take()
         if self._policy is None:
             return np.full(self._spec.action_size, np.nan, np.float32)
         return self._policy.act(observation, deterministic=deterministic, interrupted=interrupted)
 
     def _take(self) -> None:
-        """The newest parameters, if they are of the encoder in use; to build another takes longer than a tick."""
+        """Take the newest parameters if they are of the encoder in use; to build another takes longer than a tick."""
         params = self._source.latest()
         if params is None:
             return

@@ -1,4 +1,4 @@
-"""Demonstrations by hand, one episode after the other, into the store that a learner will read."""
+"""Records demonstrations by hand, one episode after the other, into the store that a learner will read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTLE_S = 10.0
 
 
 def count_valid_demos(store: EpisodeStore, *, goes_back: bool = False) -> int:
-    """Demonstrations in a store that ended well and were not discarded; with a way back, those that go in turn."""
+    """Count a store's demonstrations that ended well and were not discarded; with a way back, those in turn."""
     found = []
     for name in sorted(store.episodes):
         if store.header(name).kind is EpisodeKind.DEMO:
@@ -39,7 +39,7 @@ def count_valid_demos(store: EpisodeStore, *, goes_back: bool = False) -> int:
 
 
 class Recorder:
-    """Records demonstrations on one cell.
+    """A recorder of demonstrations on one cell.
 
     Args:
         resolved: The run.
@@ -60,7 +60,7 @@ class Recorder:
         self._turns = TaskSchedule(resolved.task.backward)
 
     def run(self, wanted: int, stop: threading.Event) -> int:
-        """Until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
+        """Record until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
 
         Raises:
             StoreError: If the disk refuses an episode.

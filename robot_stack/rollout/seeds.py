@@ -8,6 +8,6 @@ _OFFSETS = {EpisodeKind.DEMO: 0, EpisodeKind.ONLINE: 1 << 20, EpisodeKind.EVAL: 
 
 
 def reset_seed(run_seed: int, kind: EpisodeKind, number: int) -> int:
-    """Seed of reset `number`; evaluation does not depend on the run's seed."""
+    """Return the seed of reset `number`; evaluation does not depend on the run's seed."""
     base = 0 if kind is EpisodeKind.EVAL else (run_seed % 256) << 21
     return _OFFSETS[kind] + base + number

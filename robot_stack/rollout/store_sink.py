@@ -1,4 +1,4 @@
-"""Steps straight into an episode store of this machine, where no learner listens."""
+"""A sink of steps straight into an episode store of this machine, where no learner listens."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CLOSE_S = 30.0
 
 
 def next_number(store: EpisodeStore) -> int:
-    """One above every number that an episode id of the store begins with."""
+    """Return one above every number that an episode id of the store begins with."""
     names = (*store.episodes, *store.unfinished, *store.quarantined)
     heads = (name.split("-")[0] for name in names)
     return 1 + max((int(head) for head in heads if head.isdecimal()), default=-1)
 
 
 class StoreSink:
-    """Implements `StepSink`: handing over never waits for the disk; a thread writes, and flushes twice a second.
+    """A `StepSink` that never waits for the disk: a thread writes to the store, and flushes twice a second.
 
     Usage: `with StoreSink(store) as sink: ...`; on leaving, all that was handed over is on disk.
     """
@@ -51,7 +51,7 @@ class StoreSink:
             self.check()
 
     def begin(self, header: EpisodeHeader) -> None:
-        """Announce an episode.
+        """Announce an episode to the store.
 
         Raises:
             StoreError: If the disk has refused what came before: an episode that cannot be recorded is not run.
@@ -60,15 +60,15 @@ class StoreSink:
         self._put(header)
 
     def push(self, step: Step) -> None:
-        """Hand over one step."""
+        """Hand over one step to the store."""
         self._put(step)
 
     def label(self, label: Label) -> None:
-        """Hand over a verdict."""
+        """Hand over a verdict to the store."""
         self._put(label)
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until all that was handed over so far is in the store; whether it is.
+        """Wait until all that was handed over so far is in the store; returns whether it is.
 
         Raises:
             StoreError: If the disk refuses it.
@@ -80,7 +80,7 @@ class StoreSink:
         return self._handed_over == 0
 
     def check(self) -> None:
-        """Raise what stands in the way of recording.
+        """Raise the error that stands in the way of recording.
 
         Raises:
             StoreError: If the disk has refused something.
@@ -115,7 +115,7 @@ class StoreSink:
             self._guard(lambda: self._store.append_label(item))
 
     def _guard(self, write: Callable[[], object]) -> None:
-        """After the first refusal nothing more is written: what follows would have a gap."""
+        """Write unless the disk has refused before: what follows a refusal would have a gap."""
         if self._failure is None:
             try:
                 write()

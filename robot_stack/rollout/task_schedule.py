@@ -1,4 +1,4 @@
-"""A task and its way back in turn, so that nobody has to reset the scene.
+"""A task schedule: a task and its way back in turn, so that nobody has to reset the scene.
 
 Where one ends, the other begins; after a try that failed the same is tried again from where it ended. Every so often,
 and after some failures in a row, the scene is put back all the same: errors add up, and an object out of reach ends it.
@@ -20,7 +20,9 @@ from robot_stack.types.transition import EndReason, ResetType
 
 
 class TaskSchedule:
-    """Says how the next episode starts; told how each went. Begins with a fresh scene, also after a restart.
+    """A schedule that says how the next episode starts and is told how each went.
+
+    It begins with a fresh scene, also after a restart.
 
     Args:
         config: Of the task; None: every episode starts anew.
@@ -33,26 +35,26 @@ class TaskSchedule:
         self._failed = 0
 
     def next(self) -> ResetType:
-        """NOMINAL with a fresh scene, else CARRIED or BACK."""
+        """Return how the next episode starts: NOMINAL with a fresh scene, else CARRIED or BACK."""
         config = self._config
         if config is None or self._since is None or self._since >= config.every or self._failed >= config.tries:
             return ResetType.NOMINAL
         return ResetType.BACK if self._backward else ResetType.CARRIED
 
     def ended(self, start: ResetType, *, success: bool) -> None:
-        """An episode that started so is over."""
+        """Take in whether an episode with this start succeeded."""
         fresh = start is ResetType.NOMINAL
         self._since = 1 + (0 if fresh or self._since is None else self._since)
         self._failed = 0 if success else 1 + (0 if fresh else self._failed)
         self._backward = (start is ResetType.BACK) is not success
 
     def lost(self) -> None:
-        """Nobody knows how the scene is now."""
+        """Mark the scene as unknown, so that the next episode starts with a fresh one."""
         self._since = None
 
 
 def run_in_turn(turns: TaskSchedule, start: ResetType, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:
-    """Run an episode that starts so, and tell `turns` how it went.
+    """Run an episode with this start, and tell `turns` how it went.
 
     One that cannot be run, or that a fault ended, leaves the scene unknown: somebody may have been in it since.
     """
@@ -68,7 +70,7 @@ def run_in_turn(turns: TaskSchedule, start: ResetType, episode: Callable[[], Epi
 
 
 def _did_it(outcome: EpisodeOutcome) -> bool:
-    """Whether an episode ended with its task done, by the operator's word where there is one."""
+    """Return whether an episode ended with its task done, by the operator's word where there is one."""
     if outcome.operator is not None:
         return outcome.operator is Verdict.SUCCESS
     return outcome.end is EndReason.SUCCESS

@@ -1,1 +1,1 @@
-"""What a run writes down about itself: metrics, and what its episodes came to."""
+"""Records that a run keeps of itself: metrics, and statistics of its episodes."""

@@ -1,4 +1,4 @@
-"""Metrics: one JSON object a line, always; wandb beside it, offline unless told otherwise."""
+"""The metrics of a run: one JSON object a line, always; wandb beside it, offline unless told otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AXES = {"update": "updates", "reward_fit": "online_episodes"}
 
 
 class MetricsLog:
-    """Appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`. Safe from several threads.
+    """A log that appends rows {"t": seconds since the epoch, "kind": ..., ...} to `path`, safe from several threads.
 
     A disk that refuses a row ends nobody: the row is lost, and the next one that is taken says how many were.
     """
@@ -54,7 +54,10 @@ class MetricsLog:
                 self._wandb.log(numbers)
 
     def _write(self, row: dict[str, Any]) -> None:
-        """Whole, on a line of its own: half a row, of a killed process or a full disk, must not swallow the next."""
+        """Write a row whole, on a line of its own.
+
+        Half a row, of a killed process or a full disk, must not swallow the next.
+        """
         line = ("\n" if self._torn else "") + json.dumps(row) + "\n"
         try:
             written = self._file.write(line.encode())
@@ -65,7 +68,7 @@ class MetricsLog:
         self.lost = self.lost + 1 if self._torn else 0
 
     def close(self) -> None:
-        """Flush and close."""
+        """Close the file and end the wandb run."""
         with self._lock:
             self._file.close()
             if self._wandb is not None:
@@ -73,7 +76,7 @@ class MetricsLog:
 
 
 def plain(value: Any) -> Any:
-    """A JSON value: numpy and torch scalars as numbers, NaN and infinities as None."""
+    """Convert a value to JSON: numpy and torch scalars to numbers, NaN and infinities to None."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -88,7 +91,7 @@ def plain(value: Any) -> Any:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole rows of a metrics file; a torn last line, as a killed process leaves it, is left out."""
+    """Read all whole rows of a metrics file; a torn line, as a killed process leaves it, is left out."""
     if not path.exists():
         return []
     rows = []

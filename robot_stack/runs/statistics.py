@@ -1,4 +1,4 @@
-"""The learner's account of episodes: what each came to, and the rows that reports are made from."""
+"""The learner's statistics of episodes: what each came to, and the rows that reports are made from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, 
 
 @dataclass(slots=True, kw_only=True)
 class EpisodeAccount:
-    """One episode as it grows.
+    """The account of one episode as it grows.
 
     Attributes:
         header: As announced.
@@ -44,7 +44,7 @@ class EpisodeAccount:
 
     @classmethod
     def of(cls, episode: StoredEpisode) -> EpisodeAccount:
-        """The account that all steps of an episode on disk add up to."""
+        """Return the account that all steps of an episode on disk add up to."""
         arrays = episode.arrays
         source = arrays["source"]
         held = np.isin(source, IN_HAND)
@@ -61,7 +61,7 @@ class EpisodeAccount:
         )
 
     def add(self, step: Step) -> None:
-        """Take the next step; one that was counted before, from disk or over the link, changes nothing."""
+        """Count the next step; one that was counted before, from disk or over the link, changes nothing."""
         if step.index < self.steps or self.end is not None:
             return
         self.end = step.end
@@ -77,7 +77,7 @@ class EpisodeAccount:
 
     @property
     def success(self) -> bool:
-        """Outcome as it counts: the operator's word, else the model's, else how it ended."""
+        """Return the outcome as it counts: the operator's word, else the model's, else how it ended."""
         for source in (LabelSource.OPERATOR, LabelSource.MODEL):
             if source in self.verdicts:
                 return self.verdicts[source] is Verdict.SUCCESS
@@ -85,12 +85,12 @@ class EpisodeAccount:
 
     @property
     def refused(self) -> bool:
-        """The model said success, the operator said no."""
+        """Return whether the operator refused a success that the model declared."""
         said = self.verdicts
         return said.get(LabelSource.MODEL) is Verdict.SUCCESS and said.get(LabelSource.OPERATOR) is Verdict.FAILURE
 
     def row(self, rate_hz: float) -> dict[str, Any]:
-        """For metrics.jsonl."""
+        """Return the episode's row for metrics.jsonl."""
         truth = self.verdicts.get(LabelSource.TRUTH)
         return {
             "episode_id": self.header.episode_id,
@@ -116,7 +116,7 @@ class EpisodeAccount:
 
 
 def balanced(demos: Sequence[EpisodeAccount], *, goes_back: bool) -> list[EpisodeAccount]:
-    """Those that count: without a way back all; with one, what would have come by turns and no more of either way.
+    """Return the demonstrations that count: without a way back all; with one, as many each way as would come by turns.
 
     Args:
         demos: In the order of their start.
@@ -130,7 +130,7 @@ def balanced(demos: Sequence[EpisodeAccount], *, goes_back: bool) -> list[Episod
 
 
 class EpisodeStatistics:
-    """All episodes of a run in the order of their start.
+    """The accounts of all episodes of a run, in the order of their start.
 
     Args:
         rate_hz: Of the control loop.
@@ -143,17 +143,17 @@ class EpisodeStatistics:
         self.episodes: dict[str, EpisodeAccount] = {}
 
     def begin(self, header: EpisodeHeader) -> EpisodeAccount:
-        """Open an account; repeating it is harmless."""
+        """Open an account for an episode; repeating it is harmless."""
         return self.episodes.setdefault(header.episode_id, EpisodeAccount(header=header))
 
     def label(self, label: Label) -> None:
-        """Take a verdict."""
+        """Record a verdict in the account of its episode, if there is one."""
         if label.episode_id in self.episodes:
             self.episodes[label.episode_id].verdicts[label.source] = label.verdict
 
     @property
     def accounts(self) -> list[EpisodeAccount]:
-        """All accounts as of now; another thread may open more meanwhile."""
+        """Return all accounts as of now; another thread may open more meanwhile."""
         return list(self.episodes.values())
 
     def recount(self, episode: StoredEpisode) -> None:
@@ -163,20 +163,20 @@ class EpisodeStatistics:
         self.episodes[episode.header.episode_id] = fresh
 
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:
-        """Finished episodes of a kind."""
+        """Return the finished episodes of a kind."""
         return [a for a in self.accounts if a.header.kind is kind and a.end is not None]
 
     def demos(self) -> list[EpisodeAccount]:
-        """Finished demonstrations that succeeded; of a task and its way back as many each, or one more of the task."""
+        """Return the finished demonstrations that succeeded; with a way back, those that count, see `balanced`."""
         return balanced([a for a in self.ended(EpisodeKind.DEMO) if a.success], goes_back=self._goes_back)
 
     @property
     def online_steps(self) -> int:
-        """Online actions, those of the running episode included."""
+        """Return the number of online actions, those of the running episode included."""
         return sum(a.steps for a in self.accounts if a.header.kind is EpisodeKind.ONLINE)
 
     def recent_success(self, window: int) -> float:
-        """Share of the last `window` online episodes that succeeded without an operator; NaN while there are fewer.
+        """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
         Not those from a start that an operator chose, which say nothing of how good the policy is, and not ways back.
         """
@@ -187,7 +187,7 @@ class EpisodeStatistics:
         return float(np.mean([a.success and a.human_steps == 0 for a in online]))
 
     def again(self, account: EpisodeAccount) -> bool:
-        """Whether an episode tries the same way again from where the last try of its actor ended."""
+        """Return whether an episode tries the same way again from where its actor's last try ended."""
         if account.header.reset not in (ResetType.CARRIED, ResetType.BACK):
             return False
         actor, name = account.header.actor, account.header.episode_id
@@ -196,6 +196,6 @@ class EpisodeStatistics:
         return last is not None and last.header.backward is account.header.backward
 
     def human_share(self, accounts: list[EpisodeAccount]) -> float:
-        """Share of steps that an operator executed."""
+        """Return the share of these episodes' steps that an operator executed."""
         steps = sum(a.steps for a in accounts)
         return sum(a.human_steps for a in accounts) / steps if steps else 0.0
