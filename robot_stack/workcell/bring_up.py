@@ -21,7 +21,7 @@ ANSWER_S = 10.0
 
 
 class Stage(StrEnum):
-    """Where a managed node is; the words of lifecycle_msgs."""
+    """A lifecycle stage of a managed node, in the words of lifecycle_msgs."""
 
     UNCONFIGURED = "unconfigured"
     INACTIVE = "inactive"
@@ -31,18 +31,18 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What a node says of itself: its stage and, if a step failed, why."""
+    """A node's word on itself: its stage and, if a step failed, why."""
 
     stage: Stage
     reason: str = ""
 
     def to_text(self) -> str:
-        """As sent."""
+        """Write the node's word as text to be sent."""
         return f"{self.stage}: {self.reason}" if self.reason else str(self.stage)
 
     @classmethod
     def from_text(cls, text: str) -> Heard:
-        """Inverse of `to_text`.
+        """Parse text that `to_text` wrote.
 
         Raises:
             SpecError: If it names no stage.
@@ -94,7 +94,7 @@ class _Node:
 
 
 class BringUp:
-    """Fed with what the nodes say; asked at a steady rate what to do next.
+    """The bring-up of a cell's nodes: fed with what they say, and asked at a steady rate what to do next.
 
     Args:
         nodes: In the order in which they come up.
@@ -108,7 +108,7 @@ class BringUp:
         self._complete = False
 
     def heard(self, name: str, heard: Heard) -> None:
-        """A node said where it is; one that starts again is unconfigured again."""
+        """Take in the stage of a node; one that starts again is unconfigured again."""
         node = self._nodes[name]
         was, node.heard = node.heard, heard
         if was is None or was.stage is not heard.stage:
@@ -121,13 +121,16 @@ class BringUp:
             self._complete, self._started_s, node.begun_s, node.told = False, None, None, ""
 
     def answered(self, ask: Ask, *, success: bool, now_s: float) -> None:
-        """A node made the transition, or did not. What it reached it says itself; until then it is not asked again."""
+        """Take in whether a node made the transition.
+
+        What it reached it says itself; until then it is not asked again.
+        """
         if not success:
             node = self._nodes[ask.node]
             node.asked_s, node.retry_s = None, now_s + RETRY_S
 
     def next(self, now_s: float) -> Ask | None:
-        """The next transition to ask for, or None for now."""
+        """Return the next transition to ask for, or None for now."""
         self._started_s = now_s if self._started_s is None else self._started_s
         for node in self._nodes.values():
             if node.active or node.left_alone:
@@ -145,12 +148,12 @@ class BringUp:
         return None
 
     def words(self) -> tuple[str, ...]:
-        """Sentences for an operator since the previous call."""
+        """Return the sentences for an operator since the previous call."""
         words, self._words = tuple(self._words), []
         return words
 
     def status(self) -> str:
-        """ "active", or which nodes are not and why."""
+        """Return "active", or which nodes are not and why."""
         missing = [f"{node.name} is not active: {node.why()}" for node in self._nodes.values() if not node.active]
         return "; ".join(missing) or "active"
 

@@ -24,7 +24,7 @@ from sim.world import World
 
 
 def placed_arms(resolved: ResolvedRun) -> dict[str, PlacedArm]:
-    """The arms of the cell, for a simulated world.
+    """Return the arms of the cell, as a simulated world places them.
 
     Raises:
         ConfigError: If one is real.
@@ -68,7 +68,7 @@ def _model(robot: SimRobot) -> ArmModel:
 
 
 def build_world(resolved: ResolvedRun) -> World:
-    """The simulated arms and task.
+    """Build the simulated world of a run, with its arms and task.
 
     Raises:
         ConfigError: If the task has a way back and the simulated one has none.
@@ -80,7 +80,7 @@ def build_world(resolved: ResolvedRun) -> World:
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
-    """The scripted operator of a cell whose teleop device is `scripted`: with a hand for each arm."""
+    """Build the scripted operator of a cell whose teleop device is `scripted`, with a hand for each arm."""
     space, names = ActionSpace(resolved.spec()), list(resolved.arms)
     device = resolved.teleop
     operator = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
@@ -91,7 +91,7 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
 
 
 def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
-    """The whole cell in this process."""
+    """Build the whole simulated cell in this process."""
     return LocalCell(
         resolved.spec(),
         resolved.cameras,

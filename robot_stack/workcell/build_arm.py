@@ -1,4 +1,4 @@
-"""Builds from the file of an arm: kinematics, joint limits, frames. Loads no simulator and no torch."""
+"""Builders of kinematics, joint limits and frames from the file of an arm. They load no simulator and no torch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from robot_stack.types.pose import Pose
 
 
 def joint_names(robot: RobotConfig) -> list[str]:
-    """From base to flange, as the driver names them."""
+    """Return the names of the joints from base to flange, as the driver has them."""
     return [joint.name for joint in robot.joints]
 
 
 def build_limits(robot: RobotConfig) -> JointLimits:
-    """Of all joints."""
+    """Build the limits of all joints of an arm."""
     return JointLimits(
         lower=np.array([joint.min_rad for joint in robot.joints]),
         upper=np.array([joint.max_rad for joint in robot.joints]),
@@ -34,7 +34,7 @@ def build_limits(robot: RobotConfig) -> JointLimits:
 
 
 def build_frames(robot: DriverRobot) -> Frames:
-    """Names that headers may carry."""
+    """Build the frame names that headers may carry."""
     wrench = robot.wrench
     tcp = wrench.tcp_in_frame if wrench is not None else None
     return Frames(
@@ -46,7 +46,7 @@ def build_frames(robot: DriverRobot) -> Frames:
 
 
 def build_chain(robot: RobotConfig) -> Chain | None:
-    """Kinematics of a file; None if there are none, or if they come over a topic.
+    """Build the kinematics of a robot file; None if there are none, or if they come over a topic.
 
     Raises:
         ConfigError: If a URDF file cannot be read or does not fit.
@@ -70,7 +70,7 @@ def build_chain(robot: RobotConfig) -> Chain | None:
 
 
 def described_chain(robot: RobotConfig, kinematics: UrdfFile | UrdfTopic, text: str, *, source: str) -> Chain:
-    """Kinematics of a URDF's text.
+    """Build the kinematics that a URDF's text describes.
 
     Raises:
         ConfigError: Naming `source` and line, if it does not fit.
@@ -85,7 +85,7 @@ def described_chain(robot: RobotConfig, kinematics: UrdfFile | UrdfTopic, text: 
 
 
 def transform(section: Transform) -> np.ndarray:
-    """As a matrix, shape (4, 4)."""
+    """Convert a section of a file to a homogeneous matrix, shape (4, 4)."""
     return transform_of(section.position_m, section.rpy_rad)
 
 

@@ -20,7 +20,7 @@ from robot_stack.workcell.build_arm import build_chain
 
 
 def build_safety(resolved: ResolvedRun) -> SafetyFilter:
-    """The safety filter of a cell's arms."""
+    """Build the safety filter of a cell's arms."""
     space, limits = ActionSpace(resolved.spec()), limits_of(resolved)
     clearances = clearances_of(limits)
     arms = {
@@ -42,18 +42,18 @@ def build_safety(resolved: ResolvedRun) -> SafetyFilter:
 
 
 def stop_topics(resolved: ResolvedRun) -> dict[str, float]:
-    """Topics of a cell's wired stop buttons, and the silence at which each is missed."""
+    """Return the topics of a cell's wired stop buttons, and the silence in seconds at which each is missed."""
     buttons = resolved.cell.stop_inputs.items()
     return {button.topic or f"safety/stop_input/{name}": button.timeout_s for name, button in buttons}
 
 
 def limits_of(resolved: ResolvedRun) -> dict[str, SafetyLimits]:
-    """What each arm of a cell may do, by its files."""
+    """Return the safety limits of each arm of a cell, by its files."""
     return {name: _limits(resolved, arm) for name, arm in resolved.arms.items()}
 
 
 def _limits(resolved: ResolvedRun, arm: RunArm) -> SafetyLimits:
-    """The limits of the cell with the arm's own box and joints."""
+    """Combine the limits of the cell with the arm's own box and joints."""
     joints = tuple(
         JointLimit(name=j.name, min_rad=j.min_rad, max_rad=j.max_rad, max_speed_rad_s=j.max_speed_rad_s)
         for j in arm.robot.joints
@@ -71,7 +71,7 @@ def _limits(resolved: ResolvedRun, arm: RunArm) -> SafetyLimits:
 
 
 def unwatched_of(resolved: ResolvedRun) -> dict[str, str]:
-    """Of each arm whose links are not watched, why not and what to do."""
+    """Return the arms whose links are not watched, each with why not and what to do."""
     reasons = {}
     for name, arm in resolved.arms.items():
         if arm.robot.collision is None:
@@ -82,7 +82,7 @@ def unwatched_of(resolved: ResolvedRun) -> dict[str, str]:
 
 
 def _body(resolved: ResolvedRun, arm: RunArm, chain: Chain) -> ArmBody | None:
-    """Links, hand, held part and surroundings of an arm; None if its file has no capsules."""
+    """Build an arm's body of links, hand, held part and surroundings; None if its file has no capsules."""
     collision, placed = arm.robot.collision, resolved.cell.arms.get(arm.name)
     if collision is None:
         return None
@@ -104,7 +104,7 @@ def _body(resolved: ResolvedRun, arm: RunArm, chain: Chain) -> ArmBody | None:
 
 
 def body_of(chain: Chain, capsules: Sequence[Capsule], *, margin_m: float) -> ArmBody:
-    """An arm by itself, with its base at the origin."""
+    """Build the body of an arm by itself, with its base at the origin."""
     return ArmBody(
         base_in_cell=_matrix(np.eye(4)),
         origins=tuple(_matrix(origin) for origin in chain.origins),
@@ -141,6 +141,6 @@ def _matrix(transform: np.ndarray) -> Matrix:
 
 
 def teleop_scale(arm: RunArm, space: ActionSpace) -> np.ndarray:
-    """Twist that a full deflection asks for, shape (6,), m/s and rad/s; 0 on axes that the task does not move."""
+    """Return the twist of a full deflection, shape (6,), m/s and rad/s; 0 on axes that the task does not move."""
     scale = arm.teleop.scale
     return np.asarray(space.full_scale(arm.name) * np.array([scale.linear] * 3 + [scale.angular] * 3))

@@ -68,7 +68,7 @@ def always_near(body: ArmBody, low: np.ndarray, high: np.ndarray, rng: np.random
 
 
 def as_yaml(capsules: Sequence[Capsule], unwatched: Sequence[tuple[str, str]], margin_m: float) -> str:
-    """Write them as in a robot file."""
+    """Write capsules as the `collision` section of a robot file."""
     lines = ["collision:", f"  margin_m: {margin_m}", "  capsules:"]
     for each in capsules:
         ends = f"from_m: {list(each.from_m)}, to_m: {list(each.to_m)}"
@@ -79,7 +79,7 @@ def as_yaml(capsules: Sequence[Capsule], unwatched: Sequence[tuple[str, str]], m
 
 
 def derive(robot: RobotConfig, *, urdf: Path | None, mjcf: Path, base_link: str, packages: Path) -> str:
-    """Make the section, with a comment for each shape that is missing.
+    """Derive the `collision` section of a robot, with a comment for each shape that is missing.
 
     Raises:
         ConfigError: If the files do not fit together.

@@ -1,4 +1,4 @@
-"""What reached the robot, in a file: every decision, every applied twist, every state, limits, faults and modes.
+"""The command log: a file of what reached the robot, with every decision, twist, state, limit, fault and mode.
 
 One JSON value a line, gzip. The first is the header, each further one a list that begins with its kind:
 "d" decision, "a" applied twist, "s" state, "l" limits, "f" the arm's fault, "m" safety/mode. A file that ends in the
@@ -40,7 +40,7 @@ BEFORE_JOINTS = 19
 
 @dataclass(slots=True, kw_only=True)
 class RecordedLog:
-    """A log of one arm, by kind, each in time order.
+    """A command log of one arm as read, by kind, each in time order.
 
     Attributes:
         arm: Its name.
@@ -63,7 +63,7 @@ class RecordedLog:
     whole: bool = True
 
     def ticks(self) -> list[LoggedTick]:
-        """Each decision with the newest state that it can have been based on, and the newest that it must have been."""
+        """Pair each decision with the newest state it can have been based on, and the newest it must have been."""
         stamps = [state.stamp_ns for state in self.states]
 
         def newest(stamp_ns: int) -> RobotState | None:
@@ -76,7 +76,7 @@ class RecordedLog:
         ]
 
     def spans(self) -> Iterator[tuple[SafetyLimits, Sequence[LoggedTick]]]:
-        """The ticks under each of the limits that were in force."""
+        """Yield the limits that were in force, each with the ticks under it."""
         ticks = self.ticks()
         stamps = [tick.stamp_ns for tick in ticks]
         begins = [0, *(bisect_right(stamps, stamp_ns) for stamp_ns, _ in self.limits[1:]), len(ticks)]
@@ -85,7 +85,7 @@ class RecordedLog:
 
 
 class CommandLog:
-    """Writes a log. A kill costs what came since the last `flush`.
+    """A writer of a command log. A kill costs what came since the last `flush`.
 
     Args:
         path: Of the file, which is new.
@@ -99,7 +99,7 @@ class CommandLog:
         self._write({"format": FORMAT, "arm": arm, "run": run})
 
     def decision(self, decision: Decision) -> None:
-        """A label of the safety process."""
+        """Write a decision of the safety process."""
         command = decision.command
         twists = _rounded(command.twist, decision.requested)
         self._write(
@@ -107,34 +107,34 @@ class CommandLog:
         )
 
     def applied(self, twist: np.ndarray, stamp_ns: int) -> None:
-        """What the robot process gave to the motors."""
+        """Write the twist that the robot process gave to the motors."""
         self._write(["a", stamp_ns, _rounded(twist)])
 
     def state(self, state: RobotState) -> None:
-        """What the arm reported."""
+        """Write a state that the arm reported."""
         pose = state.T_base_tcp
         parts = (pose.position_m, pose.quaternion_xyzw, state.twist, state.wrench)
         numbers = _rounded(*parts, state.joints_rad, state.joint_speeds_rad_s)
         self._write(["s", state.stamp_ns, numbers, state.gripper, _told(state.fault)])
 
     def limits(self, limits: SafetyLimits, stamp_ns: int) -> None:
-        """Limits in force from now on."""
+        """Write the limits in force from now on."""
         self._write(["l", stamp_ns, asdict(limits)])
 
     def fault(self, fault: Fault | None, stamp_ns: int) -> None:
-        """Note what the arm's driver reports as its fault."""
+        """Write what the arm's driver reports as its fault."""
         self._write(["f", stamp_ns, _told(fault)])
 
     def mode(self, banner: str, stamp_ns: int) -> None:
-        """safety/mode."""
+        """Write the banner of safety/mode."""
         self._write(["m", stamp_ns, banner])
 
     def flush(self) -> None:
-        """Hand what there is to the operating system."""
+        """Hand what was written so far to the operating system."""
         self._file.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Finish and close the file."""
         self._file.close()
 
     def _write(self, entry: object) -> None:
@@ -142,7 +142,7 @@ class CommandLog:
 
 
 def read_log(path: Path) -> RecordedLog:
-    """A log as `CommandLog` wrote it.
+    """Read a log as `CommandLog` wrote it.
 
     Raises:
         StoreError: If it is none, or a line in the middle is damaged.
@@ -163,7 +163,7 @@ def read_log(path: Path) -> RecordedLog:
 
 
 def limits_from(plain: dict[str, Any]) -> SafetyLimits:
-    """Inverse of `dataclasses.asdict`, also after JSON.
+    """Build limits from what `dataclasses.asdict` made of them, also after JSON.
 
     Raises:
         ConfigError: If they exceed a hard cap.

@@ -1,4 +1,4 @@
-"""Which questions a robot file raises: one for each of its fields that the driver can be asked about."""
+"""Questions that a robot file raises: one for each of its fields that the driver can be asked about."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PREFIX = "moveit_servo"
 
 
 def questions_about(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
-    """All of an arm.
+    """Return all questions to the driver of an arm.
 
     Args:
         robot: Its file.

@@ -37,7 +37,7 @@ ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKi
 
 
 def see(world: World) -> Seen:
-    """What an operator at the cell sees now."""
+    """Return what an operator at the cell sees now."""
     states = [world.state(name) for name in world.arms]
     goals = zip(world.arms.values(), world.task.goal_poses(world.data), strict=True)
     return Seen(
@@ -51,7 +51,7 @@ def see(world: World) -> Seen:
 
 
 class LocalCell:
-    """Implements `Cell` and, on the side, `Clock`."""
+    """A simulated cell in this process; implements `Cell` and, on the side, `Clock`."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class LocalCell:
 
     @property
     def world(self) -> World:
-        """What really is so, for audits."""
+        """Return the simulated world itself, for audits."""
         return self._world
 
     # Clock -----------------------------------------------------------------------------------------------------
     def now_ns(self) -> int:
-        """Simulated time."""
+        """Return the simulated time in nanoseconds."""
         return self._world.time_ns
 
     def sleep_until_ns(self, when_ns: int) -> None:
-        """Let the simulation run until then."""
+        """Run the simulation until `when_ns`."""
         while self._world.time_ns < when_ns:
             self._tick()
 
     # Cell ------------------------------------------------------------------------------------------------------
     def observe(self) -> Observation | None:
-        """Rendered now: age and skew are zero."""
+        """Observe the cell, rendered now: age and skew are zero."""
         world = self._world
         images = {name: camera.see() for name, camera in self._cameras.items()}
         states = {name: world.state(name) for name in world.arms}
@@ -98,29 +98,29 @@ class LocalCell:
         return self._observer.observe(snapshot, world.time_ns)
 
     def send(self, action: np.ndarray) -> None:
-        """To the safety filter."""
+        """Send an action to the safety filter."""
         now_ns = self._world.time_ns
         self._safety.offer(list(self._space.to_commands(action, now_ns).values()), now_ns)
 
     def executed(self) -> dict[str, ExecutedMotion]:
-        """Since the previous call."""
+        """Return what each arm executed since the previous call."""
         return {arm: accumulator.take() for arm, accumulator in self._executed.items()}
 
     def mode(self) -> Mode:
-        """Of the safety filter."""
+        """Return the mode of the safety filter."""
         return self._safety.mode
 
     def reason(self) -> Refusal | None:
-        """Why it holds or is stopped."""
+        """Return why the safety filter holds or is stopped, or None."""
         return self._safety.reason
 
     def events(self) -> tuple[str, ...]:
-        """Since the previous call."""
+        """Return the operator's events since the previous call."""
         events, self._events = tuple(self._events), []
         return events
 
     def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
-        """New start state; the scripted operator arms the cell and resumes after a hold."""
+        """Bring the cell to a new start; the scripted operator arms it and resumes after a hold."""
         self._safety.end_episode()
         if scene:
             self._world.reset(seed)
@@ -147,15 +147,15 @@ class LocalCell:
         self._events.clear()
 
     def claim(self, verdict: Verdict) -> None:
-        """The operator looks whether it is so."""
+        """Let the operator look whether a claimed verdict is so."""
         self._operator.audit(self._world.time_ns)
 
     def finish(self) -> None:
-        """Hold."""
+        """End the episode in the safety filter."""
         self._safety.end_episode()
 
     def truth(self) -> bool | None:
-        """From the simulator."""
+        """Return whether the task has succeeded, from the simulator."""
         return self._world.task.succeeded(self._world.data)
 
     def _tick(self) -> None:

@@ -16,7 +16,7 @@ NOISY_ENTRIES = 64
 
 
 class SimCamera:
-    """Belongs to the thread that made it.
+    """A simulated camera of a cell, which belongs to the thread that made it.
 
     Args:
         world: What it looks at.
@@ -31,14 +31,14 @@ class SimCamera:
         self._renderer = CameraRenderer(world.model, height_px=config.height_px, width_px=config.width_px)
 
     def see(self, noise: np.random.Generator | None = None) -> np.ndarray:
-        """The policy's image, RGB uint8 (H, W, 3), of a sensor with noise if that is given."""
+        """Return the policy's image, RGB uint8 (H, W, 3), of a sensor with noise if that is given."""
         captured = self._renderer.render(self._world.data, self._name)
         if noise is not None:
             add_sensor_noise(captured, noise)
         return self._framing.apply(captured)
 
     def close(self) -> None:
-        """Free the GL context."""
+        """Free the GL context of the renderer."""
         self._renderer.close()
 
 

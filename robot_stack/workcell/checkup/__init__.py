@@ -1,1 +1,1 @@
-"""What `robot-stack doctor` judges: findings about host, graph, streams, links and operator."""
+"""The judgements of `robot-stack doctor`: findings about host, graph, streams, links and operator."""

@@ -1,4 +1,4 @@
-"""What a check found, and the table that an operator reads."""
+"""Findings of checks, and the table of them that an operator reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of the table.
+    """The finding of one check, a line of the table.
 
     Attributes:
         level: How bad it is.
@@ -32,33 +32,33 @@ class Finding:
 
 
 def ok(check: str, text: str) -> Finding:
-    """All is well."""
+    """Return a finding that all is well."""
     return Finding(level=Level.OK, check=check, text=text)
 
 
 def warn(check: str, text: str) -> Finding:
-    """Works, but an operator should know."""
+    """Return a warning: it works, but an operator should know."""
     return Finding(level=Level.WARN, check=check, text=text)
 
 
 def fail(check: str, text: str) -> Finding:
-    """Must be mended before the cell is used."""
+    """Return a failure, to be mended before the cell is used."""
     return Finding(level=Level.FAIL, check=check, text=text)
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """One line per finding, in columns."""
+    """Format findings as a table, one line each, in columns."""
     width = max(len(finding.check) for finding in findings)
     return "\n".join(f"{each.level:<4}  {each.check:<{width}}  {each.text}" for each in findings)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    """0, or 1 if something failed."""
+    """Return the exit code of a command: 1 if a finding is a failure, else 0."""
     return int(any(finding.level is Level.FAIL for finding in findings))
 
 
 def closing(findings: Sequence[Finding], again: str, onward: str) -> str:
-    """The last line: how many failed, and the next command.
+    """Return the last line: how many failed, and the next command.
 
     Args:
         findings: All of them.
@@ -75,5 +75,5 @@ def closing(findings: Sequence[Finding], again: str, onward: str) -> str:
 
 
 def plain(findings: Sequence[Finding]) -> list[dict[str, str]]:
-    """For scripts."""
+    """Convert findings to plain values, for scripts."""
     return [asdict(finding) for finding in findings]

@@ -1,4 +1,4 @@
-"""Who publishes and who listens: mismatched quality of service, two commanders, topics that nobody fills."""
+"""Checks of publishers and listeners: mismatched quality of service, two commanders, topics that nobody fills."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robot_stack.workcell.checkup.finding import Finding, fail, ok, warn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """One publisher or subscription, as discovery tells.
+    """A publisher or a subscription, as discovery tells.
 
     Attributes:
         topic: Full name.
@@ -33,13 +33,13 @@ class Endpoint:
     deadline_s: float = float("inf")
 
     def qos(self) -> str:
-        """In words."""
+        """Describe the quality of service in words."""
         words = ["reliable" if self.reliable else "best effort", "transient local" if self.latched else "volatile"]
         return ", ".join([*words, *([f"deadline {self.deadline_s:g} s"] if self.deadline_s < float("inf") else [])])
 
 
 def judge_graph(endpoints: Sequence[Endpoint], *, commands: Collection[str], absent: Collection[str]) -> list[Finding]:
-    """All topics of a cell.
+    """Judge the publishers and listeners of all topics of a cell.
 
     Args:
         endpoints: Every one that was discovered.
@@ -86,7 +86,10 @@ def _refused(offers: Endpoint, wants: Endpoint) -> bool:
 
 
 def _heard_otherwise(offers: Endpoint, wants: Endpoint, listeners: Iterable[Endpoint]) -> bool:
-    """Whether the listener's node has another ear there: who asks for late words too, in a second subscription."""
+    """Return whether the listener's node hears the publisher in another subscription.
+
+    One that asks for late messages too has two.
+    """
     return any(
         other.node == wants.node and other.kind == offers.kind and not _refused(offers, other) for other in listeners
     )
@@ -97,7 +100,7 @@ def _nodes(endpoints: Iterable[Endpoint]) -> str:
 
 
 def judge_nodes(expected: Iterable[str], beating: Collection[str], stages: Mapping[str, Heard]) -> list[Finding]:
-    """Every node of the cell: does it live, and is it active?"""
+    """Judge every node of the cell: does it live, and is it active?"""
     findings = []
     names = list(expected)
     for name in names:
@@ -111,7 +114,7 @@ def judge_nodes(expected: Iterable[str], beating: Collection[str], stages: Mappi
 
 
 def judge_frames(wanted: Collection[str], known: Collection[str]) -> list[Finding]:
-    """Frames of the configuration in the tree of transforms; nothing to say where nobody publishes one.
+    """Judge whether the tree of transforms has the configuration's frames; nothing to say where nobody publishes one.
 
     Args:
         wanted: Frames that the cell's files name.

@@ -1,4 +1,4 @@
-"""The machine: disk, shared memory, clock, priority, GPU, learner."""
+"""Checks of the machine: disk, shared memory, clock, round trips, load, priority, GPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STA_UNSYNC = 0x40
 
 
 def judge_disk(free_bytes: float, written_mb_s: float, needed_mb_s: float, folder: Path) -> Finding:
-    """Room and speed where runs are kept."""
+    """Judge room and speed of the disk where runs are kept."""
     free_gb = free_bytes / GB
     measured = f"{free_gb:.0f} GB free, writes {written_mb_s:.0f} MB/s in {folder}"
     if free_gb < LEAST_FREE_GB:
@@ -46,7 +46,7 @@ def judge_disk(free_bytes: float, written_mb_s: float, needed_mb_s: float, folde
 
 
 def measure_disk(folder: Path, run: ResolvedRun) -> Finding:
-    """Write and sync a file beside the runs, then remove it."""
+    """Measure and judge the disk with a file that is written and synced beside the runs, then removed."""
     pixels = sum(camera.policy_height_px * camera.policy_width_px * 3 for camera in run.cameras.values())
     needed_mb_s = pixels * run.run.rate_hz / 1e6
     probe = folder / f".doctor-{os.getpid()}"
@@ -68,7 +68,7 @@ def measure_disk(folder: Path, run: ResolvedRun) -> Finding:
 
 
 def judge_shared_memory(free_bytes: float, participants: int) -> Finding:
-    """Every process of a cell takes a segment."""
+    """Judge the free shared memory, of which every process of a cell takes a segment."""
     needed = participants * SEGMENT_BYTES
     measured = f"{free_bytes / 1e6:.0f} MB free for {participants} processes"
     if free_bytes < needed:
@@ -78,7 +78,7 @@ def judge_shared_memory(free_bytes: float, participants: int) -> Finding:
 
 
 def clock_synchronised() -> tuple[bool, float]:
-    """Whether the kernel's clock follows a time server, and its largest error in seconds."""
+    """Return whether the kernel's clock follows a time server, and its largest error in seconds."""
     buffer = ctypes.create_string_buffer(256)  # struct timex, modes = 0: only asks
     ctypes.CDLL(None).adjtimex(buffer)
     status = ctypes.c_int.from_buffer(buffer, 40).value
@@ -87,7 +87,7 @@ def clock_synchronised() -> tuple[bool, float]:
 
 
 def judge_clock(offsets_s: Mapping[str, float], *, synchronised: bool, error_s: float, alone: bool) -> Finding:
-    """Wall clocks of all hosts.
+    """Judge the wall clocks of all hosts.
 
     Args:
         offsets_s: Node -> how far its wall clock is from this host's, as its diagnostics say.
@@ -110,7 +110,7 @@ def judge_clock(offsets_s: Mapping[str, float], *, synchronised: bool, error_s: 
 
 
 def judge_round_trip(times_s: Sequence[float], lost: int) -> Finding:
-    """A request to a node and its answer, over DDS."""
+    """Judge the times from a request to a node to its answer, over DDS."""
     if not times_s:
         return fail("dds", "no request was answered; are the nodes on this ROS domain, and of this user?")
     p50_ms, worst_ms = float(np.median(times_s)) * 1e3, max(times_s) * 1e3
@@ -123,7 +123,7 @@ def judge_round_trip(times_s: Sequence[float], lost: int) -> Finding:
 
 
 def judge_load(starved_s: float) -> list[Finding]:
-    """Was the doctor itself kept from listening? Then rates and ages say little."""
+    """Warn if the doctor itself was kept from listening: then rates and ages say little."""
     if starved_s < STARVED_S:
         return []
     text = f"this command was kept waiting for {starved_s:.1f} s by other programs: rates and ages say little; end them"
@@ -131,7 +131,7 @@ def judge_load(starved_s: float) -> list[Finding]:
 
 
 def judge_priority() -> Finding:
-    """May the processes that hold the arm go before all others?"""
+    """Judge whether the processes that hold the arm may go before all others."""
     limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
     if os.geteuid() == 0 or limit == resource.RLIM_INFINITY or limit >= 2:
         return ok("priority", "robot and safety run before ordinary processes")
@@ -140,7 +140,7 @@ def judge_priority() -> Finding:
 
 
 def measure_gpu(run: ResolvedRun) -> Finding:
-    """What the learner would compute on, if it ran here."""
+    """Find what the learner would compute on, if it ran here."""
     import torch
 
     cores = os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Whether the safety process watches the links of the arms, and what of the cell they keep clear of."""
+"""A check of the arms' links: whether the safety process watches them, and what in the cell they keep clear of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from robot_stack.workcell.checkup.finding import Finding, ok, warn
 
 
 def judge(resolved: ResolvedRun) -> Finding:
-    """Name arms whose links are not watched, or say what they are watched against."""
+    """Judge the watch over links: name arms without it, or say what the links are watched against."""
     unwatched, around = unwatched_of(resolved), resolved.cell.surroundings
     if unwatched:
         arms = "; ".join(f"{name}: {reason}" for name, reason in unwatched.items())

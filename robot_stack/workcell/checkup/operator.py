@@ -1,4 +1,4 @@
-"""What only an operator can check: every axis of the device, its keys, the emergency stop."""
+"""Checks that only an operator can do: every axis of the device, its keys, the emergency stop."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ MOVED = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How far one axis went to either side: lowest and highest deflection seen, in [-1, 1]."""
+    """The reach of one axis to either side: lowest and highest deflection seen, in [-1, 1]."""
 
     low: float = 0.0
     high: float = 0.0
 
     def widened(self, value: float) -> Reach:
-        """After one more sample."""
+        """Return the reach after one more sample."""
         return Reach(low=min(self.low, value), high=max(self.high, value))
 
     @property
     def both_ways(self) -> bool:
-        """Moved to both sides."""
+        """Return whether the axis moved to both sides."""
         return self.low < -MOVED and self.high > MOVED
 
 
 def unmoved(reaches: Mapping[str, Reach], axes: Collection[str]) -> list[str]:
-    """What is still to be moved: "x+", "rz-"."""
+    """Return what is still to be moved, such as "x+" and "rz-"."""
     missing = []
     for axis in axes:
         reach = reaches.get(axis, Reach())
@@ -39,7 +39,7 @@ def unmoved(reaches: Mapping[str, Reach], axes: Collection[str]) -> list[str]:
 
 
 def judge_axes(device: str, reaches: Mapping[str, Reach], axes: Collection[str], *, deadman: bool) -> Finding:
-    """Every axis that the task needs, both ways, and the deadman."""
+    """Judge whether every axis that the task needs moved both ways, and the deadman was pressed."""
     missing = unmoved(reaches, axes)
     if len(missing) == 2 * len(axes):
         return fail("teleop", f"{device}: no axis ever moved; is another device read, or none?")
@@ -53,7 +53,7 @@ def judge_axes(device: str, reaches: Mapping[str, Reach], axes: Collection[str],
 
 
 def judge_estop(*, pressed: bool, seen_ms: float | None, released: bool, refusal: str) -> Finding:
-    """The emergency stop.
+    """Judge the emergency stop by what an operator did with it.
 
     Args:
         pressed: The cell went to STOP.
@@ -70,5 +70,5 @@ def judge_estop(*, pressed: bool, seen_ms: float | None, released: bool, refusal
 
 
 def skipped(check: str, why: str) -> Finding:
-    """A check that needs an operator, and none was asked."""
+    """Return a warning that a check needs an operator and none was asked."""
     return warn(check, f"not checked: {why}")

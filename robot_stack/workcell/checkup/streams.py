@@ -1,4 +1,4 @@
-"""Rates and ages: does what should arrive steadily do so, and is it fresh?"""
+"""Checks of rates and ages: does what should arrive steadily do so, and is it fresh?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AT_REST = 0.05
 
 @dataclass(slots=True, kw_only=True)
 class Stream:
-    """What arrived on one topic.
+    """The messages that arrived on one topic, by their times.
 
     Attributes:
         arrived_ns: When, on the monotonic clock.
@@ -39,30 +39,30 @@ class Stream:
     captured_ns: list[int] = field(default_factory=list)
 
     def add(self, arrived_ns: int, captured_ns: int) -> None:
-        """One message."""
+        """Add the times of one message."""
         self.arrived_ns.append(arrived_ns)
         self.captured_ns.append(captured_ns)
 
     @property
     def rate_hz(self) -> float:
-        """Over the whole time; 0 for fewer than two messages."""
+        """Return the rate over the whole time; 0 for fewer than two messages."""
         span_ns = self.arrived_ns[-1] - self.arrived_ns[0] if len(self.arrived_ns) > 1 else 0
         return (len(self.arrived_ns) - 1) * 1e9 / span_ns if span_ns > 0 else 0.0
 
     @property
     def age_p99_s(self) -> float:
-        """From capture to arrival, 99th percentile."""
+        """Return the 99th percentile of the age from capture to arrival."""
         return float(np.percentile(np.subtract(self.arrived_ns, self.captured_ns), 99)) / 1e9
 
     @property
     def longest_gap_s(self) -> float:
-        """Between two messages."""
+        """Return the longest time between two messages; infinite for fewer than two."""
         return float(np.diff(self.arrived_ns).max()) / 1e9 if len(self.arrived_ns) > 1 else float("inf")
 
 
 @dataclass(slots=True, kw_only=True)
 class CameraStream(Stream):
-    """Images.
+    """The images that arrived from one camera.
 
     Attributes:
         size: "64x64", of the last one.
@@ -76,7 +76,7 @@ class CameraStream(Stream):
 
 
 def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Finding:
-    """One camera."""
+    """Judge one camera: rate, age, repeated images and brightness."""
     if len(stream.arrived_ns) < 2:
         return fail("camera", f"{name}: no image; read log/camera_{name}.log, check its cable and serial number")
     if min(stream.captured_ns) <= 0:
@@ -103,7 +103,7 @@ def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Findi
 def judge_state(
     stream: Stream, state: RobotState | None, fault: Fault | None, run: ResolvedRun, arm: RunArm
 ) -> list[Finding]:
-    """An arm's state: rate, age, fault, and whether the TCP is where it may be."""
+    """Judge an arm's state: rate, age, fault, and whether the TCP is where it may be."""
     name, limit_s = arm.name, run.safety.state_timeout_s
     if state is None or len(stream.arrived_ns) < 2:
         return [fail("robot", f"{name}: no state; read log/robot.log, is the robot's driver running?")]
@@ -130,7 +130,7 @@ def _inside_box(state: RobotState, arm: RunArm) -> Finding:
 
 
 def judge_safety(stream: Stream, mode: tuple[Mode, Refusal | None] | None, run: ResolvedRun) -> Finding:
-    """The safety filter: does it decide at its rate, and does it say it is fine?"""
+    """Judge the safety filter: does it decide at its rate, and does it say it is fine?"""
     if mode is None or len(stream.arrived_ns) < 2:
         return fail("safety", "no decisions; read log/safety.log, nothing can move without it")
     measured = f"decides at {stream.rate_hz:.0f} Hz, mode {mode[0]}"
@@ -142,7 +142,7 @@ def judge_safety(stream: Stream, mode: tuple[Mode, Refusal | None] | None, run: 
 
 
 def judge_teleop(stream: Stream, rest: Mapping[str, float], *, deadman: bool, config: TeleopConfig) -> Finding:
-    """The device at rest.
+    """Judge the teleop device while nobody touches it.
 
     Args:
         stream: Its samples.
@@ -165,7 +165,7 @@ def judge_teleop(stream: Stream, rest: Mapping[str, float], *, deadman: bool, co
 
 
 def axis_means(samples: Sequence[np.ndarray]) -> dict[str, float]:
-    """Axis -> mean of samples, each of shape (6,)."""
+    """Return the mean of samples for each axis, the samples each of shape (6,)."""
     if not len(samples):
         return {}
     return {axis: float(value) for axis, value in zip(AXES, np.mean(np.stack(list(samples)), axis=0), strict=True)}
