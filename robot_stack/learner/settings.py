@@ -43,7 +43,7 @@ class LearningSettings:
 
 
 def learning_settings(resolved: ResolvedRun) -> LearningSettings:
-    """Check the free sections of a run against the parts they name.
+    """Check the free sections of a run against the parts they name, and return them as settings.
 
     Raises:
         ConfigError: If a setting does not fit, or the device is not there.

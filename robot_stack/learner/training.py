@@ -123,7 +123,7 @@ class Training:
         return bound
 
     def close(self) -> None:
-        """Stop serving; what arrived is on disk."""
+        """Stop serving and close the store; what arrived is on disk."""
         self._quit.set()
         self._distributed.end()
         if self._server is not None:
@@ -138,7 +138,7 @@ class Training:
         self._metrics.close()
 
     def run(self, stop: threading.Event) -> None:
-        """All phases, or until `stop`; a stop in training saves a checkpoint first.
+        """Run all phases, or until `stop`; a stop in training saves a checkpoint first.
 
         Raises:
             StoreError: If the disk refused the last checkpoint.

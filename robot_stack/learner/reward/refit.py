@@ -159,7 +159,7 @@ class Refitter:
         return sorted(accounts, key=lambda a: (a.header.kind is not EpisodeKind.DEMO, a.header.episode_id))
 
     def _known(self, account: EpisodeAccount) -> bool:
-        """Return whether an outcome is fit to train on: a good demonstration, an operator's verdict, a plain failure."""
+        """Return whether an outcome can be trained on: a good demonstration, an operator's verdict, a plain failure."""
         if account.steps == 0 or account.end is EndReason.FAULT or Verdict.DISCARD in account.verdicts.values():
             return False
         if account.header.kind is EpisodeKind.EVAL:

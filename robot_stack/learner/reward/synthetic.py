@@ -87,7 +87,7 @@ def generate(
     seed: Sequence[int],
     on_episode: Callable[[int, int], None] = lambda number, episodes: None,
 ) -> list[GeneratedEpisode]:
-    """Generate so many synthetic episodes of each kind.
+    """Generate the given number of synthetic episodes of each kind.
 
     Args:
         resolved: The run whose cell and task they are of.
