@@ -1,4 +1,4 @@
-"""A sampled batch, numpy side.
+"""A batch sampled from replay, as numpy arrays.
 
 B rows, A action entries, C actions in a chunk, G discrete grippers, P proprio entries, F feature entries.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """B transitions (o, a, r, o'), each from inside one episode.
+    """A batch of B transitions (o, a, r, o'), each from inside one episode.
 
     Attributes:
         features: Frozen-trunk features of o, float16, shape (B, F); images do not travel when the trunk is frozen.

@@ -1,4 +1,4 @@
-"""What is sent towards the robot, and what the safety filter made of it."""
+"""The commands sent towards the robot, and the safety filter's decisions about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robot_stack.types.reason import Refusal
 
 
 class Source(IntEnum):
-    """Who produced the executed motion of a control step."""
+    """The producer of the executed motion of a control step: the policy, the human, or nobody."""
 
     POLICY = 0
     HUMAN = 1
@@ -26,7 +26,7 @@ IN_HAND = (Source.HUMAN, Source.IDLE)
 
 
 class Mode(StrEnum):
-    """State of control; the same words in code, log and banner."""
+    """The state of control of a cell, by the same words in code, log and banner."""
 
     DISARMED = "DISARMED"
     READY = "READY"
@@ -61,7 +61,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """What is wanted of an arm at a tick, before any limit: twist (6,) in the tcp frame, gripper, and whose it is."""
+    """The motion wanted of an arm at a tick, before any limit: twist (6,) in the tcp frame, gripper and source."""
 
     twist: np.ndarray
     gripper: float | None = None
@@ -70,7 +70,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What the safety filter lets through at one of its ticks.
+    """The safety filter's decision at one of its ticks: the command it lets through, and why it holds or is stopped.
 
     Attributes:
         command: Always safe to execute; zero twist when holding.

@@ -1,10 +1,10 @@
-"""The exception tree. A message reads `<what> is <value>, must be <rule>; <what to do>`."""
+"""The project's exception tree. A message reads `<what> is <value>, must be <rule>; <what to do>`."""
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """Root of every error this project raises on purpose."""
+    """The root of every error this project raises on purpose."""
 
 
 class SpecError(StackError):

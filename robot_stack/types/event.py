@@ -1,4 +1,4 @@
-"""Words said about an episode after the fact. Append-only: a later label of equal rank replaces an earlier one."""
+"""Verdicts on an episode, given after the fact. Append-only: a later label of equal rank replaces an earlier one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a label says."""
+    """The verdict that a label gives on an episode."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -15,7 +15,7 @@ class Verdict(StrEnum):
 
 
 class LabelSource(StrEnum):
-    """Who said it. OPERATOR overrides MODEL; TRUTH (simulator) is kept for audits and never trains."""
+    """The giver of a verdict. OPERATOR overrides MODEL; TRUTH (simulator) is kept for audits and never trains."""
 
     MODEL = "model"
     OPERATOR = "operator"

@@ -1,4 +1,4 @@
-"""The Protocols at which the parts meet. The same control loop runs over DDS and in one process."""
+"""The Protocols between the parts of the stack. The same control loop runs over DDS and in one process."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
 
 class Clock(Protocol):
-    """Monotonic time. Steady: never follows /clock or wall-clock jumps."""
+    """A monotonic clock: steady, it never follows /clock or wall-clock jumps."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since an arbitrary start."""
+        """Return the time in nanoseconds since an arbitrary start."""
         ...
 
     def sleep_until_ns(self, when_ns: int) -> None:
-        """Return at `when_ns`, or at once if it has passed."""
+        """Sleep until `when_ns`, or return at once if it has passed."""
         ...
 
 
 class Robot(Protocol):
-    """One arm: real driver or simulation."""
+    """One arm, behind a real driver or in simulation."""
 
     def state(self) -> RobotState:
-        """Newest state."""
+        """Return the newest state of the arm."""
         ...
 
     def command(self, twist: np.ndarray, gripper: float | None) -> None:
@@ -42,15 +42,15 @@ class Robot(Protocol):
 
 
 class TeleopDevice(Protocol):
-    """A SpaceMouse, gamepad, keyboard, leader arm, or a scripted operator."""
+    """The device of an operator: SpaceMouse, gamepad, keyboard, leader arm, or a scripted operator."""
 
     def sample(self, now_ns: int) -> TeleopSample:
-        """What the operator does now."""
+        """Return what the operator asks for now."""
         ...
 
 
 class ExecutedWindow(Protocol):
-    """What an arm did since the last control tick, as the safety filter reports it."""
+    """The motion of an arm since the last control tick, as the safety filter reports it."""
 
     twist: np.ndarray
     """Mean executed twist, float64, shape (6,), tcp frame, m/s and rad/s."""
@@ -63,13 +63,13 @@ class ExecutedWindow(Protocol):
 
 
 class Cell(Protocol):
-    """What the control loop senses and moves: over DDS, or MuJoCo in this process.
+    """The cell that the control loop senses and moves: over DDS, or MuJoCo in this process.
 
     Any method may raise RobotError; the loop then holds and ends the episode with FAULT.
     """
 
     def observe(self) -> Observation | None:
-        """The newest synchronised observation, or None while a part is missing, stale or skewed."""
+        """Return the newest synchronised observation, or None while a part is missing, stale or skewed."""
         ...
 
     def send(self, action: np.ndarray) -> None:
@@ -77,23 +77,23 @@ class Cell(Protocol):
         ...
 
     def executed(self) -> Mapping[str, ExecutedWindow]:
-        """What each arm executed since the previous call, in the order of the spec."""
+        """Return what each arm executed since the previous call, in the order of the spec."""
         ...
 
     def mode(self) -> Mode:
-        """State of control, one for all arms."""
+        """Return the state of control, one for all arms."""
         ...
 
     def reason(self) -> Refusal | None:
-        """Why it is in HOLD or STOP."""
+        """Return why the cell is in HOLD or STOP, or None."""
         ...
 
     def events(self) -> tuple[str, ...]:
-        """Events an operator sent since the previous call, out of `EVENTS`."""
+        """Return the events an operator sent since the previous call, out of `EVENTS`."""
         ...
 
     def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
-        """Bring arms and scene to a start state; returns when the arms are ready, at rest and freshly observed.
+        """Bring arms and scene to a start state; return when the arms are ready, at rest and freshly observed.
 
         Args:
             seed: Of what is drawn.
@@ -103,7 +103,7 @@ class Cell(Protocol):
         ...
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
-        """An episode begins: from here on the policy (or, in a demo, the human alone) may move the arms."""
+        """Begin an episode: from here on the policy (or, in a demo, the human alone) may move the arms."""
         ...
 
     def claim(self, verdict: Verdict) -> None:
@@ -111,19 +111,19 @@ class Cell(Protocol):
         ...
 
     def finish(self) -> None:
-        """The episode is over: the arms hold."""
+        """End the episode: the arms hold."""
         ...
 
     def truth(self) -> bool | None:
-        """Simulator's truth of success for audits, None on a real cell. Never used to train or act."""
+        """Return the simulator's truth of success for audits, None on a real cell. Never used to train or act."""
         ...
 
 
 class StepSink(Protocol):
-    """Where recorded steps go: the gRPC client with its spool, or an episode store in this process."""
+    """The receiver of recorded steps: the gRPC client with its spool, or an episode store in this process."""
 
     def begin(self, header: EpisodeHeader) -> None:
-        """Announce an episode."""
+        """Announce a new episode by its header."""
         ...
 
     def push(self, step: Step) -> None:
@@ -131,43 +131,46 @@ class StepSink(Protocol):
         ...
 
     def label(self, label: Label) -> None:
-        """Hand over a verdict."""
+        """Hand over a verdict on an episode."""
         ...
 
 
 class ParamsSource(Protocol):
-    """Where new parameters come from."""
+    """The source of new policy parameters."""
 
     def latest(self) -> Params | None:
-        """Newest parameters not yet taken, or None; never blocks."""
+        """Return the newest parameters not yet taken, or None; never blocks."""
         ...
 
 
 class ScoreSource(Protocol):
-    """Where live scores come from."""
+    """The source of the reward model's live scores."""
 
     def newest(self, episode_id: str) -> LiveScore | None:
-        """Newest score of that episode, or None; never blocks."""
+        """Return the newest score of that episode, or None; never blocks."""
         ...
 
 
 class Policy(Protocol):
-    """Acts. Remembers the tick of the episode, what it planned, and its own random generator."""
+    """A policy that acts. It remembers the tick of the episode, what it planned, and its own random generator."""
 
     @property
     def version(self) -> int:
-        """Of the parameters in use."""
+        """Return the version of the parameters in use."""
         ...
 
     @property
     def age_s(self) -> float:
-        """Seconds since they arrived; 0 for fixed ones."""
+        """Return the seconds since the parameters in use arrived; 0 for fixed ones."""
         ...
 
     def begin_episode(self) -> None:
-        """A new episode: ticks count from 0 and what was planned is void."""
+        """Begin a new episode: ticks count from 0 and what was planned is void."""
         ...
 
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
-        """Action float32 (A,) in [-1, 1]; `interrupted`: someone else moved the robot since, plans are void."""
+        """Return an action, float32 (A,) in [-1, 1].
+
+        `interrupted` says that someone else moved the robot since, so that plans are void.
+        """
         ...

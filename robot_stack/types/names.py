@@ -10,7 +10,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}(?<!\.)")
 
 
 def check_name(name: str, what: str) -> str:
-    """`name` if it is safe as a file name.
+    """Return `name` if it is safe as a file name.
 
     Raises:
         SpecError: If it is not.

@@ -1,4 +1,4 @@
-"""What was sensed at one control tick."""
+"""The observation sensed at one control tick."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One synchronised look at the cell, already cropped and resized.
+    """One synchronised observation of a cell, with images already cropped and resized.
 
     Attributes:
         images: Camera name -> RGB uint8, shape (H, W, 3), as `Spec.check_images` demands.

@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """Actor-only weights.
+    """One version of the weights that the actor needs, and only those.
 
     Attributes:
         version: Counts up from 1; a lower one is never applied.

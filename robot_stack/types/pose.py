@@ -17,7 +17,7 @@ from robot_stack.types.errors import SpecError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pose:
-    """Position (3,) in metres and unit quaternion xyzw (4,), float64."""
+    """A rigid pose: position (3,) in metres and unit quaternion xyzw (4,), float64."""
 
     position_m: np.ndarray
     quaternion_xyzw: np.ndarray
@@ -35,41 +35,47 @@ class Pose:
 
     @classmethod
     def identity(cls) -> Pose:
-        """The pose of a frame in itself."""
+        """Return the pose of a frame in itself."""
         return cls(position_m=np.zeros(3), quaternion_xyzw=np.array([0.0, 0.0, 0.0, 1.0]))
 
     @classmethod
     def from_rotation(cls, position_m: np.ndarray, rotation: Rotation) -> Pose:
-        """From a position (3,) and a scipy rotation."""
+        """Build a pose from a position (3,) in metres and a scipy rotation."""
         return cls(position_m=position_m, quaternion_xyzw=rotation.as_quat())
 
     @classmethod
     def from_matrix(cls, transform: np.ndarray) -> Pose:
-        """From a homogeneous transform, shape (4, 4), with a proper rotation. Ten times faster than by way of scipy."""
+        """Build a pose from a homogeneous transform, shape (4, 4), with a proper rotation.
+
+        Ten times faster than by way of scipy.
+        """
         return cls(position_m=transform[:3, 3].copy(), quaternion_xyzw=_quaternion_of(transform[:3, :3].tolist()))
 
     @property
     def rotation(self) -> Rotation:
-        """Orientation as a scipy rotation."""
+        """Return the orientation as a scipy rotation."""
         return Rotation.from_quat(self.quaternion_xyzw)
 
     def __matmul__(self, other: Pose) -> Pose:
-        """T_a_c = T_a_b @ T_b_c."""
+        """Compose two poses: T_a_c = T_a_b @ T_b_c."""
         rotation = self.rotation
         return Pose.from_rotation(self.position_m + rotation.apply(other.position_m), rotation * other.rotation)
 
     def inverse(self) -> Pose:
-        """T_b_a from T_a_b."""
+        """Return the inverse pose, T_b_a of T_a_b."""
         inverse = self.rotation.inv()
         return Pose.from_rotation(-inverse.apply(self.position_m), inverse)
 
     def relative_to(self, reference: Pose) -> Pose:
-        """This pose expressed in `reference`: T_ref_self."""
+        """Express this pose in `reference`: T_ref_self."""
         return reference.inverse() @ self
 
 
 def _quaternion_of(rows: list[list[float]]) -> np.ndarray:
-    """Quaternion xyzw of a rotation matrix. Source: Shepperd, 1978, "Quaternion from rotation matrix"."""
+    """Return the unit quaternion xyzw of a rotation matrix.
+
+    Source: Shepperd, 1978, "Quaternion from rotation matrix".
+    """
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rows
     largest = max(xx, yy, zz, xx + yy + zz)
     if largest == xx:

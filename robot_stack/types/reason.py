@@ -1,4 +1,4 @@
-"""Why something is refused, held or at fault: a kind, which decides, and a text, which only explains.
+"""Reasons of refusals, holds and faults: a kind, which decides, and a text, which only explains.
 
 Functions that judge return one of these, or None where nothing is wrong: `first() or second()` is the first objection.
 No branch reads a text.
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class FaultKind(StrEnum):
-    """What kind of fault a robot or its driver reports; its name is what is sent."""
+    """The kind of a fault that a robot or its driver reports; its name is what is sent."""
 
     EMERGENCY_STOP = "emergency stop"
     """Somebody pressed the robot's own emergency stop: latches STOP. Every other kind is a HOLD."""
@@ -41,7 +41,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why an arm must not be moved, as its driver or the process in front of it says.
+    """A reason not to move an arm, as its driver or the process in front of it says.
 
     Attributes:
         kind: What decides.
@@ -56,7 +56,7 @@ class Fault:
 
 
 class RefusalKind(StrEnum):
-    """Why the safety filter refuses a message or a request, or holds."""
+    """The kind of a reason for which the safety filter refuses a message or a request, or holds."""
 
     MALFORMED = "malformed"
     """Not finite, of a wrong length, frame, type or arm."""
@@ -118,7 +118,7 @@ class RefusalKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why the safety filter says no, or holds.
+    """A reason for which the safety filter refuses a message or a request, or holds.
 
     Attributes:
         kind: What decides.

@@ -1,4 +1,4 @@
-"""What an arm reports."""
+"""The state that an arm reports, and the sample that a teleop device gives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from robot_stack.types.reason import Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotState:
-    """State of one arm at one instant.
+    """The state of one arm at one instant.
 
     Attributes:
         arm: Its name.
@@ -39,7 +39,7 @@ class RobotState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeleopSample:
-    """What a teleop device says at one instant.
+    """The sample of a teleop device at one instant: wanted twist, gripper, deadman and events.
 
     Attributes:
         stamp_ns: Capture time.

@@ -1,4 +1,4 @@
-"""What a cell is made of: arms, cameras, proprio fields. All shapes come from here.
+"""The spec of a cell: its arms, cameras and proprio fields. All shapes come from here.
 
 The digest of a spec is written into every file and every handshake, so that data of one cell never trains,
 scores or drives another.
@@ -33,7 +33,7 @@ OPENING = "gripper"
 
 
 class GripperKind(StrEnum):
-    """How an arm's gripper appears in the action vector."""
+    """The form of an arm's gripper in the action vector."""
 
     NONE = "none"
     DISCRETE = "discrete"
@@ -42,7 +42,7 @@ class GripperKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSpec:
-    """One arm: which twist axes a policy moves, and how far one step of 1.0 goes.
+    """The spec of one arm: which twist axes a policy moves, and how far one step of 1.0 goes.
 
     Attributes:
         name: Unique in the cell.
@@ -69,12 +69,12 @@ class ArmSpec:
 
     @property
     def size(self) -> int:
-        """Length of this arm's part of the action vector."""
+        """Return the length of this arm's part of the action vector."""
         return len(self.axes) + (self.gripper is not GripperKind.NONE)
 
     @property
     def axis_indices(self) -> tuple[int, ...]:
-        """Positions of the active axes in a 6-D twist."""
+        """Return the positions of the active axes in a 6-D twist."""
         return tuple(AXES.index(a) for a in self.axes)
 
 
@@ -94,7 +94,7 @@ class CameraSpec:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Shape of one image."""
+        """Return the shape of one image, (height_px, width_px, 3)."""
         return (self.height_px, self.width_px, 3)
 
 
@@ -108,7 +108,7 @@ class ProprioField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """Shapes of observation and action of one cell and task.
+    """The shapes of observation and action of one cell and task.
 
     Attributes:
         arms: One or more, by unique name.
@@ -132,12 +132,12 @@ class Spec:
 
     @property
     def action_size(self) -> int:
-        """A, the length of an action vector."""
+        """Return A, the length of an action vector."""
         return sum(arm.size for arm in self.arms)
 
     @property
     def action_names(self) -> list[str]:
-        """What each entry of an action vector is, e.g. "arm.x", "arm.gripper"."""
+        """Return the name of each entry of an action vector, e.g. "arm.x", "arm.gripper"."""
         found: list[str] = []
         for arm in self.arms:
             found += [f"{arm.name}.{axis}" for axis in arm.axes]
@@ -146,11 +146,11 @@ class Spec:
 
     @property
     def proprio_size(self) -> int:
-        """P, the length of a proprio vector."""
+        """Return P, the length of a proprio vector."""
         return sum(field.size for field in self.proprio)
 
     def part(self, name: str) -> slice:
-        """Where a proprio field lies in the vector.
+        """Return the slice of the proprio vector that a field takes.
 
         Raises:
             SpecError: If the task does not record it.
@@ -164,17 +164,17 @@ class Spec:
 
     @property
     def goes_back(self) -> bool:
-        """Whether a task and its way back are told apart in proprio, by `DIRECTION`."""
+        """Return whether a task and its way back are told apart in proprio, by `DIRECTION`."""
         return any(field.name == DIRECTION for field in self.proprio)
 
     @property
     def period_s(self) -> float:
-        """Seconds between two control ticks."""
+        """Return the seconds between two control ticks."""
         return 1.0 / self.rate_hz
 
     @property
     def gripper_indices(self) -> tuple[int, ...]:
-        """Positions of the gripper entries in the action vector."""
+        """Return the positions of the gripper entries in the action vector."""
         found, offset = [], 0
         for arm in self.arms:
             offset += arm.size
@@ -184,14 +184,14 @@ class Spec:
 
     @property
     def discrete_gripper_indices(self) -> tuple[int, ...]:
-        """Positions of the discrete ones among them."""
+        """Return the positions of the discrete gripper entries in the action vector."""
         kinds = [arm.gripper for arm in self.arms if arm.gripper is not GripperKind.NONE]
         pairs = zip(self.gripper_indices, kinds, strict=True)
         return tuple(index for index, kind in pairs if kind is GripperKind.DISCRETE)
 
     @property
     def openings(self) -> Mapping[str, int]:
-        """Arm -> position of its measured opening in the proprio vector, for the arms of which it is recorded.
+        """Return arm -> position of its measured opening in the proprio vector, for the arms whose opening is recorded.
 
         Raises:
             SpecError: If an opening has another size than 1.
@@ -219,7 +219,7 @@ class Spec:
             raise SpecError(f"{name} is {action}, must be finite and within [-1, 1]")
 
     def check_sources(self, sources: Sequence[int]) -> None:
-        """Raise SpecError unless there is one for each of several arms, and none where there is one arm."""
+        """Raise SpecError unless there is one source for each of several arms, and none where there is one arm."""
         wanted = len(self.arms) if len(self.arms) > 1 else 0
         if len(sources) != wanted:
             raise SpecError(f"sources are {len(sources)}, must be {wanted}, one for each of several arms")
@@ -242,12 +242,14 @@ class Spec:
             raise SpecError(f"proprio is {proprio}, must be finite")
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces."""
+        """Return the spec as canonical JSON: sorted keys, no spaces."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Spec:
-        """Inverse of `to_json`, of a file or a peer that is not trusted: names become paths, sizes become memory.
+        """Read a spec from JSON as `to_json` writes it.
+
+        The file or peer it comes from is not trusted: names become paths, sizes become memory.
 
         Raises:
             SpecError: If it is no spec, or a name is none, or there is too much of something.
@@ -267,12 +269,12 @@ class Spec:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON, hex."""
+        """Return the SHA-256 of the canonical JSON, in hexadecimal."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
 
 def _check_told(raw: Mapping[str, Any]) -> None:
-    """Raise SpecError unless every name of a spec's JSON is one and every size a small whole number."""
+    """Raise SpecError unless every name of a spec's JSON is legal and every size a small whole number."""
     for kind, sizes in (("arms", ()), ("cameras", ("height_px", "width_px")), ("proprio", ("size",))):
         if len(raw[kind]) > MAX_PARTS:
             raise SpecError(f"number of {kind} is {len(raw[kind])}, must be at most {MAX_PARTS}; leave some out")

@@ -1,4 +1,4 @@
-"""What is recorded of a control step, exactly as the robot executed it."""
+"""The record of a control step, exactly as the robot executed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robot_stack.types.observation import Observation
 
 
 class EndReason(StrEnum):
-    """Why an episode ended. Only SUCCESS and FAILURE end the task; the others cut it short and bootstrap."""
+    """The reason why an episode ended. Only SUCCESS and FAILURE end the task; the others cut it short and bootstrap."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -23,12 +23,12 @@ class EndReason(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """True where the task itself ended, so that no value lies behind it."""
+        """Return True where the task itself ended, so that no value lies behind it."""
         return self in (EndReason.SUCCESS, EndReason.FAILURE)
 
 
 class EpisodeKind(StrEnum):
-    """What an episode was recorded for."""
+    """The purpose for which an episode was recorded."""
 
     DEMO = "demo"
     ONLINE = "online"
@@ -36,7 +36,7 @@ class EpisodeKind(StrEnum):
 
 
 class ResetType(StrEnum):
-    """From where an episode starts."""
+    """The kind of start of an episode."""
 
     NOMINAL = "nominal"
     RETURN = "return"
@@ -102,7 +102,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeHeader:
-    """What is known when an episode starts.
+    """The header of an episode: what is known of it when it starts.
 
     Attributes:
         episode_id: As in `Step`.
@@ -126,5 +126,5 @@ class EpisodeHeader:
 
     @property
     def backward(self) -> bool:
-        """Whether it is the way back, see `ResetType.BACK`."""
+        """Return whether the episode is the way back, see `ResetType.BACK`."""
         return self.reset is ResetType.BACK
