@@ -16,7 +16,7 @@ from robot_stack.types.spec import AXES
 
 
 class Device(StrEnum):
-    """What an operator may hold or press."""
+    """The kind of device that an operator holds or presses."""
 
     KEYBOARD = "keyboard"
     BROWSER = "browser"
@@ -98,18 +98,18 @@ is its deadman, unless its file names a pedal or a keyboard."""
 
 
 def action_of(device: Device, key: str) -> str | None:
-    """What a key does on a device, or None."""
+    """Return the action of a key on a device, or None."""
     return next((action for action, bound in BINDINGS[device].items() if bound == key), None)
 
 
 def events_of(device: Device, pressed: Iterable[str]) -> tuple[str, ...]:
-    """Events behind newly pressed keys, in the order of `EVENTS`; other keys mean nothing here."""
+    """Return the events behind newly pressed keys, in the order of `EVENTS`; other keys mean nothing here."""
     actions = {action_of(device, key) for key in pressed}
     return tuple(event for event in EVENTS if event in actions)
 
 
 def key_of(device: Device, action: str) -> str:
-    """The key to press for an action.
+    """Return the key to press for an action.
 
     Raises:
         SpecError: If that device has no key for it.
@@ -120,7 +120,7 @@ def key_of(device: Device, action: str) -> str:
 
 
 def table(devices: Iterable[Device]) -> str:
-    """The key table as text, one line per action, as printed at the start of a run."""
+    """Format the key table as text, one line per action, as printed at the start of a run."""
     chosen = list(devices)
     rows = [["", *chosen, ""]]
     for action in (*EVENTS, *CONTROLS, *MOTIONS):

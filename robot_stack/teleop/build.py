@@ -1,4 +1,4 @@
-"""Builds a device from its configuration. Opens nothing; a library that is missing is told here, at the start."""
+"""The builder of a teleop device from its configuration. It opens nothing; a missing library is told at the start."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltTeleop:
-    """A device and what has to be fed to it.
+    """A built teleop device and the inputs that must be fed to it.
 
     Attributes:
         device: To be sampled.
@@ -75,7 +75,7 @@ class BuiltTeleop:
 
 
 def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | None = None) -> BuiltTeleop:
-    """The device of a cell.
+    """Build the teleop device of a cell.
 
     Args:
         config: Of any device but the scripted operator.
@@ -121,7 +121,7 @@ def build_teleop(config: RealTeleop, full_scale: np.ndarray, machine: Machine | 
 
 
 def build_page(hand: PageHand) -> BuiltTeleop:
-    """A page beside the scripted operator, who owns the rest of the device."""
+    """Build the device of a page beside the scripted operator, who owns the rest of the device."""
     reader, robot = page_reader(hand), RobotView()
     drive, looks = _rate_drive(hand, MotionDeadman(), robot, by_motion=False)
     return BuiltTeleop(
@@ -148,7 +148,7 @@ def _port_reader(config: RealTeleop, machine: Machine) -> Reader:
 
 
 def _drive(config: RealTeleop, full_scale: np.ndarray, robot: RobotView) -> tuple[Drive, bool]:
-    """And whether it looks at the robot."""
+    """Return the drive of a device, and whether it looks at the robot."""
     if isinstance(config, Following):
         clutch = Clutch(
             full_scale,

@@ -18,7 +18,7 @@ from robot_stack.types.pose import Pose
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A joint and the link before it: m and rad; `sign` turns what the joint reports round, before the offset."""
+    """One joint and the link before it, m and rad; `sign` turns what the joint reports round, before the offset."""
 
     name: str
     a_m: float = 0.0
@@ -29,10 +29,10 @@ class Link:
 
 
 class Chain:
-    """Joints from base to handle."""
+    """The joints of a leader arm, from base to handle."""
 
     def __init__(self, links: Sequence[Link], tip_m: float = 0.0) -> None:
-        """Nothing is moved.
+        """Keep the links of the chain; nothing is moved.
 
         Args:
             links: From the base on.
@@ -43,11 +43,11 @@ class Chain:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the joints, in order."""
+        """Return the names of the joints, in order."""
         return tuple(link.name for link in self._links)
 
     def pose(self, joints_rad: Sequence[float]) -> Pose:
-        """Pose of the handle in the base of the chain, for one angle per joint."""
+        """Return the pose of the handle in the base of the chain, for one angle per joint."""
         position, rotation = np.zeros(3), Rotation.identity()
         for link, angle in zip(self._links, joints_rad, strict=True):
             rotation = rotation * Rotation.from_rotvec([link.alpha_rad, 0.0, 0.0])

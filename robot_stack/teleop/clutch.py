@@ -22,7 +22,7 @@ z backward."""
 
 
 class Clutch:
-    """One handle, one follower."""
+    """The clutch between one handle and one follower."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Clutch:
         yaw_rad: float = 0.0,
         axes: str = "ros",
     ) -> None:
-        """Open.
+        """Start with the clutch open.
 
         Args:
             full_scale: Twist at full deflection, shape (6,), m/s and rad/s, 0 on axes that do not move.
@@ -50,11 +50,11 @@ class Clutch:
         self._target: Pose | None = None
 
     def open(self) -> None:
-        """The handle moves alone."""
+        """Open the clutch: the handle moves alone."""
         self._handle = self._target = None
 
     def follow(self, handle: Pose, follower: Pose) -> np.ndarray:
-        """The wanted deflection, shape (6,), unitless in [-1, 1], tcp frame; zeros at the first call after `open`.
+        """Return the wanted deflection, (6,), unitless in [-1, 1], tcp frame; zeros at the first call after `open`.
 
         Args:
             handle: Pose in its own base.

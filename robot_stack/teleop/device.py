@@ -1,4 +1,4 @@
-"""One device and what lies beside it, behind `types.interfaces.TeleopDevice`."""
+"""A teleop device and what lies beside it, behind `types.interfaces.TeleopDevice`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PRESS_NS = 100_000_000
 
 
 class Drive(Protocol):
-    """From a reading and a deadman to a wanted twist."""
+    """The conversion of a reading and a deadman to a wanted twist."""
 
     def reset(self) -> None:
-        """The device was lost: begin anew."""
+        """Begin anew, after the device was lost."""
         ...
 
     def update(self, reading: Reading, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
-        """Wanted twist, float64, shape (6,), unitless in [-1, 1], tcp frame; and the deadman.
+        """Return the wanted twist, float64, shape (6,), unitless in [-1, 1], tcp frame; and the deadman.
 
         Raises:
             RobotError: If what it needs of the robot is missing.
@@ -38,24 +38,24 @@ class Drive(Protocol):
 
 
 class RateDrive:
-    """Deflection asks for a velocity."""
+    """A drive in which deflection asks for a velocity."""
 
     def __init__(self, engagement: Engagement, frame: DeflectionFrame) -> None:
         self._engagement = engagement
         self._frame = frame
 
     def reset(self) -> None:
-        """Wait for everything to be let go."""
+        """Wait for axes and deadman to be let go."""
         self._engagement.connected()
 
     def update(self, reading: Reading, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
-        """See `Drive`."""
+        """Return the twist that the deflection asks for, and the deadman; see `Drive`."""
         twist, deadman = self._engagement.update(reading.axes, pressed, now_ns)
         return self._frame.to_tcp(twist, now_ns), deadman
 
 
 class FollowDrive:
-    """The motion of a handle is repeated while the clutch is held."""
+    """A drive that repeats the motion of a handle while the clutch is held."""
 
     def __init__(self, clutch: Clutch, robot: RobotView) -> None:
         self._clutch = clutch
@@ -68,7 +68,7 @@ class FollowDrive:
         self._ready = False
 
     def update(self, reading: Reading, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
-        """See `Drive`."""
+        """Return the twist that follows the handle, and whether the clutch is closed; see `Drive`."""
         follower = self._robot.pose(now_ns)
         self._ready = self._ready or not pressed
         if not (self._ready and pressed) or reading.pose is None:
@@ -85,7 +85,7 @@ class HandDevice:
     """
 
     def __init__(self, readers: Sequence[Reader], drive: Drive, deadman: int | None) -> None:
-        """Nothing is read yet.
+        """Combine the readers into one device; nothing is read yet.
 
         Args:
             readers: The device itself first, then what lies beside it.
@@ -102,7 +102,7 @@ class HandDevice:
         """Why it is lost, or was a moment ago, else ""."""
 
     def sample(self, now_ns: int) -> TeleopSample:
-        """What the operator does now."""
+        """Read all parts and return what the operator asks for now."""
         readings = [reader.poll(now_ns) for reader in self._readers]
         there = [reading for reading in readings if reading is not None]
         tapped = {action for reading in there for action in reading.tapped}
@@ -133,7 +133,7 @@ class HandDevice:
         return "deadman" in readings[self._deadman].held
 
     def _press(self, actions: set[str], now_ns: int) -> int:
-        """-1 close, +1 open, 0 neither; both at once are neither."""
+        """Return the gripper press: -1 close, +1 open, 0 neither; both at once are neither."""
         wanted = int("gripper_open" in actions) - int("gripper_close" in actions)
         if wanted != 0:
             self._gripper, self._pressed_ns = wanted, now_ns

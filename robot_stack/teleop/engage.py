@@ -1,4 +1,4 @@
-"""From the raw axes of a device to a wanted twist and a deadman, without a jump. Pure; the device is read elsewhere."""
+"""The conversion of a device's raw axes to a wanted twist and a deadman, without a jump. Pure: it reads no device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robot_stack.types.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngageSettings:
-    """How a device feels.
+    """The feel of a device: its dead zone, scale and ramp, and what takes control.
 
     Attributes:
         deadzone: Raw deflection in [0, 1) below which an axis is at rest; beyond, it starts again from 0.
@@ -45,13 +45,13 @@ class EngageSettings:
 
 
 def apply_deadzone(raw: np.ndarray, deadzone: float) -> np.ndarray:
-    """Zero below the dead zone, then a straight line up to 1 at full deflection: no step at its edge."""
+    """Apply a dead zone: zero below it, then a straight line up to 1 at full deflection, with no step at its edge."""
     beyond = np.maximum(np.abs(raw) - deadzone, 0.0) / (1.0 - deadzone)
     return np.asarray(np.sign(raw) * np.minimum(beyond, 1.0))
 
 
 class Engagement:
-    """Dead zone, scale, ramp and deadman of one device.
+    """The dead zone, scale, ramp and deadman of one device.
 
     With a deadman that is held, an axis counts once it has been at rest since the press: a stick that was already
     deflected moves nothing. With `by_motion` there is no such rest; there the ramp alone keeps the start smooth.
@@ -67,12 +67,12 @@ class Engagement:
         self._last_ns: int | None = None
 
     def connected(self) -> None:
-        """The device appeared, or came back: wait for everything to be let go."""
+        """Wait for everything to be let go, since the device appeared, or came back."""
         self._ready = False
         self._let_go()
 
     def update(self, raw: np.ndarray, pressed: bool, now_ns: int) -> tuple[np.ndarray, bool]:
-        """One reading.
+        """Turn one reading of the device into a wanted twist and a deadman.
 
         Args:
             raw: Axes of the device, finite, shape (6,), nominally in [-1, 1].
@@ -102,7 +102,7 @@ class Engagement:
         return self._moving
 
     def _ramp(self, wanted: np.ndarray, now_ns: int) -> np.ndarray:
-        """The wanted twist, each axis rising by at most 1 per `ramp_s`; the first one after engaging is zero."""
+        """Ramp the wanted twist: each axis rises by at most 1 per `ramp_s`; the first one after engaging is zero."""
         passed_s = 0.0 if self._last_ns is None else max(0.0, (now_ns - self._last_ns) / 1e9)
         same_way = np.sign(wanted) == np.sign(self._twist)
         reach = np.where(same_way, np.abs(self._twist), 0.0) + passed_s / self._settings.ramp_s

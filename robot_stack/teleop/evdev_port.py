@@ -18,7 +18,7 @@ MOST_EVENTS = 4096
 
 
 def load_evdev() -> Any:
-    """The module evdev.
+    """Import the module evdev.
 
     Raises:
         RobotError: If it is missing.
@@ -41,7 +41,7 @@ class EvdevPort:
         self._first: Snapshot | None = self._snapshot()
 
     def read(self) -> list[Snapshot | Change]:
-        """First all of the device, then what changes. After dropped events all of it again.
+        """Read all of the device first, then what changes; after dropped events all of it again.
 
         Raises:
             OSError: If the device is gone.
@@ -57,11 +57,14 @@ class EvdevPort:
         return packets
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the device and free it for others."""
         self._device.close()
 
     def _take(self, event: Any, packets: list[Snapshot | Change]) -> None:
-        """The kernel says SYN_DROPPED when it could not keep events: what comes until the next report is worthless."""
+        """Add a key or axis event to `packets`; after dropped events, add a snapshot in place of them.
+
+        The kernel says SYN_DROPPED when it could not keep events: what comes until the next report is worthless.
+        """
         if event.type == EV_SYN and event.code == SYN_DROPPED:
             self._dropping = True
         elif self._dropping:
@@ -82,7 +85,7 @@ class EvdevPort:
 def open_event_device(
     library: Any, what: str, wanted: Wanted, *, keys: frozenset[int], grab: bool = False, bluetooth: bool = True
 ) -> EvdevPort:
-    """The event device that is meant.
+    """Open the only event device that fits what is wanted.
 
     Args:
         library: The module evdev.
@@ -126,7 +129,7 @@ def _open_all(library: Any) -> list[Any]:
 
 
 def _each_once(devices: list[Any]) -> list[tuple[Identity, Any]]:
-    """One thing at one plug may show several event devices with the same keys: the first of them."""
+    """List each device once: of several event devices with the same keys at one plug, the first."""
     first: dict[tuple[Identity, str], Any] = {}
     for device in devices:
         usb = f"{device.info.vendor:04x}:{device.info.product:04x}"
@@ -138,7 +141,7 @@ def _each_once(devices: list[Any]) -> list[tuple[Identity, Any]]:
 
 
 def _remedy(library: Any) -> str:
-    """What to do where no device fits: most often the rights are missing."""
+    """Return what to do where no device fits: most often the rights are missing."""
     hidden = len(list(INPUT_DEVICES.glob("event*"))) - len(library.list_devices())
     if hidden > 0:
         return f"plug it in; {hidden} devices may not be read: add the udev rule of docs/teleop.md"

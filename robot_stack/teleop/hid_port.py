@@ -27,7 +27,7 @@ MOST_REPORTS = 4096
 
 
 def load_hid() -> Any:
-    """The module of the package hidapi that reads /dev/hidraw*.
+    """Import the module of the package hidapi that reads /dev/hidraw*.
 
     Its other one, `hid`, may be built for libusb instead, which takes the device from the kernel and needs other
     rights.
@@ -52,7 +52,7 @@ class HidPort:
         self._device = device
 
     def read(self) -> list[bytes]:
-        """All reports that have arrived, each with its number first.
+        """Return all reports that have arrived, each with its number first.
 
         Raises:
             OSError: If the device is gone.
@@ -66,12 +66,12 @@ class HidPort:
         return reports
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the device and free it for others."""
         self._device.close()
 
 
 def open_spacemouse(library: Any, wanted: Wanted) -> HidPort:
-    """The SpaceMouse that is meant.
+    """Open the only SpaceMouse that fits what is wanted.
 
     Args:
         library: The module hid.
@@ -97,7 +97,7 @@ def open_spacemouse(library: Any, wanted: Wanted) -> HidPort:
 
 
 def _motion_interfaces(library: Any) -> list[tuple[Identity, Mapping[str, Any]]]:
-    """Each device once: of several interfaces that could report its motion, the first."""
+    """List each SpaceMouse once: of several interfaces that could report its motion, the first."""
     found: dict[bytes, tuple[Identity, Mapping[str, Any]]] = {}
     for each in library.enumerate():
         usb = f"{each['vendor_id']:04x}:{each['product_id']:04x}"

@@ -15,10 +15,10 @@ PacketT_co = TypeVar("PacketT_co", covariant=True)
 
 
 class Port(Protocol[PacketT_co]):
-    """An open device."""
+    """An open device that is read without blocking."""
 
     def read(self) -> Sequence[PacketT_co]:
-        """All that has arrived since the last call, in order; never blocks.
+        """Return all that has arrived since the last call, in order; never blocks.
 
         Raises:
             OSError: If the device is gone.
@@ -26,22 +26,25 @@ class Port(Protocol[PacketT_co]):
         ...
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the device and free it for others."""
         ...
 
 
 def in_thread(job: Callable[[], None]) -> None:
-    """Run it beside the loop. A device that hangs while it is opened holds up neither the loop nor the exit."""
+    """Run a job in a thread beside the loop.
+
+    A device that hangs while it is opened holds up neither the loop nor the exit.
+    """
     threading.Thread(target=job, name="teleop-open", daemon=True).start()
 
 
 class HotPlug(Generic[PacketT]):
-    """Opens a port, as often as it takes, with rising pauses between tries."""
+    """An opener of a port that tries as often as it takes, with rising pauses between tries."""
 
     def __init__(
         self, open_port: Callable[[], Port[PacketT]], start: Callable[[Callable[[], None]], None] = in_thread
     ) -> None:
-        """Opens nothing yet.
+        """Keep how the port is opened; nothing is opened yet.
 
         Args:
             open_port: May block. Raises RobotError with what is missing.
@@ -56,7 +59,7 @@ class HotPlug(Generic[PacketT]):
         self._pause_ns = FIRST_PAUSE_NS
 
     def attempt(self, now_ns: int) -> Port[PacketT] | None:
-        """The port, if one has opened since the last call; starts the next try when it is due."""
+        """Return the port, if one has opened since the last call; start the next try when it is due."""
         if not self._trying and now_ns >= self._next_ns:
             self._trying = True
             self._start(self._try)
@@ -71,13 +74,13 @@ class HotPlug(Generic[PacketT]):
         return result
 
     def gone(self, problem: str, now_ns: int) -> None:
-        """There is no device, or no longer; the next try comes after a pause, twice as long as the last."""
+        """Note that there is no device, or no longer; the next try comes after a pause, twice as long as the last."""
         self.problem = problem
         self._next_ns = now_ns + self._pause_ns
         self._pause_ns = min(2 * self._pause_ns, LONGEST_PAUSE_NS)
 
     def works(self) -> None:
-        """The device has said something that makes sense: the next loss is a new one."""
+        """Note that the device has said something that makes sense: the next loss is a new one."""
         self._pause_ns = FIRST_PAUSE_NS
 
     def _try(self) -> None:

@@ -56,7 +56,7 @@ AXES: Mapping[str, int] = {
 
 
 def key_code(name: str) -> int:
-    """Number of a key.
+    """Return the number of a key by its name.
 
     Raises:
         ConfigError: If no key here has that name.
@@ -65,7 +65,7 @@ def key_code(name: str) -> int:
 
 
 def axis_code(name: str) -> int:
-    """Number of an axis.
+    """Return the number of an axis by its name.
 
     Raises:
         ConfigError: If no axis here has that name.

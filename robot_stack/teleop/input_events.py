@@ -1,4 +1,4 @@
-"""Linux input events of gamepads, keyboards and pedals. Pure; the port is read elsewhere."""
+"""The decoder of Linux input events of gamepads, keyboards and pedals. Pure; the port is read elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GAMEPAD_KEYS = ("BTN_SOUTH", "BTN_TL", "BTN_TR")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisState:
-    """Value of an absolute axis and the range the kernel gives for it."""
+    """The value of an absolute axis and the range the kernel gives for it."""
 
     value: int
     low: int
@@ -32,7 +32,7 @@ class AxisState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All of a device at once: at the start, and after events were dropped."""
+    """The state of all keys and axes of a device, taken at the start and after events were dropped."""
 
     keys: frozenset[int] = frozenset()
     axes: Mapping[int, AxisState] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One `struct input_event`, its time aside."""
+    """One change of a key or an axis: a `struct input_event`, its time aside."""
 
     kind: int
     code: int
@@ -48,10 +48,10 @@ class Change:
 
 
 class InputEvents:
-    """Decodes the events of one device."""
+    """A decoder of the events of one device."""
 
     def __init__(self, actions: Mapping[str, str], axes: Mapping[str, str] | None = None) -> None:
-        """At rest.
+        """Start at rest, with the meaning of each key and axis.
 
         Args:
             actions: Key -> action, e.g. "BTN_TL" -> "deadman". An action such as "x+" is a full deflection.
@@ -72,7 +72,7 @@ class InputEvents:
         self._keys = KeyState()
 
     def push(self, packet: Snapshot | Change) -> None:
-        """The next event.
+        """Take the next event of the device.
 
         Raises:
             RobotError: If a key is neither up nor down.
@@ -91,7 +91,7 @@ class InputEvents:
             self._keys.now(self._held())
 
     def reading(self) -> Reading:
-        """Axes and keys now.
+        """Return the axes and keys now.
 
         Raises:
             RobotError: If an axis that is asked for is missing or has no range.
@@ -113,7 +113,7 @@ class InputEvents:
         return code in self._states and self._share(code) > PULLED
 
     def _share(self, code: int) -> float:
-        """Where an axis is in its range, 0 to 1."""
+        """Return where an axis is in its range, 0 to 1."""
         state = self._states.get(code)
         if state is None or state.low >= state.high:
             name = next(name for name, number in AXES.items() if number == code)
@@ -123,21 +123,21 @@ class InputEvents:
 
 
 def keyboard_actions(*, motion: bool) -> dict[str, str]:
-    """Key -> action of a keyboard; without those that move the arm where it lies beside another device."""
+    """Return key -> action of a keyboard; without those that move the arm where it lies beside another device."""
     table = {f"KEY_{key.upper()}": action for action, key in BINDINGS[Device.KEYBOARD].items()}
     return {key: action for key, action in table.items() if motion or action not in MOTIONS}
 
 
 def gamepad_actions() -> dict[str, str]:
-    """Button -> action of a gamepad."""
+    """Return button -> action of a gamepad."""
     return {button: action for action, button in BINDINGS[Device.GAMEPAD].items()}
 
 
 def pedal_actions(keys: Mapping[str, str]) -> dict[str, str]:
-    """Key -> action of pedals, from pedal -> key."""
+    """Return key -> action of pedals, from pedal -> key."""
     return {keys[pedal]: action for action, pedal in BINDINGS[Device.PEDAL].items() if pedal in keys}
 
 
 def codes_of(keys: Iterable[str]) -> frozenset[int]:
-    """Numbers of keys."""
+    """Return the numbers of keys, by their names."""
     return frozenset(key_code(key) for key in keys)

@@ -1,4 +1,4 @@
-"""Which of the devices on this machine is meant. The same rule for HID and for input events."""
+"""The choice of the device that is meant among those on this machine, by one rule for HID and for input events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from robot_stack.types.errors import RobotError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """How a device names itself: product name, "vendor:product" in hexadecimal, serial number or the like."""
+    """The identity of a device: product name, "vendor:product" in hexadecimal, serial number or the like."""
 
     name: str
     usb: str
@@ -23,14 +23,14 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is asked of a device; None asks for nothing."""
+    """The name, USB numbers and serial that are asked of a device; None asks for nothing."""
 
     name: str | None = None
     usb: str | None = None
     serial: str | None = None
 
     def fits(self, identity: Identity) -> bool:
-        """Whether the device is one of those that are meant."""
+        """Return whether a device is one of those that are meant."""
         return (
             (self.name is None or self.name.lower() in identity.name.lower())
             and (self.usb is None or self.usb == identity.usb)
@@ -46,7 +46,7 @@ DeviceT = TypeVar("DeviceT")
 
 
 def the_one(what: str, wanted: Wanted, found: Sequence[tuple[Identity, DeviceT]], remedy: str) -> DeviceT:
-    """The only device that fits.
+    """Return the only device that fits.
 
     Args:
         what: Kind of device, for the message.

@@ -1,4 +1,4 @@
-"""What foreign nodes publish, as readings: Joy by an axis map, and poses or joints of a leader arm. Pure."""
+"""Decoders of what foreign nodes publish: Joy by an axis map, and poses or joints of a leader arm. Pure."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SQUEEZED, LET_GO = 0.35, 0.65
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoyPacket:
-    """Axes and buttons of one message."""
+    """The axes and buttons of one Joy message."""
 
     axes: Sequence[float]
     buttons: Sequence[int]
 
 
 class QuestInputs(Protocol):
-    """quest2ros/OVR2ROSInputs, which the Quest2ROS app sends of one controller."""
+    """The message quest2ros/OVR2ROSInputs, which the Quest2ROS app sends of one controller."""
 
     button_upper: bool
     button_lower: bool
@@ -42,7 +42,10 @@ class QuestInputs(Protocol):
 
 
 def quest_inputs(msg: QuestInputs) -> JoyPacket:
-    """The same as a Joy: axes stick across, stick along, index finger, grip; buttons upper (B, Y), lower (A, X)."""
+    """Convert the inputs of a Quest controller to axes and buttons of a Joy.
+
+    Axes are stick across, stick along, index finger, grip; buttons are upper (B, Y), lower (A, X).
+    """
     return JoyPacket(
         axes=(msg.thumb_stick_horizontal, msg.thumb_stick_vertical, msg.press_index, msg.press_middle),
         buttons=(int(msg.button_upper), int(msg.button_lower)),
@@ -50,7 +53,7 @@ def quest_inputs(msg: QuestInputs) -> JoyPacket:
 
 
 class JoyMessages:
-    """Decodes messages of one sender."""
+    """A decoder of the Joy messages of one sender."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class JoyMessages:
         full: float = 1.0,
         triggers: Mapping[str, tuple[int, float]] | None = None,
     ) -> None:
-        """At rest.
+        """Start at rest, with the meaning of each axis and button.
 
         Args:
             axes: Axis of the twist -> index in the message.
@@ -76,7 +79,7 @@ class JoyMessages:
         self._first = True
 
     def push(self, packet: JoyPacket) -> None:
-        """The next message. A button that it does not have is not pressed: some senders leave out what is up.
+        """Take the next message. A button that it does not have is not pressed: some senders leave out what is up.
 
         One that is down in the first message is no press: senders remember what was held when the device went away.
 
@@ -100,13 +103,13 @@ class JoyMessages:
         self._first = False
 
     def reading(self) -> Reading:
-        """Axes and buttons now."""
+        """Return the axes and buttons now."""
         return Reading(axes=self._axes.copy(), held=self._keys.held, tapped=self._keys.taps())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointPacket:
-    """Names and positions, rad, of one message."""
+    """The names and positions, rad, of the joints in one message."""
 
     names: Sequence[str]
     positions: Sequence[float]
@@ -122,10 +125,10 @@ class Grip:
 
 
 class GripKeys:
-    """Squeezing a grip and letting it go, as presses of the gripper's keys."""
+    """A grip whose squeezing and letting go count as presses of the gripper's keys."""
 
     def __init__(self, closed: float, opened: float) -> None:
-        """Nothing is known yet.
+        """Start with the grip unknown.
 
         Args:
             closed: What the grip reports when squeezed.
@@ -136,7 +139,7 @@ class GripKeys:
         self._squeezed: bool | None = None
 
     def feel(self, position: float) -> None:
-        """The next report. The first one is no press: the hand was there before anybody looked."""
+        """Take the next report of the grip. The first one is no press: the hand was there before anybody looked."""
         opening = (position - self._closed) / (self._opened - self._closed)
         if SQUEEZED <= opening <= LET_GO:
             return
@@ -148,13 +151,13 @@ class GripKeys:
 
 
 class GripMessages:
-    """Decodes the topic that a leader arm has for its grip alone."""
+    """A decoder of the topic that a leader arm has for its grip alone."""
 
     def __init__(self, closed: float, opened: float) -> None:
         self._grip = GripKeys(closed, opened)
 
     def push(self, packet: float) -> None:
-        """The next message.
+        """Take the next message of the grip.
 
         Raises:
             RobotError: If it is no number.
@@ -164,15 +167,15 @@ class GripMessages:
         self._grip.feel(packet)
 
     def reading(self) -> Reading:
-        """Presses since the last look."""
+        """Return the presses since the last reading."""
         return Reading(axes=np.zeros(6), tapped=self._grip.keys.taps())
 
 
 class LeaderMessages:
-    """Decodes poses, or joints of a known chain. Squeezing and letting go of the grip are presses."""
+    """A decoder of a leader's poses, or joints of a known chain. Squeezing and letting go of the grip are presses."""
 
     def __init__(self, chain: Chain | None, max_jump_m: float, grip: Grip | None = None) -> None:
-        """Nothing is known yet.
+        """Start with the pose of the handle unknown.
 
         Args:
             chain: For joints.
@@ -186,7 +189,7 @@ class LeaderMessages:
         self._pose: Pose | None = None
 
     def push(self, packet: Pose | JointPacket) -> None:
-        """The next message.
+        """Take the next message of the leader.
 
         Raises:
             RobotError: If a joint is missing or not finite, or if the handle has jumped.
@@ -203,7 +206,7 @@ class LeaderMessages:
         self._pose = pose
 
     def reading(self) -> Reading:
-        """The handle now."""
+        """Return the pose of the handle now, and the presses of its grip."""
         tapped = frozenset[str]() if self._feeling is None else self._feeling.keys.taps()
         return Reading(axes=np.zeros(6), tapped=tapped, pose=self._pose)
 

@@ -19,7 +19,7 @@ PRESSED = ("deadman", "gripper_close", "gripper_open", NEXT)
 
 
 def page_packet(axes: Sequence[float], pressed: Collection[str], *, gone: bool = False) -> JoyPacket:
-    """As sent.
+    """Build the message that is sent for the axes and keys of a page.
 
     Args:
         axes: x, y, z, rx, ry, rz, in [-1, 1]: forward, left, up, and the turns about them.
@@ -30,13 +30,13 @@ def page_packet(axes: Sequence[float], pressed: Collection[str], *, gone: bool =
 
 
 class PageMessages:
-    """Decodes what `page_packet` makes."""
+    """A decoder of the messages that `page_packet` makes."""
 
     def __init__(self) -> None:
         self._joy = JoyMessages({axis: index for index, axis in enumerate(AXES)}, dict(zip(PRESSED, range(99))))
 
     def push(self, packet: JoyPacket) -> None:
-        """The next message.
+        """Take the next message of the page.
 
         Raises:
             RobotError: If the page is gone, or the message is of another version.
@@ -50,10 +50,10 @@ class PageMessages:
         self._joy.push(packet)
 
     def reading(self) -> Reading:
-        """Axes and buttons now."""
+        """Return the axes and buttons now."""
         return self._joy.reading()
 
 
 def page_reader(hand: PageHand) -> MessageReader[JoyPacket]:
-    """Reads the page; it is absent until one says something."""
+    """Build the reader of the page, which is absent until a page says something."""
     return MessageReader("page", PageMessages, hand.timeout_s)

@@ -14,7 +14,7 @@ PacketT = TypeVar("PacketT")
 
 
 class PortReader(Generic[PacketT]):
-    """Reads one device at a port; implements `Reader`."""
+    """A reader of one device at a port; implements `Reader`."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class PortReader(Generic[PacketT]):
         *,
         silence_s: float | None = None,
     ) -> None:
-        """Nothing is open yet.
+        """Start with nothing open.
 
         Args:
             name: As told to an operator.
@@ -45,16 +45,16 @@ class PortReader(Generic[PacketT]):
 
     @property
     def name(self) -> str:
-        """As told to an operator."""
+        """Return the device's name as an operator is told it."""
         return self._name
 
     @property
     def problem(self) -> str:
-        """Why the last poll gave nothing, else ""."""
+        """Return why the last poll gave nothing, else ""."""
         return f"{self._name}: {self._problem}" if self._problem else ""
 
     def poll(self, now_ns: int) -> Reading | None:
-        """The newest reading, or None while there is no device to believe."""
+        """Return the newest reading, or None while there is no device to believe."""
         if self._port is None:
             self._port = self._plug.attempt(now_ns)
             if self._port is None:
@@ -95,7 +95,7 @@ class PortReader(Generic[PacketT]):
 
 
 class MessageReader(Generic[PacketT]):
-    """Reads what a topic brings; implements `Reader`. The sender must repeat itself: silence is loss."""
+    """A reader of what a topic brings; implements `Reader`. The sender must repeat itself: silence is loss."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class MessageReader(Generic[PacketT]):
         freeze_s: float | None = None,
         same: Callable[[PacketT, PacketT], bool] | None = None,
     ) -> None:
-        """Nothing has arrived yet.
+        """Start with nothing arrived.
 
         Args:
             name: As told to an operator.
@@ -128,16 +128,16 @@ class MessageReader(Generic[PacketT]):
 
     @property
     def name(self) -> str:
-        """As told to an operator."""
+        """Return the device's name as an operator is told it."""
         return self._name
 
     @property
     def problem(self) -> str:
-        """Why the last poll gave nothing, else ""."""
+        """Return why the last poll gave nothing, else ""."""
         return f"{self._name}: {self._problem}" if self._problem else ""
 
     def feed(self, packet: PacketT, now_ns: int) -> None:
-        """A message, on its arrival."""
+        """Take a message on its arrival."""
         if self._is_frozen(packet, now_ns):
             self.refuse("sends the same again and again; is the device tracked? wake it, bring it into view")
             return
@@ -156,11 +156,11 @@ class MessageReader(Generic[PacketT]):
         return now_ns - self._last[1] > self._freeze_ns
 
     def refuse(self, refusal: str) -> None:
-        """A message that is none: nothing is believed until the next one."""
+        """Note a broken message or a loss: nothing is believed until the next message."""
         self._refusal, self._heard_ns, self._decoder = refusal, None, self._make_decoder()
 
     def poll(self, now_ns: int) -> Reading | None:
-        """The newest reading; None after a broken message and while nothing arrives."""
+        """Return the newest reading; None after a broken message and while nothing arrives."""
         if self._refusal:
             self._problem, self._refusal = self._refusal, ""
             return None

@@ -1,4 +1,4 @@
-"""What a device says at one instant, and what all readers of devices have in common."""
+"""The reading of a device at one instant, and what all readers of devices have in common."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LARGEST = 2.0
 
 
 def check_axes(axes: np.ndarray) -> None:
-    """Raise RobotError unless these are six plausible numbers."""
+    """Raise RobotError unless `axes` are six plausible numbers."""
     if axes.shape != (6,) or not np.isfinite(axes).all() or np.abs(axes).max() > LARGEST:
         raise RobotError(f"axes are {axes}, must be six numbers within +-{LARGEST:g}; replug the device")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Axes and keys of one device.
+    """The axes and keys of one device at one instant.
 
     Attributes:
         axes: float64, shape (6,): x forward, y left, z up and the turns about them, nominally in [-1, 1]; zeros for
@@ -48,10 +48,10 @@ PacketT_contra = TypeVar("PacketT_contra", contravariant=True)
 
 
 class Decoder(Protocol[PacketT_contra]):
-    """Turns what a device sends, piece by piece, into readings. Begins at rest with no key down."""
+    """A decoder of what a device sends, piece by piece, into readings. It begins at rest with no key down."""
 
     def push(self, packet: PacketT_contra) -> None:
-        """The next piece.
+        """Take the next piece that the device has sent.
 
         Raises:
             RobotError: If the device sends nonsense.
@@ -59,7 +59,7 @@ class Decoder(Protocol[PacketT_contra]):
         ...
 
     def reading(self) -> Reading:
-        """The device now; taps are given once.
+        """Return the reading of the device now; taps are given once.
 
         Raises:
             RobotError: If what it says cannot be.
@@ -72,36 +72,36 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """As told to an operator."""
+        """Return the device's name as an operator is told it."""
         ...
 
     @property
     def problem(self) -> str:
-        """Plain sentence about why the last poll gave nothing, else ""."""
+        """Return a plain sentence about why the last poll gave nothing, else ""."""
         ...
 
     def poll(self, now_ns: int) -> Reading | None:
-        """The newest reading, or None while there is no device to believe. Never blocks."""
+        """Return the newest reading, or None while there is no device to believe. Never blocks."""
         ...
 
 
 class KeyState:
-    """Keys that are down, and those that went down since the last look."""
+    """The keys that are down, and those that went down since the last look."""
 
     def __init__(self) -> None:
         self.held: frozenset[str] = frozenset()
         self._tapped: frozenset[str] = frozenset()
 
     def now(self, held: frozenset[str]) -> None:
-        """All that are down now."""
+        """Set the keys that are down now, and remember those that went down."""
         self._tapped |= held - self.held
         self.held = held
 
     def already(self, held: frozenset[str]) -> None:
-        """Those that were down before anybody looked: no taps."""
+        """Set the keys that were down before anybody looked: no taps."""
         self.held = held
 
     def taps(self) -> frozenset[str]:
-        """Since the last call."""
+        """Return the keys that went down since the last call."""
         tapped, self._tapped = self._tapped, frozenset()
         return tapped

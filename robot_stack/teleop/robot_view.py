@@ -1,4 +1,4 @@
-"""What a device must know of the robot: how the tool is turned, and where it is. And deflections in other frames."""
+"""The pose of the tool as a device must know it, and the conversion of deflections in other frames to the tool's."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ OLDEST_NS = 200_000_000
 
 
 class RobotView:
-    """The newest pose of the tool."""
+    """The newest pose of the tool, as the robot reports it."""
 
     def __init__(self) -> None:
         self._pose: Pose | None = None
         self._stamp_ns = 0
 
     def see(self, T_base_tcp: Pose, stamp_ns: int) -> None:
-        """The robot reports."""
+        """Take the pose of the tool that the robot reports."""
         self._pose, self._stamp_ns = T_base_tcp, stamp_ns
 
     def pose(self, now_ns: int) -> Pose:
-        """T_base_tcp.
+        """Return the newest T_base_tcp.
 
         Raises:
             RobotError: If the robot has not reported for too long.
@@ -34,10 +34,10 @@ class RobotView:
 
 
 class DeflectionFrame:
-    """Turns a deflection that an operator means in a frame into one in the tool's."""
+    """The frame in which an operator means a deflection, and its conversion to the tool's."""
 
     def __init__(self, frame: str, viewer_yaw_rad: float, robot: RobotView) -> None:
-        """Asks the robot for nothing yet.
+        """Keep the frame; the robot is asked for nothing yet.
 
         Args:
             frame: "tcp", "base" or "viewer".
@@ -49,7 +49,7 @@ class DeflectionFrame:
         self._robot = robot
 
     def to_tcp(self, deflection: np.ndarray, now_ns: int) -> np.ndarray:
-        """The deflection (6,) in the tool's frame; shorter where an entry would leave [-1, 1], in its own direction.
+        """Turn a deflection (6,) into the tool's frame, shortened where an entry would leave [-1, 1].
 
         Raises:
             RobotError: If the robot's pose is needed and missing.
@@ -61,5 +61,5 @@ class DeflectionFrame:
 
 
 def shortened(part: np.ndarray) -> np.ndarray:
-    """A vector (3,), in its own direction, with no entry beyond 1."""
+    """Shorten a vector (3,), in its own direction, until no entry is beyond 1."""
     return np.asarray(part / max(1.0, float(np.abs(part).max())))

@@ -1,4 +1,4 @@
-"""Which of several arms one device drives: one at a time, the next one by a key."""
+"""The choice of the arm that one device drives out of several: one at a time, the next one by a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEXT = "next_arm"
 
 
 class ArmSelector:
-    """Gives each sample to the chosen arm, and lets go of the others.
+    """A selector that gives each sample to the chosen arm, and lets go of the others.
 
     Args:
         arms: In the order in which the key goes round; the first is chosen at the start.
@@ -33,11 +33,11 @@ class ArmSelector:
 
     @property
     def chosen(self) -> str:
-        """The arm that the device drives now."""
+        """Return the arm that the device drives now."""
         return self._arms[self._chosen]
 
     def route(self, sample: TeleopSample) -> dict[str, TeleopSample]:
-        """A sample for each arm. A deadman that is held while the arm changes must be pressed anew."""
+        """Return a sample for each arm. A deadman that is held while the arm changes must be pressed anew."""
         if NEXT in sample.events and len(self._arms) > 1:
             self._chosen = (self._chosen + 1) % len(self._arms)
             self._must_release = sample.deadman

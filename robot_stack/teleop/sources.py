@@ -44,7 +44,7 @@ WHOLE_PERCENT = 100.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What devices are reached through: libraries, loaded where one is needed, and a way to open beside the loop."""
+    """The means to reach devices: libraries, loaded where one is needed, and a way to open beside the loop."""
 
     hid: Callable[[], Any] = load_hid
     evdev: Callable[[], Any] = load_evdev
@@ -53,7 +53,7 @@ class Machine:
 
 
 def spacemouse_reader(config: SpaceMouseTeleop, machine: Machine) -> Reader:
-    """A SpaceMouse.
+    """Build the reader of a SpaceMouse.
 
     Raises:
         RobotError: If the library is missing.
@@ -64,7 +64,7 @@ def spacemouse_reader(config: SpaceMouseTeleop, machine: Machine) -> Reader:
 
 
 def gamepad_reader(config: GamepadTeleop, machine: Machine) -> Reader:
-    """A gamepad.
+    """Build the reader of a gamepad.
 
     Raises:
         RobotError: If the library is missing.
@@ -82,7 +82,7 @@ def gamepad_reader(config: GamepadTeleop, machine: Machine) -> Reader:
 
 
 def keyboard_reader(config: KeyboardTeleop | SideKeyboard, machine: Machine) -> Reader:
-    """A keyboard; beside another device without its keys for motion.
+    """Build the reader of a keyboard; beside another device without its keys for motion.
 
     Raises:
         RobotError: If the library is missing.
@@ -92,7 +92,7 @@ def keyboard_reader(config: KeyboardTeleop | SideKeyboard, machine: Machine) -> 
 
 
 def pedal_reader(config: PedalConfig, machine: Machine) -> Reader:
-    """Pedals, taken from the desktop, where their keys would type letters.
+    """Build the reader of pedals, taken from the desktop, where their keys would type letters.
 
     Raises:
         RobotError: If the library is missing.
@@ -102,7 +102,7 @@ def pedal_reader(config: PedalConfig, machine: Machine) -> Reader:
 
 
 def joy_reader(config: JoyTeleop) -> MessageReader[JoyPacket]:
-    """A foreign node with axes."""
+    """Build the reader of a foreign node that publishes a Joy with axes."""
     axes, buttons, triggers = _by_name(config.axes), _by_name(config.buttons), _pulled(config.triggers)
     return MessageReader(
         f"joy on {config.topic}", lambda: JoyMessages(axes, buttons, config.full, triggers), config.timeout_s
@@ -110,7 +110,7 @@ def joy_reader(config: JoyTeleop) -> MessageReader[JoyPacket]:
 
 
 def buttons_reader(config: JoyButtons) -> MessageReader[JoyPacket]:
-    """The buttons of a foreign node."""
+    """Build the reader of the buttons of a foreign node."""
     buttons, triggers = _by_name(config.buttons), _pulled(config.triggers)
     return MessageReader(
         f"joy on {config.topic}", lambda: JoyMessages({}, buttons, triggers=triggers), config.timeout_s
@@ -118,12 +118,12 @@ def buttons_reader(config: JoyButtons) -> MessageReader[JoyPacket]:
 
 
 def grip_reader(config: GripperTopic) -> MessageReader[float]:
-    """The topic that a leader arm has for its grip alone."""
+    """Build the reader of the topic that a leader arm has for its grip alone."""
     return MessageReader(f"grip on {config.topic}", lambda: GripMessages(config.closed, config.open), config.timeout_s)
 
 
 def leader_reader(config: LeaderTeleop) -> MessageReader[Pose | JointPacket]:
-    """A leader arm, or a handle whose pose is tracked."""
+    """Build the reader of a leader arm, or of a handle whose pose is tracked."""
     chain = Chain([Link(**joint.model_dump()) for joint in config.joints], config.tip_m) if config.joints else None
     grip = Grip(**config.gripper.model_dump()) if config.gripper is not None else None
     return MessageReader(
@@ -136,7 +136,7 @@ def leader_reader(config: LeaderTeleop) -> MessageReader[Pose | JointPacket]:
 
 
 def so101_reader(config: So101LeaderTeleop, machine: Machine) -> Reader:
-    """An SO-101 leader at a serial port.
+    """Build the reader of an SO-101 leader at a serial port.
 
     Raises:
         RobotError: If this process cannot reach servos.
@@ -179,7 +179,7 @@ def _pulled(triggers: Triggers) -> dict[str, tuple[int, float]]:
 
 
 def _same_pose(before: Pose | JointPacket, after: Pose | JointPacket) -> bool:
-    """Bit for bit: a hand is never as still as that."""
+    """Return whether two poses are the same bit for bit: a hand is never as still as that."""
     if not isinstance(before, Pose) or not isinstance(after, Pose):
         return False
     same_place = np.array_equal(before.position_m, after.position_m)

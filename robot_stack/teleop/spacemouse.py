@@ -1,4 +1,4 @@
-"""HID reports of 3Dconnexion devices. Pure; the port is read elsewhere.
+"""The decoder of HID reports of 3Dconnexion devices. Pure; the port is read elsewhere.
 
 Report 1 holds the translation, as three little-endian 16-bit counts, and report 2 the rotation (SpaceNavigator,
 SpaceMouse Compact and Pro); or report 1 holds all six (SpaceMouse Wireless, Pro Wireless, receivers). Report 3 is a bit
@@ -45,10 +45,10 @@ ACTIONS: Mapping[int, str] = {
 
 
 class SpaceMouseReports:
-    """Decodes the reports of one device."""
+    """A decoder of the reports of one SpaceMouse."""
 
     def __init__(self, full_count: int = 350) -> None:
-        """At rest.
+        """Start at rest, with no button down.
 
         Args:
             full_count: Counts at full deflection.
@@ -58,7 +58,7 @@ class SpaceMouseReports:
         self._keys = KeyState()
 
     def push(self, report: bytes) -> None:
-        """The next report, its number first.
+        """Take the next report, its number first.
 
         Raises:
             RobotError: If a report that matters has a length that it cannot have, or counts far beyond its range.
@@ -79,6 +79,6 @@ class SpaceMouseReports:
         check_axes(self._counts / self._full)
 
     def reading(self) -> Reading:
-        """The cap and the buttons now."""
+        """Return the deflection of the cap and the buttons now."""
         axes = -self._counts[list(TO_HAND)] / self._full
         return Reading(axes=axes, held=self._keys.held, tapped=self._keys.taps())
