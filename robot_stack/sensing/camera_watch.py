@@ -1,4 +1,4 @@
-"""Judges the frames of one camera: what may be shown to the policy, and what is wrong if nothing may.
+"""The judge of one camera's frames: what may be shown to the policy, and what is wrong if nothing may.
 
 A frame that is refused is not shown. One refused frame hurts nobody; if all are, the newest shown one grows old, and
 old means that the actor has no observation and the robot holds. So a refusal needs no second rule for when to stop,
@@ -24,7 +24,7 @@ LEAST_IDENTICAL = 3
 
 
 class Cause(StrEnum):
-    """What can be wrong with a camera."""
+    """The kind of a problem of a camera."""
 
     DEAD = "dead"
     FROZEN = "frozen"
@@ -40,7 +40,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is wrong now.
+    """The problem that a camera has now.
 
     Attributes:
         cause: Its kind.
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchLimits:
-    """When frames are refused.
+    """The limits beyond which the frames of a camera are refused.
 
     Attributes:
         max_age_s: Older is late; nothing shown for this long is dead.
@@ -67,7 +67,7 @@ class WatchLimits:
 
 
 class CameraWatch:
-    """Of one camera. Each method takes the monotonic time of its call.
+    """The watch over the frames of one camera. Each method takes the monotonic time of its call.
 
     Args:
         camera: Its name in the cell.
@@ -91,7 +91,7 @@ class CameraWatch:
         self._refused: tuple[int, Cause, str] | None = None
 
     def take_stamp(self, stamp_ns: int, now_ns: int) -> bool:
-        """Whether a frame captured then may be looked at; before any work is put into it."""
+        """Judge the stamp of a frame, before any work is put into it; return whether the frame may be looked at."""
         limit_s = self._limits.max_age_s
         if stamp_ns <= 0:
             self.refuse(Cause.UNSET, f"stamp is {stamp_ns}, must be set at capture; fix its driver", now_ns)
@@ -117,7 +117,7 @@ class CameraWatch:
         return False
 
     def take_image(self, image: np.ndarray, digest: int, stamp_ns: int, now_ns: int) -> bool:
-        """Whether it may be shown, which it is then taken to be.
+        """Judge an image; return whether it may be shown, which it is then taken to be.
 
         Args:
             image: The policy's, RGB uint8.
@@ -148,7 +148,7 @@ class CameraWatch:
         self._refused = (now_ns, cause, text)
 
     def finding(self, now_ns: int) -> Finding | None:
-        """What is wrong now, in the sentence that explains most."""
+        """Return what is wrong now, in the sentence that explains most, or None."""
         blind_ns = now_ns - (self._since_ns if self._shown_ns is None else self._shown_ns)
         blind = blind_ns > self._limits.max_age_s * 1e9
         if self._refused is not None and now_ns - self._refused[0] < RECENT_NS:
@@ -164,5 +164,5 @@ class CameraWatch:
 
     @property
     def identical(self) -> int:
-        """Identical images in a row, the newest among them."""
+        """Return the number of identical images in a row, the newest among them."""
         return self._identical

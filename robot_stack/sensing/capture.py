@@ -1,4 +1,4 @@
-"""Reads a camera in a thread of its own, so that the newest frame wins and nobody waits for a device.
+"""The reading of a camera in a thread of its own, so that the newest frame wins and nobody waits for a device.
 
 A device that is lost is opened again, after pauses that grow. What the thread knows about why no frames come is there
 to be read; nothing that a device does ends the thread.
@@ -21,7 +21,7 @@ PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One image as captured.
+    """One image as it was captured, with its encoding and stamp.
 
     Attributes:
         image: uint8, shape (H, W, channels); nobody writes to it any more.
@@ -35,23 +35,23 @@ class Frame:
 
 
 class Source(Protocol):
-    """A device or file. One thread calls all of it; whatever goes wrong is a RobotError in words."""
+    """A device or file of frames. One thread calls all of it; whatever goes wrong is a RobotError in words."""
 
     def open(self) -> None:
-        """Start to deliver."""
+        """Open the device or file, and start to deliver."""
         ...
 
     def read(self) -> Frame:
-        """The next frame; waits for it, for seconds at most."""
+        """Wait for the next frame, for seconds at most, and return it."""
         ...
 
     def close(self) -> None:
-        """Let go of it, also if it is not open."""
+        """Close the device or file, also if it is not open."""
         ...
 
 
 class Capture:
-    """The newest frame of a source.
+    """The newest frame of a source, which a thread of its own reads.
 
     Args:
         source: Handed over: only the thread uses it.
@@ -73,7 +73,7 @@ class Capture:
 
     @property
     def status(self) -> str:
-        """Why no frames come; "" while they do.
+        """Return why no frames come; "" while they do.
 
         Raises:
             RobotError: If the thread has ended by a mistake of ours.
@@ -83,19 +83,19 @@ class Capture:
         return self._status
 
     def start(self) -> None:
-        """Begin to read, if not begun."""
+        """Start the thread that reads, if it has not started."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
             self._thread.start()
 
     def stop(self, timeout_s: float = 1.0) -> None:
-        """Let go of the source; a driver that hangs is left to the end of the process."""
+        """Stop the thread and let go of the source; a driver that hangs is left to the end of the process."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def take(self) -> Frame | None:
-        """The newest frame, once."""
+        """Return the newest frame, once; None until there is a newer one."""
         with self._lock:
             frame, self._newest = self._newest, None
         return frame
@@ -114,7 +114,7 @@ class Capture:
             self._failure = error
 
     def _read_until_lost(self) -> str:
-        """Why it ended."""
+        """Read the source until it is lost or this is stopped; return why it ended."""
         try:
             self._source.open()
             self.opened += 1

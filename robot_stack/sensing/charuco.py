@@ -26,7 +26,7 @@ DICTIONARY = cv2.aruco.DICT_5X5_100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A printed board; measure a square with calipers.
+    """A printed ChArUco board; measure a square with calipers.
 
     Attributes:
         columns: Squares along x.
@@ -45,17 +45,17 @@ class Board:
             raise SpecError(f"board is {self}, must have 3 squares each way and markers smaller than squares")
 
     def pattern(self) -> cv2.aruco.CharucoBoard:
-        """As OpenCV wants it."""
+        """Return the board as OpenCV's type."""
         dictionary = cv2.aruco.getPredefinedDictionary(DICTIONARY)
         return cv2.aruco.CharucoBoard((self.columns, self.rows), self.square_m, self.marker_m, dictionary)
 
     def image(self, square_px: int) -> np.ndarray:
-        """To be printed, grey uint8, shape (rows * square_px, columns * square_px), without a border."""
+        """Draw the board to be printed, grey uint8, shape (rows * square_px, columns * square_px), without a border."""
         size = (self.columns * square_px, self.rows * square_px)
         return np.asarray(self.pattern().generateImage(size, marginSize=0, borderBits=1))
 
     def write(self, path: Path) -> None:
-        """The image as a PNG, with a white border.
+        """Write the image of the board as a PNG, with a white border.
 
         Raises:
             SpecError: If it cannot be written.
@@ -68,7 +68,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lens:
-    """A pinhole with distortion.
+    """The lens of a camera: a pinhole with distortion.
 
     Attributes:
         matrix: Intrinsics, float64, shape (3, 3), pixels.
@@ -83,7 +83,7 @@ class Lens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corners:
-    """Inner corners of a board that were found in one image.
+    """The inner corners of a board that were found in one image.
 
     Attributes:
         on_board_m: float32, shape (N, 3), in the board's frame.
@@ -95,7 +95,7 @@ class Corners:
 
 
 def find_corners(image: np.ndarray, board: Board) -> Corners | None:
-    """What of a board is seen, or None if it is less than a pose needs.
+    """Find the corners of a board in an image; return None if fewer are seen than a pose needs.
 
     Args:
         image: RGB uint8, shape (H, W, 3).
@@ -113,7 +113,7 @@ def find_corners(image: np.ndarray, board: Board) -> Corners | None:
 
 
 def find_lens(views: Sequence[Corners], size_px: tuple[int, int]) -> Lens:
-    """The lens from views of a board, tilted and spread over the image.
+    """Calibrate the lens from views of a board, tilted and spread over the image.
 
     Args:
         views: At least `LEAST_VIEWS`.
@@ -135,7 +135,7 @@ def find_lens(views: Sequence[Corners], size_px: tuple[int, int]) -> Lens:
 
 
 def pose_of_board(corners: Corners, lens: Lens) -> tuple[Pose, float]:
-    """T_camera_board in the optical frame (z forward, x right, y down), and the root mean square error in pixels.
+    """Return T_camera_board in the optical frame (z forward, x right, y down), and the RMS error in pixels.
 
     Raises:
         SpecError: If the corners have no pose.

@@ -1,4 +1,4 @@
-"""From a captured image to the one the policy sees. The only place that crops or resizes."""
+"""The crop and resize that make the policy's image of a captured one. The only place that crops or resizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Roi:
 
 
 def crop(image: np.ndarray, roi: Roi) -> np.ndarray:
-    """The pixels inside `roi`, a view, shape (roi.height, roi.width, 3).
+    """Return the pixels inside `roi`, a view, shape (roi.height, roi.width, 3).
 
     Raises:
         SpecError: If the roi does not lie inside the image: a shifted crop would train on other pixels in silence.
@@ -41,7 +41,7 @@ def crop(image: np.ndarray, roi: Roi) -> np.ndarray:
 
 
 def crop_and_resize(image: np.ndarray, roi: Roi | None, height_px: int, width_px: int) -> np.ndarray:
-    """The policy's image: crop, then resize; an image that already fits is only copied.
+    """Make the policy's image: crop, then resize; an image that already fits is only copied.
 
     Args:
         image: RGB uint8, shape (H, W, 3).

@@ -18,7 +18,7 @@ IMAGES = (".png", ".jpg", ".jpeg")
 
 
 class FileSource:
-    """Implements `Source`.
+    """A source of frames in a video or a folder of images; implements `Source`.
 
     Args:
         path: A video, or a folder of images, which are shown in the order of their names.
@@ -33,14 +33,17 @@ class FileSource:
         self._images: Iterator[np.ndarray] | None = None
 
     def open(self) -> None:
-        """See `Source`."""
+        """Open the video or folder, and begin with its first image."""
         if not self._path.exists():
             raise RobotError(f"{self._path} does not exist, must be a video or a folder of images; correct `path`")
         self._images = self._folder() if self._path.is_dir() else self._video()
         self._due_ns = time.monotonic_ns()
 
     def read(self) -> Frame:
-        """The next image, when its time has come; stamped then, so that a slow reader sees gaps, no slow motion."""
+        """Return the next image, when its time has come.
+
+        It is stamped then, so that a slow reader sees gaps, no slow motion.
+        """
         if self._images is None:
             raise RobotError(f"{self._path} is not open, must be opened first")
         image = next(self._images)
@@ -54,7 +57,7 @@ class FileSource:
         return Frame(image=image, encoding=encoding, stamp_ns=now_ns)
 
     def close(self) -> None:
-        """See `Source`."""
+        """Close the video or folder."""
         self._images = None
 
     def _folder(self) -> Iterator[np.ndarray]:

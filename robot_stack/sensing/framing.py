@@ -1,4 +1,4 @@
-"""How one camera's captured image becomes the policy's: turned, cropped, made RGB, resized. The same everywhere.
+"""The framing of a captured image as the policy's: turned, cropped, made RGB, resized. The same everywhere.
 
 The order matters for speed alone: turning and cropping are views, so only what is kept is ever converted. Each step
 acts on single pixels until the one resize, which is `crop_and_resize`; so every source gives the same bytes.
@@ -18,7 +18,7 @@ from robot_stack.types.errors import SpecError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Framing:
-    """Sizes in pixels.
+    """The framing of one camera: sizes, flip and crop, in pixels.
 
     Attributes:
         height_px: Rows as captured.
@@ -38,7 +38,7 @@ class Framing:
 
     @classmethod
     def of(cls, config: CameraConfig) -> Framing:
-        """As a camera's file says."""
+        """Build the framing that a camera's file asks for."""
         return cls(
             height_px=config.height_px,
             width_px=config.width_px,
@@ -49,7 +49,7 @@ class Framing:
         )
 
     def upright(self, captured: np.ndarray) -> np.ndarray:
-        """The captured image as it is seen, a view, of the size that is expected.
+        """Return the captured image as it is seen, a view, of the size that is expected.
 
         Raises:
             SpecError: If it has another size.
@@ -65,7 +65,7 @@ class Framing:
         return captured[:, ::-1] if self.flip in ("rotate_180", "horizontal") else captured
 
     def apply(self, captured: np.ndarray, encoding: str = "rgb8") -> np.ndarray:
-        """The policy's image.
+        """Make the policy's image of a captured one.
 
         Args:
             captured: uint8, shape (height_px, width_px, channels); is not changed.

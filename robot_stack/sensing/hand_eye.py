@@ -1,4 +1,4 @@
-r"""Where a camera is, from views of a board taken at several poses of the arm.
+r"""The pose of a camera, from views of a board taken at several poses of the arm.
 
 On the hand: :math:`T_{base,tcp}\, X\, T_{cam,board}` is the same for every view, X = T_tcp_cam. Beside the arm, the
 board in the hand: :math:`T_{base,tcp}^{-1}\, X\, T_{cam,board}` is, X = T_base_cam. Both give :math:`A X = X B` for
@@ -28,7 +28,7 @@ LEAST_TURN_RAD = 0.17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mounting:
-    """Where a camera is, and how well the views agree.
+    """The pose of a mounted camera, and how well the views agree.
 
     Attributes:
         T_parent_camera: In the tcp frame for a camera on the hand, else in the base frame; optical frame.
@@ -44,7 +44,7 @@ class Mounting:
 def find_mounting(
     T_base_tcp: Sequence[Pose], T_camera_board: Sequence[Pose], mounted: Literal["hand", "base"]
 ) -> Mounting:
-    """The mounting from paired poses of arm and board.
+    """Find the mounting of a camera from paired poses of arm and board.
 
     Args:
         T_base_tcp: Of the arm at each view.
@@ -82,7 +82,7 @@ def _rotation(pairs: Sequence[tuple[Pose, Pose]]) -> Rotation:
 
 
 def _translation(pairs: Sequence[tuple[Pose, Pose]], rotation: Rotation) -> np.ndarray:
-    """(R_A - I) t_X = R_X t_B - t_A, over all pairs."""
+    """Solve (R_A - I) t_X = R_X t_B - t_A for t_X by least squares, over all pairs."""
     rows = np.concatenate([a.rotation.as_matrix() - np.eye(3) for a, _ in pairs])
     wanted = np.concatenate([rotation.apply(b.position_m) - a.position_m for a, b in pairs])
     return np.asarray(np.linalg.lstsq(rows, wanted, rcond=None)[0])

@@ -1,4 +1,4 @@
-"""Whether a camera shows its own view or that of its neighbour, whose cable or topic it may have got.
+"""A check that a camera shows its own view, not that of its neighbour, whose cable or topic it may have got.
 
 Of each camera of a cell a small picture of its view is kept. When a camera is opened, its first picture is compared
 with all of them. A scene changes, and the camera on the hand moves: so the answer is a warning with its scores.
@@ -22,7 +22,7 @@ MARGIN = 0.15
 
 
 def thumbnail(image: np.ndarray) -> np.ndarray:
-    """The whole view, small: RGB uint8, shape (48, 64, 3).
+    """Shrink the whole view to a thumbnail, RGB uint8, shape (48, 64, 3).
 
     Args:
         image: RGB uint8, shape (H, W, 3).
@@ -32,7 +32,7 @@ def thumbnail(image: np.ndarray) -> np.ndarray:
 
 
 def likeness(one: np.ndarray, other: np.ndarray) -> float:
-    """How much two thumbnails look like each other, in [0, 1].
+    """Return how much two thumbnails look like each other, in [0, 1].
 
     The mean of two measures that fail on different things: the correlation of brightness, which knows where things are
     and no light level, and the share of colours that both have, which knows no places.
@@ -46,7 +46,7 @@ def likeness(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def swapped_with(scores: Mapping[str, float], own: str) -> str:
-    """The camera whose view this one clearly shows rather than its own; "" if none or if its own is not kept."""
+    """Return the camera whose view this one clearly shows rather than its own; "" if none or its own is not kept."""
     others = {name: score for name, score in scores.items() if name != own}
     if own not in scores or not others:
         return ""
@@ -55,7 +55,7 @@ def swapped_with(scores: Mapping[str, float], own: str) -> str:
 
 
 def read_reference(camera: str, path: str) -> np.ndarray:
-    """A kept thumbnail.
+    """Read the thumbnail that is kept of a camera's view.
 
     Raises:
         ConfigError: If it is no such image.
@@ -70,6 +70,6 @@ def read_reference(camera: str, path: str) -> np.ndarray:
 
 
 def _colours(image: np.ndarray) -> np.ndarray:
-    """Share of each of 64 colours, shape (64,)."""
+    """Return the share of each of 64 colours, shape (64,)."""
     index = (image.astype(np.int64) * LEVELS // 256) @ np.array([LEVELS * LEVELS, LEVELS, 1])
     return np.bincount(index.reshape(-1), minlength=LEVELS**3) / index.size

@@ -1,4 +1,4 @@
-"""From synchronised parts to the observation that the spec declares."""
+"""The builder of the observations that the spec declares, from synchronised parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from robot_stack.types.spec import DIRECTION, ProprioField, Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What the first observation of an episode fixes.
+    """The values that the first observation of an episode fixes.
 
     Attributes:
         pose: T_base_tcp of the arm.
@@ -32,7 +32,7 @@ Reader = Callable[[RobotState, Beginning], np.ndarray]
 
 
 def relative_pose(state: RobotState, beginning: Beginning) -> np.ndarray:
-    """TCP pose in the start pose of the episode: position in m, then rotation vector in rad, shape (6,)."""
+    """Return the TCP pose in the start pose of the episode: position in m, then rotation vector in rad, shape (6,)."""
     pose = state.T_base_tcp.relative_to(beginning.pose)
     return np.concatenate([pose.position_m, pose.rotation.as_rotvec()])
 
@@ -52,10 +52,12 @@ SIZES: Mapping[str, int] = {"tcp_pose": 6, "tcp_twist": 6, "wrench": 6, "gripper
 
 
 class Observer:
-    """Builds observations; proprio in SI units, float32, in the order of the spec."""
+    """A builder of observations, with proprio in SI units, float32, in the order of the spec."""
 
     def __init__(self, spec: Spec) -> None:
-        """Nothing is read yet; the first observation after `begin_episode` fixes the start pose.
+        """Find the reader of each proprio field of the spec; nothing is read yet.
+
+        The first observation after `begin_episode` fixes the start pose.
 
         Raises:
             SpecError: If a proprio field is unknown or has another size.
@@ -79,7 +81,7 @@ class Observer:
         self._direction = direction
 
     def observe(self, snapshot: Snapshot, stamp_ns: int) -> Observation:
-        """The observation of the control tick at `stamp_ns`.
+        """Build the observation of the control tick at `stamp_ns`.
 
         Raises:
             SpecError: If images or proprio do not fit the spec, or are not finite.

@@ -1,4 +1,4 @@
-"""From the bytes that a driver sends to an image, without copying; from any channel order to RGB.
+"""Images made of the bytes that a driver sends, without copying, and RGB made of any channel order.
 
 Only 8 bits per channel: byte order then means nothing, so `is_bigendian` of a message is not looked at. What has more
 is refused in words rather than scaled, since no scale is the right one for every camera.
@@ -17,7 +17,7 @@ from robot_stack.types.errors import SpecError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Channels of a pixel: how many, and what makes RGB of them (an OpenCV code; None if they are RGB)."""
+    """The channels of a pixel: how many, and what makes RGB of them (an OpenCV code; None if they are RGB)."""
 
     channels: int
     to_rgb: int | None
@@ -36,7 +36,7 @@ DECODED = {1: "mono8", 3: "bgr8", 4: "bgra8"}
 
 
 def layout_of(encoding: str) -> Layout:
-    """The layout of that name.
+    """Return the layout of pixels in an encoding.
 
     Raises:
         SpecError: If pixels of it are not taken; the message says what to ask of the driver.
@@ -53,7 +53,7 @@ def layout_of(encoding: str) -> Layout:
 
 
 def view_of(data: np.ndarray, *, encoding: str, height: int, width: int, step: int) -> np.ndarray:
-    """The pixels of a raw image, in place.
+    """View the bytes of a raw image as pixels, in place.
 
     Args:
         data: Its bytes, uint8, shape (N,).
@@ -85,7 +85,7 @@ def view_of(data: np.ndarray, *, encoding: str, height: int, width: int, step: i
 
 
 def decode(data: np.ndarray, form: str) -> tuple[np.ndarray, str]:
-    """The image in a JPEG or PNG file, at its own size and depth, and its encoding.
+    """Decode a JPEG or PNG file; return the image, at its own size and depth, and its encoding.
 
     Args:
         data: The file, uint8, shape (N,).
@@ -104,7 +104,7 @@ def decode(data: np.ndarray, form: str) -> tuple[np.ndarray, str]:
 
 
 def as_decoded(image: np.ndarray) -> tuple[np.ndarray, str]:
-    """An image as OpenCV gives it, with its third axis, and its encoding.
+    """Return an image as OpenCV gives it, with its third axis, and its encoding.
 
     Raises:
         SpecError: If it has more than 8 bits per channel, or another number of channels.
@@ -120,6 +120,6 @@ def as_decoded(image: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def to_rgb(image: np.ndarray, encoding: str) -> np.ndarray:
-    """RGB uint8, shape (H, W, 3), of an image in a known layout; the image itself if it is RGB."""
+    """Convert an image in a known layout to RGB uint8, shape (H, W, 3); an RGB image is returned as it is."""
     code = layout_of(encoding).to_rgb
     return image if code is None else np.asarray(cv2.cvtColor(np.ascontiguousarray(image), code), dtype=np.uint8)

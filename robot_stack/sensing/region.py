@@ -1,4 +1,4 @@
-"""Which part of a camera's image the task happens in: proposed from what moves in it."""
+"""A proposal of the part of a camera's image that the task happens in, from what moves in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_SHARE = 0.002
 
 
 def propose_roi(frames: Sequence[np.ndarray], *, aspect: float, margin: float = 0.15) -> Roi:
-    """A box around everything that moved, widened, in the shape of the policy's image.
+    """Propose a box around everything that moved, widened, in the shape of the policy's image.
 
     Args:
         frames: Of one camera that stood still, RGB uint8, shape (H, W, 3), at least two.
@@ -44,7 +44,7 @@ def propose_roi(frames: Sequence[np.ndarray], *, aspect: float, margin: float = 
 def fitted(
     top: float, left: float, bottom: float, right: float, image: tuple[int, int], aspect: float, margin: float
 ) -> Roi:
-    """The smallest box of a shape around another, inside the image; as large as that allows where it does not fit.
+    """Fit the smallest box of a shape around another, inside the image; as large as that allows where it does not fit.
 
     Args:
         top: First row.
@@ -70,7 +70,7 @@ def fitted(
 
 
 def scaled(roi: Roi, shown: tuple[int, int], captured: tuple[int, int]) -> Roi:
-    """A box in a shown image, in pixels of the captured one that it was made smaller from.
+    """Convert a box in a shown image to pixels of the captured one that it was made smaller from.
 
     Args:
         roi: In the shown image.

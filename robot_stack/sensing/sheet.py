@@ -14,7 +14,7 @@ GREY, YELLOW = (160, 160, 160), (255, 220, 0)
 
 
 def sheet(captured: np.ndarray, roi: Roi | None, policy: np.ndarray) -> np.ndarray:
-    """Both side by side, RGB uint8, as high as the captured image.
+    """Draw the captured and the policy's image side by side, RGB uint8, as high as the captured one.
 
     Args:
         captured: All of the camera's image, as it is seen, RGB uint8, shape (H, W, 3).
@@ -38,7 +38,7 @@ def sheet(captured: np.ndarray, roi: Roi | None, policy: np.ndarray) -> np.ndarr
 
 
 def read_rgb(path: str) -> np.ndarray:
-    """An image file as RGB uint8, shape (H, W, 3).
+    """Read an image file as RGB uint8, shape (H, W, 3).
 
     Raises:
         RobotError: If it is none.
@@ -50,5 +50,5 @@ def read_rgb(path: str) -> np.ndarray:
 
 
 def write_rgb(path: str, image: np.ndarray) -> None:
-    """An RGB image as a file."""
+    """Write an RGB image to a file."""
     cv2.imwrite(path, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))

@@ -1,4 +1,4 @@
-"""Stamps of foreign clocks on the monotonic clock of this machine.
+"""The translation of stamps of foreign clocks to the monotonic clock of this machine.
 
 Drivers stamp images with a clock that is not ours. Which one it is, the camera's file says (`stamps`); nothing is
 guessed, because a clock that is behind and an image that is late look the same from here.
@@ -27,10 +27,10 @@ SILENCE_NS = 2_000_000_000
 
 
 class StampClock(Protocol):
-    """Translates the stamps of one source."""
+    """A translator of the stamps of one source to the monotonic clock."""
 
     def to_monotonic(self, stamp_ns: int, arrival_ns: int, wall_ns: int) -> int:
-        """The stamp on the monotonic clock; 0 or less if it is not set.
+        """Return the stamp on the monotonic clock; 0 or less if it is not set.
 
         Args:
             stamp_ns: As the driver wrote it.
@@ -41,23 +41,23 @@ class StampClock(Protocol):
 
 
 class WallStamps:
-    """Stamps of this host's wall clock."""
+    """A translator of stamps of this host's wall clock."""
 
     def to_monotonic(self, stamp_ns: int, arrival_ns: int, wall_ns: int) -> int:
-        """See `StampClock`."""
+        """Return the stamp moved by the difference of both clocks at its arrival; 0 if it is not set."""
         return stamp_ns + arrival_ns - wall_ns if stamp_ns > 0 else 0
 
 
 class ArrivalStamps:
-    """The arrival counts."""
+    """A translator that uses the arrival in place of the stamp."""
 
     def to_monotonic(self, stamp_ns: int, arrival_ns: int, wall_ns: int) -> int:
-        """See `StampClock`."""
+        """Return the time of arrival, whatever the stamp is."""
         return arrival_ns
 
 
 class OwnStamps:
-    """Stamps of a clock that ticks like ours and shows another time."""
+    """A translator of stamps of a clock that ticks like ours and shows another time."""
 
     def __init__(self) -> None:
         self._offset_ns: float | None = None
@@ -66,7 +66,9 @@ class OwnStamps:
         self._odd = 0
 
     def to_monotonic(self, stamp_ns: int, arrival_ns: int, wall_ns: int) -> int:
-        """See `StampClock`. A stamp that has jumped is translated with the old offset, until the jump is proven.
+        """Return the stamp moved by the estimated offset of its clock; 0 if it is not set.
+
+        A stamp that has jumped is translated with the old offset, until the jump is proven.
 
         Images that are late only come later. Stamps that are earlier than the fastest image allows, or that go back,
         mean that the clock was set.
@@ -94,6 +96,6 @@ class OwnStamps:
 
 
 def stamp_clock(kind: str) -> StampClock:
-    """A translator, fresh, by its name in a camera's file."""
+    """Build a fresh translator of stamps, by its name in a camera's file."""
     clocks: dict[str, type[StampClock]] = {"wall": WallStamps, "own": OwnStamps, "arrival": ArrivalStamps}
     return clocks[kind]()

@@ -20,7 +20,7 @@ FUTURE_TOLERANCE_NS = 5_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncLimits:
-    """When data is too old to act on.
+    """The limits beyond which images and states are too old, or too far apart, to act on.
 
     Attributes:
         max_image_age_s: Of the oldest image.
@@ -38,7 +38,7 @@ class SyncLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Parts that belong together.
+    """The images of all cameras and the states of all arms that belong together.
 
     Attributes:
         images: Camera -> RGB uint8.
@@ -61,7 +61,7 @@ class _Track:
 
 
 class Synchroniser:
-    """Keeps the newest parts; `counters` has every refusal by camera or arm and cause, e.g. "wrist: late"."""
+    """The newest images and states; `counters` has every refusal by camera or arm and cause, e.g. "wrist: late"."""
 
     def __init__(self, cameras: Sequence[str], arms: Sequence[str], limits: SyncLimits) -> None:
         self.counters: Counter[str] = Counter()
@@ -72,7 +72,7 @@ class Synchroniser:
         self._states: dict[str, RobotState] = {}
 
     def offer_frame(self, camera: str, image: np.ndarray, stamp_ns: int, now_ns: int) -> str:
-        """A new image; returns why it was refused, or "". The array must not be written to afterwards."""
+        """Take a new image; return why it was refused, or "". The array must not be written to afterwards."""
         if camera not in self._cameras:
             raise SpecError(f"camera is {camera!r}, must be one of {list(self._cameras)}")
         last = self._frames.get(camera)
@@ -85,7 +85,7 @@ class Synchroniser:
         return refusal
 
     def offer_state(self, state: RobotState, now_ns: int) -> str:
-        """A new robot state; returns why it was refused, or ""."""
+        """Take a new robot state; return why it was refused, or ""."""
         if state.arm not in self._arms:
             raise SpecError(f"arm is {state.arm!r}, must be one of {list(self._arms)}")
         last = self._states.get(state.arm)
@@ -96,7 +96,7 @@ class Synchroniser:
         return refusal
 
     def problem(self, now_ns: int) -> str:
-        """Why there is no usable snapshot now, naming camera or arm; "" if there is one."""
+        """Return why there is no usable snapshot now, naming camera or arm; "" if there is one."""
         for camera in self._cameras:
             track = self._frames.get(camera)
             if track is None:
@@ -119,7 +119,7 @@ class Synchroniser:
         return ""
 
     def take(self, now_ns: int) -> Snapshot | None:
-        """The newest parts, or None while `problem` says something."""
+        """Return the newest images and states, or None while `problem` says something."""
         if self.problem(now_ns):
             return None
         oldest = min(self._stamps())

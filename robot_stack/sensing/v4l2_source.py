@@ -24,7 +24,7 @@ Open = Callable[[str, int], Any]
 
 
 class V4l2Source:
-    """Implements `Source`.
+    """A source of frames of a Video4Linux device; implements `Source`.
 
     OpenCV waits for a frame up to 10 s; a device that is unplugged fails at once.
 
@@ -47,7 +47,7 @@ class V4l2Source:
         self._capture: Any = None
 
     def open(self) -> None:
-        """Find it anew, since it may have another number after it was unplugged, and set it up."""
+        """Find the device anew, since it may have another number after it was unplugged, and set it up."""
         self._path = self._find(self._config.device, self._config.serial)
         self._capture = self._open_device(self._path, cv2.CAP_V4L2)
         if not self._capture.isOpened():
@@ -59,7 +59,7 @@ class V4l2Source:
         self._set_controls()
 
     def read(self) -> Frame:
-        """The next frame, BGR. Stamped by the driver where its clock is ours, else when it was there."""
+        """Return the next frame, BGR, stamped by the driver where its clock is ours, else when it was grabbed."""
         if not self._capture.grab():
             raise RobotError(f"device {self._path} delivers no frame; replug it, on another port or a powered hub")
         grabbed_ns = time.monotonic_ns()
@@ -74,13 +74,13 @@ class V4l2Source:
         return Frame(image=image, encoding=encoding, stamp_ns=stamp_ns)
 
     def close(self) -> None:
-        """See `Source`."""
+        """Release the device, if it is open."""
         if self._capture is not None:
             self._capture.release()
             self._capture = None
 
     def _set_format(self) -> None:
-        """In the order that drivers need: format, size, rate. Then what it really does is read back."""
+        """Set format, size and rate in the order that drivers need, then check the size that the device really has."""
         config = self._config
         self._set("buffers", cv2.CAP_PROP_BUFFERSIZE, config.buffers)
         self._set("fourcc", cv2.CAP_PROP_FOURCC, cv2.VideoWriter.fourcc(*config.fourcc))
@@ -96,7 +96,10 @@ class V4l2Source:
             )
 
     def _set_controls(self) -> None:
-        """Devices keep controls when they are closed: what is to be automatic is said, too, if it can be."""
+        """Set exposure, gain, white balance and focus, each fixed or automatic.
+
+        Devices keep controls when they are closed: what is to be automatic is said, too, if it can be.
+        """
         config, capture = self._config, self._capture
         if config.exposure_s is None:
             capture.set(cv2.CAP_PROP_AUTO_EXPOSURE, APERTURE_PRIORITY)
@@ -123,7 +126,7 @@ class V4l2Source:
 
 
 def capture_stamp(driver_ms: float, grabbed_ns: int) -> int:
-    """When a frame was captured: by the driver's stamp if that is of the monotonic clock, else when it was grabbed.
+    """Return when a frame was captured: the driver's stamp if that is of the monotonic clock, else that of the grab.
 
     USB cameras are stamped by the kernel with the monotonic clock when the first packet of a frame arrives. That shows
     how long a frame lay in the driver's buffer, which the time of the grab does not.

@@ -1,4 +1,4 @@
-"""Which device file a camera is: by its serial number, which stays, not by /dev/videoN, which is the order of waking.
+"""The search for a camera's device file by its serial number, which stays; /dev/videoN is the order of waking.
 
 udev keeps a link per camera in /dev/v4l/by-id: usb-<maker>_<model>_<serial>-video-index0. Index 0 is the camera's
 image; higher ones carry metadata or other streams.
@@ -16,7 +16,7 @@ FIRST = "-video-index0"
 
 
 def find_device(device: str | None, serial: str | None, by_id: Path = BY_ID) -> str:
-    """The device file, /dev/videoN, of what a cell says about a camera.
+    """Find the device file, /dev/videoN, of what a cell says about a camera.
 
     Args:
         device: A path, or None to go by the serial number.
@@ -53,7 +53,7 @@ def _check_serial(path: Path, serial: str | None, by_id: Path) -> None:
 
 
 def _links(by_id: Path) -> Iterator[tuple[str, Path]]:
-    """Name without its ending, and link, of each camera."""
+    """Yield the name, without its ending, and the link of each camera."""
     if by_id.is_dir():
         for link in sorted(by_id.iterdir()):
             if link.name.endswith(FIRST):
