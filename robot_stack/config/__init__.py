@@ -1,1 +1,1 @@
-"""YAML into frozen models: every mistake at once, each with file, line, column and the legal name."""
+"""YAML files as frozen models: every mistake is told at once, each with file, line, column and the legal name."""

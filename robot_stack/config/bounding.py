@@ -20,7 +20,7 @@ class Hull:
     radius_m: float
 
     def moved(self, transform: np.ndarray) -> Hull:
-        """The same capsule in another frame.
+        """Return the capsule in another frame.
 
         Args:
             transform: T_other_this, shape (4, 4).
@@ -60,7 +60,7 @@ def hull_of_cylinder(radius_m: float, half_length_m: float) -> Hull:
 
 
 def _along(points: np.ndarray, direction: np.ndarray) -> Hull:
-    """The capsule along a direction, with its line in the middle of the points' extent across it."""
+    """Return the capsule along a direction, with its line in the middle of the points' extent across it."""
     across = np.linalg.svd(direction[None])[2][1:]
     flat = points @ across.T
     centre = (flat.max(axis=0) + flat.min(axis=0)) / 2.0

@@ -1,4 +1,4 @@
-"""How far apart boxes are that stand turned in the cell: what keeps two arms from meeting."""
+"""The distance between boxes that stand turned in the cell: what keeps two arms from meeting."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ class Box:
 
     @property
     def centre_m(self) -> np.ndarray:
-        """In the cell, shape (3,)."""
+        """Return the centre of the box in the cell, shape (3,)."""
         middle = (self.low_m + self.high_m) / 2
         return np.asarray(self.pose.position_m + self.pose.rotation.apply(middle))
 
     @property
     def half_edges_m(self) -> np.ndarray:
-        """The three directions in the cell, each half an edge long, shape (3, 3), row by row."""
+        """Return the three directions of the edges in the cell, each half an edge long, shape (3, 3), row by row."""
         return np.asarray(self.pose.rotation.apply(np.diag((self.high_m - self.low_m) / 2)))
 
 
 def gap_m(one: Box, other: Box) -> float:
-    """Distance between two boxes, negative where they overlap.
+    """Return the distance between two boxes, negative where they overlap.
 
     The widest gap along the 15 directions of the separating axis theorem (Gottschalk et al., 1996, "OBBTree"): the
     normals of both and the cross products of their edges. Where corner faces corner the true distance is a little more.

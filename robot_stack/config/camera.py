@@ -1,4 +1,4 @@
-"""cameras/*.yaml: a type of camera and how its images become the policy's."""
+"""The models of cameras/*.yaml: a type of camera and how its images become the policy's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Roi(Section):
 
 
 class CameraConfig(Section):
-    """A camera."""
+    """The settings that every camera has, wherever its images come from."""
 
     tag: ClassVar[str] = "backend"
 
@@ -51,12 +51,12 @@ class CameraConfig(Section):
 
     @property
     def frozen_after_s(self) -> float | None:
-        """Content that has not changed for this long is frozen; None never looks."""
+        """Return how long content may stay unchanged before it counts as frozen, in seconds; None never looks."""
         raise NotImplementedError
 
     @property
     def frozen_frames(self) -> int:
-        """The same as so many identical images in a row; 0 never looks."""
+        """Return how many identical images in a row count as frozen; 0 never looks."""
         after_s = self.frozen_after_s
         return 0 if after_s is None else max(2, round(after_s * self.rate_hz))
 
@@ -95,12 +95,12 @@ class SimCameraConfig(CameraConfig):
 
     @property
     def frozen_after_s(self) -> float | None:
-        """See the base."""
+        """Return the time that `freeze_frames` take at the frame rate, in seconds."""
         return self.freeze_frames / self.rate_hz
 
 
 class LiveCameraConfig(CameraConfig):
-    """What all cameras have that are not simulated."""
+    """The settings that every camera has that is not simulated."""
 
     flip: Literal["none", "rotate_180", "horizontal", "vertical"] = "none"
     """How the camera hangs; turned before the crop, so that roi_px is in the image as it is seen."""
@@ -111,7 +111,7 @@ class LiveCameraConfig(CameraConfig):
 
     @property
     def frozen_after_s(self) -> float | None:
-        """See the base."""
+        """Return `freeze_s`, in seconds; None never looks."""
         return self.freeze_s
 
 

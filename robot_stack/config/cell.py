@@ -1,4 +1,4 @@
-"""cells/*.yaml: what is true of one table in one room."""
+"""The model of cells/*.yaml: what is true of one table in one room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 
 
 class CameraMount(Section):
-    """Where a camera is, as `robot-stack calibrate extrinsics` found it."""
+    """The place of a camera, as `robot-stack calibrate extrinsics` found it."""
 
     parent: Literal["base", "tcp"]
     """Frame that it is fixed to."""
@@ -34,7 +34,7 @@ class CameraMount(Section):
 
 
 class TaughtPose(Section):
-    """Where the arm stood, as `robot-stack calibrate pose` saw it."""
+    """A taught pose of the arm, as `robot-stack calibrate pose` saw it."""
 
     joints_rad: tuple[Angle, ...]
     """One angle per joint."""
@@ -45,7 +45,7 @@ class TaughtPose(Section):
 
 
 class CellCamera(Section):
-    """One mounted camera."""
+    """One camera that is mounted in the cell."""
 
     model: str
     """File in cameras/."""
@@ -90,7 +90,7 @@ class Workspace(Section):
 
 
 class Mount(Section):
-    """Where the base of an arm stands in the cell."""
+    """The place of an arm's base in the cell."""
 
     position_m: Point = (0.0, 0.0, 0.0)
     """In the frame of the cell: x, y, z."""
@@ -116,7 +116,7 @@ class CellArm(Section):
 
 
 class ConsoleConfig(Section):
-    """Where the operator's page is served."""
+    """The settings of the operator's page: where it is served."""
 
     address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = "127.0.0.1:8642"
     """host:port; 0.0.0.0 is every network of this machine. Beyond loopback the page asks for a token."""

@@ -1,4 +1,4 @@
-"""What is watched beside the TCP: the parts of an arm as capsules, and what of the cell they keep clear of."""
+"""The shapes watched beside the TCP: the parts of an arm as capsules, and what of the cell they keep clear of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Radius = Annotated[float, Field(gt=0, le=0.5)]
 
 
 class LinkCapsule(Section):
-    """All points within a radius of a line that is fixed to a link."""
+    """A capsule of a link: all points within a radius of a line that is fixed to it."""
 
     name: Name
     """Of the part, for messages."""
@@ -30,7 +30,7 @@ class LinkCapsule(Section):
 
 
 class CollisionConfig(Section):
-    """The parts of an arm with its hand."""
+    """The parts of an arm with its hand, as capsules that are watched."""
 
     margin_m: Annotated[float, Field(ge=0, le=0.2)] = 0.02
     """Distance that is kept from everything watched; the calibration of the cell is no better than that."""
@@ -77,7 +77,10 @@ class Region(Section):
 
 
 class Surroundings(Section):
-    """What the parts of every arm keep clear of, in the frame of the cell; with one arm that is its base frame."""
+    """The surroundings that the parts of every arm keep clear of, in the frame of the cell.
+
+    With one arm that is its base frame.
+    """
 
     table_z_m: Coordinate | None = None
     """Height of the table's top, which no part but the base goes below; left out, no table is watched."""
@@ -88,7 +91,7 @@ class Surroundings(Section):
 
 
 class HeldPart(Section):
-    """What an arm holds all the time, as a capsule in the frame of its TCP."""
+    """A part that an arm holds all the time, as a capsule in the frame of its TCP."""
 
     from_m: tuple[Near, Near, Near]
     """One end of its line."""

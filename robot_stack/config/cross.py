@@ -22,7 +22,7 @@ ROUNDED_M = 1e-4
 
 
 def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Each place where one part asks for what another forbids."""
+    """Yield a mistake for each place where one part of a run asks for what another forbids."""
     wrong = list(_arm_names(resolved))
     yield from wrong
     if wrong:
@@ -61,7 +61,7 @@ def _arm_names(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _key(resolved: ResolvedRun, arm: RunArm, key: str) -> str:
-    """Where something of an arm is written: in the cell or in the task, in the short form or in the long one."""
+    """Return the key under which a setting of an arm is written, in its part's short form or its long one."""
     part, _, rest = key.partition(".")
     several = resolved.cell.arms if part == "cell" else resolved.task.arms
     if several:
@@ -99,7 +99,7 @@ def _one_person(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _pages(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """A page moves simulated arms only, and all of them through one device."""
+    """Refuse a page that moves real arms, and a page that moves arms through more than one device."""
     moved = [name for name, teleop in resolved.teleops.items() if page_hand(teleop) is not None]
     real = [name for name, robot in resolved.robots.items() if robot.backend != "sim"]
     for name in moved:
@@ -153,7 +153,7 @@ def _rates(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _poses(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Taught poses and starts, each said of an arm that there is."""
+    """Refuse taught poses, starts and camera mounts that do not fit the arms of the cell."""
     one, reset = not resolved.cell.arms, resolved.task.reset
     if one and reset.starts:
         text = "the cell has one arm, must be said with 'start' then; write its settings there"
@@ -214,7 +214,7 @@ def _start(resolved: ResolvedRun, arm: RunArm, key: str) -> Iterator[Mistake]:
 
 
 def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
-    """At home no joint may stand where the safety filter lets it only move back."""
+    """Refuse a home at which a joint stands where the safety filter lets it only move back."""
     share = resolved.safety.joint_range_share
     part = f"robots.{arm.name}" if resolved.cell.arms else "robot"
     for joint, home_rad in zip(arm.robot.joints, arm.robot.home_rad):
@@ -229,7 +229,7 @@ def _home(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
 
 
 def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Each camera has a source, and one of its own."""
+    """Refuse a camera without a source, and two cameras that share one."""
     taken: dict[tuple[str, str], str] = {}
     for name, camera in resolved.cameras.items():
         key, source = _source(camera)
@@ -244,7 +244,7 @@ def _camera_sources(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _source(camera: CameraConfig) -> tuple[str, str]:
-    """The key that says where images come from, and its value, "" if there is none that two cannot share."""
+    """Return the key that says where images come from, and its value, "" if there is none that two cannot share."""
     if isinstance(camera, V4l2CameraConfig):
         return ("device", camera.device) if camera.device else ("serial", camera.serial or "")
     if isinstance(camera, TopicCameraConfig):
@@ -253,7 +253,7 @@ def _source(camera: CameraConfig) -> tuple[str, str]:
 
 
 def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
-    """What only the cell or the limits can say of a robot's driver."""
+    """Refuse settings of a robot's driver that do not fit the cell, the limits or the task."""
     robot, safety = arm.robot, resolved.safety
     part = f"robots.{arm.name}" if resolved.cell.arms else "robot"
     if keeps_last_speed(robot) and resolved.cell.downstream_timeout_s is None:
@@ -289,7 +289,7 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
 
 
 def _own_topics(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Two arms that are commanded on one topic would both follow both."""
+    """Refuse two arms that are commanded on one topic: both would follow both."""
     taken: dict[str, str] = {}
     for name, robot in resolved.robots.items():
         for key, topic in command_topics(robot).items() if isinstance(robot, DriverRobot) else ():
@@ -303,7 +303,7 @@ def _own_topics(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """Simulated are all arms or none; and only a simulator puts the scene back by itself."""
+    """Refuse simulated arms beside real ones, and a simulator that is to put a real scene back."""
     backends = {name: robot.backend for name, robot in resolved.robots.items()}
     real = [name for name, backend in backends.items() if backend != "sim"]
     if real and len(real) < len(backends):
@@ -315,7 +315,10 @@ def _one_world(resolved: ResolvedRun) -> Iterator[Mistake]:
 
 
 def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
-    """What cannot go with a way back: both would say where the next episode starts, or one text would serve for two."""
+    """Refuse what cannot go with a way back.
+
+    Both would say where the next episode starts, or one text would serve for two.
+    """
     if resolved.task.backward is None:
         return
     if resolved.run.training.protocol.max_level:

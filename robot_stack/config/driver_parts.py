@@ -1,4 +1,4 @@
-"""What the files of arms behind drivers are made of: pose, wrench, gripper."""
+"""The parts of robot files of arms behind drivers: pose, wrench, gripper, and what the driver answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PoseSource = Annotated[PoseFromKinematics | PoseFromTopic | PoseFromTf, Field(di
 
 
 class WrenchTopic(Section):
-    """Force and torque that act on the tool from outside."""
+    """The topic of the force and torque that act on the tool from outside."""
 
     topic: RosName
     """WrenchStamped."""
@@ -78,7 +78,7 @@ class DriverGripper(GripperConfig):
 
 
 class CommandsGripper(DriverGripper):
-    """A forward controller: the position of the joint as a Float64MultiArray of one."""
+    """A gripper behind a forward controller: the position of the joint as a Float64MultiArray of one."""
 
     interface: Literal["commands"]
     """Newest position wins."""
@@ -87,7 +87,7 @@ class CommandsGripper(DriverGripper):
 
 
 class TrajectoryGripper(DriverGripper):
-    """A joint trajectory controller of one joint."""
+    """A gripper behind a joint trajectory controller of one joint."""
 
     interface: Literal["trajectory"]
     """One point per wish."""
@@ -98,7 +98,7 @@ class TrajectoryGripper(DriverGripper):
 
 
 class ActionGripper(DriverGripper):
-    """An action of a gripper; needs control_msgs of a ROS installation."""
+    """A gripper behind an action; needs control_msgs of a ROS installation."""
 
     interface: Literal["action"]
     """One goal per wish."""
@@ -112,7 +112,7 @@ class ActionGripper(DriverGripper):
 
 
 class DriverSays(Section):
-    """What the driver answers when it is asked at the start; nothing moves before the answers agree with this."""
+    """The answers that a driver must give when it is asked at the start; nothing moves before it gives them."""
 
     joint_states_rate_hz: Annotated[float, Field(ge=1, le=2000)] | None = None
     """Rate of the joint states. Measured; a driver that is slower than 0.7 of it contradicts."""

@@ -1,5 +1,7 @@
-"""robots/*.yaml of real arms: one model per driver, with the topics that the driver has when it is started as its
-manual says. Names without a leading slash lie under the namespace of the cell."""
+"""The models of robots/*.yaml for real arms, one per driver, with the topics of a driver started as its manual says.
+
+Names without a leading slash lie under the namespace of the cell.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ LeadAngle = Annotated[float, Field(gt=0, le=0.5)]
 
 
 class DriverRobot(RobotConfig):
-    """What every arm behind a driver has."""
+    """The settings that every arm behind a driver has."""
 
     over_topics: ClassVar[bool] = True
     """False for an arm that this machine drives itself: then none of its topics exist."""
@@ -170,12 +172,12 @@ class UrRobot(JointCommandedRobot):
 
     @property
     def trajectory_topic(self) -> str:
-        """Where trajectories go."""
+        """Return the topic of trajectories: the one that is given, else that of the controller."""
         return self.trajectory or f"/{self.control}_controller/joint_trajectory"
 
 
 def command_topics(robot: DriverRobot) -> dict[str, str]:
-    """Where the driver of an arm and that of its gripper are commanded: key in the robot file -> name on the wire."""
+    """Return the topics that command an arm and its gripper: key in the robot file -> name on the wire."""
     if not robot.over_topics:
         return {}
     found = {} if robot.gripper is None else {"gripper.command": robot.gripper.command}
@@ -189,7 +191,7 @@ def command_topics(robot: DriverRobot) -> dict[str, str]:
 
 
 def asked_controllers(robot: DriverRobot) -> tuple[str, ...]:
-    """Controllers that must be active: those of the file, and the one that takes the joint commands.
+    """Return the controllers that must be active: those of the file, and the one that takes the joint commands.
 
     A controller's topics lie under its own name, so the topic tells which it is.
     """
@@ -201,7 +203,7 @@ def asked_controllers(robot: DriverRobot) -> tuple[str, ...]:
 
 
 def keeps_last_speed(robot: RobotConfig) -> bool:
-    """True if nothing in the driver stops an arm whose commander has died."""
+    """Return True if nothing in the driver stops an arm whose commander has died."""
     return isinstance(robot, ForwardVelocityRobot) or (
         isinstance(robot, UrRobot) and robot.control == "forward_velocity"
     )

@@ -1,4 +1,4 @@
-"""robots/*.yaml of arms whose servos this machine drives itself, over a serial port, without a driver of ROS."""
+"""The models of robots/*.yaml for arms whose servos this machine drives over a serial port, without a ROS driver."""
 
 from __future__ import annotations
 

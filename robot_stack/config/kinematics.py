@@ -1,4 +1,4 @@
-"""Where the TCP of an arm is at which angles of its joints: a table in the robot file, or a URDF."""
+"""The kinematics of an arm, from the angles of its joints to its TCP: a table in the robot file, or a URDF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Turn = Annotated[float, Field(ge=-2 * math.pi, le=2 * math.pi)]
 
 
 class Transform(Section):
-    """Pose of one frame in another."""
+    """The pose of one frame in another."""
 
     position_m: tuple[Length, Length, Length] = (0.0, 0.0, 0.0)
     """x, y, z."""
@@ -39,7 +39,7 @@ class DhLink(Section):
 
 
 class DhKinematics(Section):
-    """Kinematics as the manufacturer prints them."""
+    """Kinematics of a table of Denavit-Hartenberg parameters, as the manufacturer prints it."""
 
     source: Literal["dh"]
     """A table."""

@@ -1,4 +1,4 @@
-"""training.protocol: how much help an operator gives, by need."""
+"""The model of training.protocol: how much help an operator gives, by need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from robot_stack.config.section import Section
 
 
 class ProtocolConfig(Section):
-    """The graded protocol: none, demonstrations where it fails, return and explore, human-guided exploration."""
+    """The graded protocol of help: none, demonstrations at failures, return and explore, human-guided exploration."""
 
     max_level: Annotated[int, Field(ge=0, le=3)] = 0
     """Highest level that may be reached; 0 leaves only the correction of single motions."""

@@ -1,4 +1,4 @@
-"""From the name of a run to everything it needs. Every mistake in every file is found in one go.
+"""The resolution of a run's name into everything it needs. Every mistake in every file is found in one go.
 
 A key of `--set` starts with a part (`safety.max_speed_m_s`, `cameras.wrist.rate_hz`, `task.episode_steps`); any other
 key is the run file's (`seed`, `algorithm.settings.batch_size`, `task=stack`). With several arms `robots.left` stands
@@ -51,7 +51,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 def load_run(name_or_path: str | Path, overrides: Sequence[str] = (), root: Path | None = None) -> ResolvedRun:
-    """A run by name or path, with all it names.
+    """Load a run by name or path, with all it names.
 
     Args:
         name_or_path: Name of a file in runs/, or a path to one; then the folder around its runs/ is searched first.
@@ -69,7 +69,7 @@ def load_run(name_or_path: str | Path, overrides: Sequence[str] = (), root: Path
 
 
 def load_resolved(path: Path) -> ResolvedRun:
-    """A run as `ResolvedRun.to_yaml` saved it; no other file is read.
+    """Load a run as `ResolvedRun.to_yaml` saved it; no other file is read.
 
     Raises:
         ConfigError: If the file was changed into something that does not fit.
@@ -85,7 +85,7 @@ def load_resolved(path: Path) -> ResolvedRun:
 
 
 class _Resolver:
-    """Gathers the trees of one run, then its mistakes, then its models."""
+    """A resolver that gathers the trees of one run, then its mistakes, then its models."""
 
     def __init__(self, overrides: Sequence[str], roots: tuple[Path, ...]) -> None:
         self._roots = roots
@@ -96,7 +96,7 @@ class _Resolver:
         self._refuse_fixed()
 
     def resolve(self, path: Path) -> ResolvedRun:
-        """Everything behind a run file."""
+        """Resolve everything behind a run file."""
         run = self._add("run", read(path, self._mistakes))
         task = self._add("task", self._named("tasks", run, "task"))
         cell = self._add("cell", self._named("cells", run, "cell"))
@@ -111,7 +111,7 @@ class _Resolver:
         return self.finish(path.stem)
 
     def take(self, tree: Located) -> None:
-        """The trees of a saved run."""
+        """Take the trees of a saved run."""
         legal = (*PARTS, *GROUPS, "name")
         for key, node in tree.entries.items():
             if key not in legal:
@@ -126,7 +126,7 @@ class _Resolver:
             self._add(f"cameras.{name}", camera)
 
     def finish(self, name: str) -> ResolvedRun:
-        """The models of the trees gathered so far."""
+        """Check the trees gathered so far, and return the run with their models."""
         run, cell = self._check("run", RunConfig), self._check("cell", CellConfig)
         safety, task = self._check("safety", SafetyConfig), self._check("task", TaskConfig)
         robots = self._check_group("robot", "robots", RobotConfig)
@@ -153,7 +153,7 @@ class _Resolver:
         return tree
 
     def _safety(self, base: Located | None, task: Located | None) -> None:
-        """Base limits, then the task's, then the command line's: each only tighter than the one before."""
+        """Add the base limits, tightened by the task's, then by the command line's: each only tighter than before."""
         if base is None:
             return
         from_task = task.get("safety") if task is not None else None
@@ -174,7 +174,7 @@ class _Resolver:
         return check(tree, model, self._mistakes) if tree is not None else None
 
     def _check_group(self, single: str, group: str, model: type[T]) -> dict[str, T]:
-        """The models of a group by name; that of a part that stands alone is called ""."""
+        """Return the models of a group by name; that of a part that stands alone is called ""."""
         found = {}
         for part in self._trees:
             kind, _, name = part.partition(".")
@@ -207,7 +207,7 @@ class _Resolver:
 
 
 def _hardware(cell: Located | None) -> Iterator[tuple[str, str, Located]]:
-    """Part, folder and holder of the name, of each robot and each teleop device that a cell names."""
+    """Yield part, folder and holder of the name, of each robot and each teleop device that a cell names."""
     if cell is None:
         return
     arms = cell.get("arms")
@@ -220,7 +220,7 @@ def _hardware(cell: Located | None) -> Iterator[tuple[str, str, Located]]:
 
 
 def _mounted(model: Located, camera: Located) -> Located:
-    """A camera's model with what the cell says about this one."""
+    """Return a camera's model with what the cell says about this one."""
     for key in MOUNTED:
         node = camera.get(key)
         if node is not None and node.value is not None:
@@ -229,7 +229,7 @@ def _mounted(model: Located, camera: Located) -> Located:
 
 
 def _with_part(override: Override) -> tuple[str, Override]:
-    """The part an override belongs to, and the override with its path inside that part."""
+    """Return the part an override belongs to, and the override with its path inside that part."""
     first, *rest = override.path
     if first in GROUPS and len(rest) > 1:
         return f"{first}.{rest[0]}", replace(override, path=tuple(rest[1:]))

@@ -30,7 +30,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunArm:
-    """One arm, with what several files say of it.
+    """One arm of a run, with what several files say of it.
 
     Attributes:
         name: In topics, spec and messages.
@@ -55,7 +55,7 @@ class RunArm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRun:
-    """A run, complete.
+    """A run with everything that it names, complete and checked.
 
     Attributes:
         name: Name of the run file.
@@ -82,7 +82,7 @@ class ResolvedRun:
 
     @property
     def robot(self) -> RobotConfig:
-        """The robot of the only arm.
+        """Return the robot of the only arm.
 
         Raises:
             ConfigError: If there are several.
@@ -93,7 +93,7 @@ class ResolvedRun:
 
     @property
     def teleop(self) -> TeleopConfig:
-        """The one device.
+        """Return the only teleop device.
 
         Raises:
             ConfigError: If each arm has its own.
@@ -104,7 +104,7 @@ class ResolvedRun:
 
     @property
     def arms(self) -> Mapping[str, RunArm]:
-        """The arms by name, in the order of the action vector."""
+        """Return the arms by name, in the order of the action vector."""
         return {name: self._arm(name, robot) for name, robot in self.robots.items()}
 
     def _arm(self, name: str, robot: RobotConfig) -> RunArm:
@@ -124,7 +124,7 @@ class ResolvedRun:
         )
 
     def spec(self) -> Spec:
-        """Shapes of observation and action."""
+        """Return the shapes of observation and action."""
         return Spec(
             arms=tuple(
                 ArmSpec(
@@ -145,7 +145,7 @@ class ResolvedRun:
         )
 
     def section(self, key: str, model: type[ModelT]) -> ModelT:
-        """A free section, e.g. "run.algorithm.settings" or "task.sim", checked against its owner's model.
+        """Check a free section, e.g. "run.algorithm.settings" or "task.sim", against its owner's model.
 
         Raises:
             ConfigError: If it does not fit, in the words and with the places of any other mistake.
@@ -157,7 +157,7 @@ class ResolvedRun:
         return validate_section(node, model)
 
     def parts(self) -> dict[str, BaseModel]:
-        """Every model by its dotted key."""
+        """Return every model by its dotted key."""
         one_robot = not self.cell.arms
         return {
             "run": self.run,
@@ -170,7 +170,7 @@ class ResolvedRun:
         }
 
     def values(self) -> Iterator[tuple[str, object, str]]:
-        """Dotted key, value, and origin: "file:line", "--set key=value", or "default".
+        """Yield dotted key, value, and origin: "file:line", "--set key=value", or "default".
 
         A list of mappings gives one entry per mapping, any other list is one value.
         """
@@ -180,7 +180,7 @@ class ResolvedRun:
                 yield key, value, node.mark.origin if node is not None else DEFAULT
 
     def to_yaml(self) -> str:
-        """The resolved run as one YAML document; `load_resolved` reads it back."""
+        """Return the resolved run as one YAML document; `load_resolved` reads it back."""
         yaml = YAML()
         yaml.width = 1_000_000  # type: ignore[assignment]
         stream = io.StringIO()
@@ -188,7 +188,7 @@ class ResolvedRun:
         return stream.getvalue()
 
     def document(self) -> dict[str, object]:
-        """The resolved run as plain data: mappings, lists, text, numbers, true, false and null."""
+        """Return the resolved run as plain data: mappings, lists, text, numbers, true, false and null."""
         document: dict[str, object] = {"name": self.name, "cameras": {}}
         for part, model in self.parts().items():
             kind, _, name = part.partition(".")
@@ -201,7 +201,7 @@ T = TypeVar("T")
 
 
 def _given(value: T | None, arm: str) -> T:
-    """What the checks of the files have made sure is there."""
+    """Return a value that the checks of the files have made sure is there."""
     if value is None:
         raise ConfigError(f"settings of arm {arm} are missing, must be in the cell and the task; add them")
     return value

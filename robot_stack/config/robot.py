@@ -1,4 +1,4 @@
-"""robots/*.yaml: what is true of a type of arm, wherever it stands. Arms behind drivers: `config.drivers`."""
+"""The models of robots/*.yaml: what is true of a type of arm, wherever it stands. Behind drivers: `config.drivers`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 
 
 class JointConfig(Section):
-    """Limits of one joint."""
+    """The limits of one joint."""
 
     name: Annotated[str, Field(min_length=1)]
     """As the driver names it."""
@@ -38,7 +38,7 @@ class JointConfig(Section):
 
 
 class ImpedanceConfig(Section):
-    """The Cartesian impedance controller below the safety filter."""
+    """The gains and error limits of the Cartesian impedance controller below the safety filter."""
 
     translational_stiffness_n_m: Annotated[float, Field(gt=0, le=5000)]
     """Force per metre of position error."""
@@ -57,7 +57,7 @@ class ImpedanceConfig(Section):
 
 
 class GripperConfig(Section):
-    """The gripper."""
+    """The limits of a gripper: its width and force."""
 
     max_width_m: Annotated[float, Field(gt=0, le=0.5)]
     """Opening at 1.0."""
@@ -66,7 +66,7 @@ class GripperConfig(Section):
 
 
 class RobotConfig(Section):
-    """What every arm has, whatever drives it."""
+    """The settings that every arm has, whatever drives it."""
 
     tag: ClassVar[str] = "backend"
 

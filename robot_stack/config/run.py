@@ -1,4 +1,4 @@
-"""runs/*.yaml: one cell, one task, one algorithm, one reward."""
+"""The models of runs/*.yaml: one cell, one task, one algorithm, one reward."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Choice(Section):
 
 
 class AlgorithmChoice(Choice):
-    """What learns."""
+    """The algorithm that learns, and its settings."""
 
     name: Literal["rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start"]
     """As `policies.registry` has it."""
 
 
 class EncoderChoice(Choice):
-    """What turns images into features."""
+    """The encoder that turns images into features, and its settings."""
 
     name: Literal["embedded", "resnet10", "resnet18", "timm", "transformers"]
     """As `policies.encoders.registry` has it."""
@@ -53,7 +53,7 @@ class RewardChoice(Choice):
 
 
 class EnoughConfig(Section):
-    """When online training may end early."""
+    """The rule by which online training may end early."""
 
     episodes: Annotated[int, Field(ge=1, le=10_000)] = 40
     """Newest online episodes that are looked at."""
@@ -62,7 +62,7 @@ class EnoughConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How much, and when it is enough."""
+    """The budget of training, and the rules by which it is enough."""
 
     demos: Annotated[int, Field(ge=0, le=10_000)]
     """Demonstrations before online training starts."""
@@ -81,7 +81,7 @@ class TrainingConfig(Section):
 
 
 class RunConfig(Section):
-    """A run."""
+    """The settings of a run: its cell, task, algorithm, reward and budget."""
 
     cell: str
     """File in cells/."""

@@ -1,4 +1,7 @@
-"""safety/*.yaml: every limit, none but the yaw range with a default, each below a hard cap. Tasks only tighten them."""
+"""The model of safety/*.yaml: every limit, below a hard cap. Tasks only tighten them.
+
+None but the yaw range has a default.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from robot_stack.config.section import Section
 
 
 class SafetyConfig(Section):
-    """Limits of the safety filter."""
+    """The limits of the safety filter."""
 
     max_speed_m_s: Annotated[float, Field(gt=0, le=1.0)]
     """TCP speed."""
@@ -96,7 +99,7 @@ TighterLimits = dict[Limit, Annotated[float, Field(ge=0)]]
 
 
 def tighten(base: Located, tighter: Located, mistakes: list[Mistake]) -> Located:
-    """`base` with the limits of `tighter` in place of its own, where they are lower.
+    """Return `base` with the limits of `tighter` in place of its own, where they are lower.
 
     Args:
         base: A valid safety section.
@@ -119,7 +122,7 @@ def tighten(base: Located, tighter: Located, mistakes: list[Mistake]) -> Located
 
 
 def is_limit(path: Sequence[str], value: Located) -> bool:
-    """True if `path` inside a safety section is a limit and `value` a number."""
+    """Return True if `path` inside a safety section is a limit and `value` a number."""
     return len(path) == 1 and path[0] in LIMITS and _number(value.value)
 
 

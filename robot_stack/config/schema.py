@@ -32,12 +32,12 @@ MODELS: dict[str, type[Section]] = {
 
 
 def schema_texts() -> dict[str, str]:
-    """File name -> JSON Schema, one per folder."""
+    """Return file name -> JSON Schema, one per folder."""
     return {f"{folder}.schema.json": json.dumps(_schema(model), indent=2) + "\n" for folder, model in MODELS.items()}
 
 
 def _schema(model: type[Section]) -> dict[str, Any]:
-    """Of a section, or of all its kinds, told apart by their tag."""
+    """Return the JSON Schema of a section, or of all its kinds, told apart by their tag."""
     choices = tuple(kinds(model).values())
     if not choices:
         return model.model_json_schema()

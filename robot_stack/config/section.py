@@ -12,7 +12,9 @@ from robot_stack.config.files.mistake import Mistake, raise_if_any, shown, sugge
 
 
 class Section(BaseModel):
-    """Frozen, strict, without unknown keys, NaN or infinity. Lists are tuples: declare `tuple[...]` fields.
+    """The base of every configuration model: frozen, strict, without unknown keys, NaN or infinity.
+
+    Lists are tuples: declare `tuple[...]` fields.
 
     A section that is one of several kinds has a base with the name of the key that says which, `tag`, and a subclass
     per kind, in which that key is a `Literal`. Asked for the base, `check` gives the subclass that the file names.
@@ -43,7 +45,7 @@ Share = Annotated[float, Field(ge=-1, le=1)]
 
 
 def kinds(model: type[ModelT]) -> dict[str, type[ModelT]]:
-    """What the tag says -> the model of that kind; empty for a section of one kind."""
+    """Return tag value -> model of each kind of a section; empty for a section of one kind."""
     tag = getattr(model, "tag", "")
     found = {}
     for kind in model.__subclasses__() if tag else ():
@@ -52,7 +54,7 @@ def kinds(model: type[ModelT]) -> dict[str, type[ModelT]]:
 
 
 def check(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> ModelT | None:
-    """The model of a section, or None after adding every mistake in it."""
+    """Return the model of a section, or None after adding every mistake in it."""
     chosen = _kind_of(tree, model, mistakes)
     if chosen is None:
         return None
@@ -64,7 +66,7 @@ def check(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> ModelT
 
 
 def _kind_of(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> type[ModelT] | None:
-    """The model itself, or for one of several kinds the one that is named; None after saying which there are."""
+    """Return the model itself, or for one of several kinds the one that is named; None after saying which there are."""
     choices = kinds(model)
     if not choices:
         return model
@@ -84,7 +86,7 @@ def _kind_of(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> typ
 
 
 def validate_section(tree: Located, model: type[ModelT]) -> ModelT:
-    """The model of a section.
+    """Check a section and return its model.
 
     Raises:
         ConfigError: If it does not fit, one line per mistake, each with file, line and column.

@@ -1,4 +1,4 @@
-"""Where the servos of an arm are that this machine reads and drives itself: robots and leader arms have this alike."""
+"""The servos of an arm that this machine reads and drives itself; robots and leader arms have this alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bus = Literal["direct", "lerobot"]
 
 
 class ServoPort(Section):
-    """Where the servos of an arm are."""
+    """The serial port of an arm's servos, and their calibration."""
 
     port: Port
     """Serial port, best one below /dev/serial/by-id/. Belongs to a cell."""

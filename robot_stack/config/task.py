@@ -1,4 +1,4 @@
-"""tasks/*.yaml: what is to be done, in which steps, and how one knows that it is done."""
+"""The models of tasks/*.yaml: what is to be done, in which steps, and how one knows that it is done."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 
 
 class TaskArm(Section):
-    """What an action of 1.0 means."""
+    """The action of one arm: the axes that move, and what an action of 1.0 means."""
 
     axes: Annotated[tuple[Axis, ...], Field(min_length=1)]
     """Axes of the TCP frame that the policy moves, in the order x, y, z, rx, ry, rz."""
@@ -57,7 +57,7 @@ class GateCondition(Section):
 
 
 class NOfM(Section):
-    """n hits among the last m frames."""
+    """A count of n hits among the last m frames."""
 
     n: Annotated[int, Field(ge=1, le=100)]
     """Hits."""
@@ -74,7 +74,7 @@ class NOfM(Section):
 
 
 class SuccessConfig(Section):
-    """The conjunction that declares success: model, n of m frames, gate. An operator's word overrides it."""
+    """The conjunction that declares success: model, n of m frames, gate. An operator's verdict overrides it."""
 
     threshold: Annotated[float, Field(gt=0, lt=1)]
     """Success probability of the reward model that counts as a hit."""
@@ -88,7 +88,7 @@ Range = Annotated[float, Field(ge=0, le=0.5)]
 
 
 class StartConfig(Section):
-    """Where the arm goes before an episode, through the safety filter like any other motion."""
+    """The start that the arm goes to before an episode, through the safety filter like any other motion."""
 
     pose: Name
     """One of the arm's poses in the cell."""
@@ -108,7 +108,7 @@ class StartConfig(Section):
 
 
 class ResetConfig(Section):
-    """How an episode starts."""
+    """The reset before an episode: who places the objects, and where the arms go."""
 
     by: Literal["sim", "operator"]
     """Who places the objects."""
@@ -139,7 +139,7 @@ class BackwardConfig(Section):
 
 
 class TaskConfig(Section):
-    """A task."""
+    """The settings of a task: its text, actions, proprio, reset, success and tighter limits."""
 
     name: Name
     """Its name in data sets and reports; in the simulator, the scene."""

@@ -1,4 +1,4 @@
-"""teleop/*.yaml: the device in the operator's hand, or the operator that the simulator scripts.
+"""The models of teleop/*.yaml: the device in the operator's hand, or the operator that the simulator scripts.
 
 One model per device, told apart by `device`.
 """
@@ -40,7 +40,7 @@ AxisIndex = Annotated[int, Field(ge=0, le=63)]
 
 
 class TeleopConfig(Section):
-    """A teleop device."""
+    """The settings that every teleop device has."""
 
     tag: ClassVar[str] = "device"
 
@@ -187,7 +187,7 @@ class JoyTeleop(HandTeleop):
 
 
 class Following(Section):
-    """How a follower repeats a handle's motion."""
+    """The settings by which a follower repeats a handle's motion."""
 
     yaw_rad: Annotated[float, Field(ge=-6.3, le=6.3)] = 0.0
     """From the follower's base to the leader's, about z."""
@@ -290,7 +290,7 @@ class So101LeaderTeleop(Following, RealTeleop):
 
 
 def page_hand(config: TeleopConfig) -> PageHand | None:
-    """How a page moves the arm through a device; None where it does not."""
+    """Return the settings by which a page moves the arm through a device; None where it does not."""
     if isinstance(config, BrowserTeleop):
         return config
     return config.page if isinstance(config, ScriptedTeleop) else None

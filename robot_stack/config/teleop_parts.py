@@ -1,4 +1,4 @@
-"""What the models of teleop devices are made of: how a device is found, and what else lies beside it."""
+"""The parts of the models of teleop devices: how a device is found, and what else lies beside it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Gains = tuple[Gain, Gain, Gain, Gain, Gain, Gain]
 
 
 def _one_meaning_each(bound: dict[KeyT, ValueT]) -> dict[KeyT, ValueT]:
-    """No key, button or axis stands for two things."""
+    """Refuse a key, button or axis that stands for two things."""
     twice = sorted({str(value) for value in bound.values() if list(bound.values()).count(value) > 1})
     if twice:
         raise ValueError(f"{', '.join(twice)} stands for more than one thing, must stand for one; change the others")
@@ -40,7 +40,7 @@ Buttons = Annotated[dict[Action, Annotated[int, Field(ge=0, le=63)]], OneMeaning
 
 
 class TeleopScale(Section):
-    """Share of the highest speed that a full deflection asks for."""
+    """The share of the highest speed that a full deflection asks for."""
 
     linear: Annotated[float, Field(gt=0, le=1)]
     """Translation."""
@@ -49,7 +49,7 @@ class TeleopScale(Section):
 
 
 class Feel(Section):
-    """How a deflection becomes a wanted velocity."""
+    """The settings by which a deflection becomes a wanted velocity."""
 
     deadzone: Deadzone
     """Deflection below this is none; beyond, it starts again from 0."""
@@ -113,7 +113,7 @@ class OperatorConfig(Section):
 
 
 class MotionDeadman(Section):
-    """How far a device is deflected, beyond the dead zone, before that takes control and gives it back."""
+    """The deflections beyond the dead zone at which a device takes control and gives it back."""
 
     enter: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Takes control."""
@@ -130,7 +130,7 @@ class MotionDeadman(Section):
 
 
 class Match(Section):
-    """Which of the devices on this machine. All that is given must fit, and exactly one device may."""
+    """The choice of one device on this machine. All that is given must fit, and exactly one device may."""
 
     name: Annotated[str, Field(min_length=1)] | None = None
     """Part of the name that the device gives itself, in any case."""
@@ -141,7 +141,7 @@ class Match(Section):
 
 
 class Find(Match):
-    """The same, for devices that no list of known products covers."""
+    """A match that asks for something, for devices that no list of known products covers."""
 
     @field_validator("serial")
     @classmethod
@@ -209,7 +209,7 @@ class JoyButtons(Section):
 
     @property
     def actions(self) -> frozenset[str]:
-        """All that can be pressed."""
+        """Return all actions that can be pressed."""
         return frozenset(self.buttons) | frozenset(self.triggers)
 
     @field_validator("triggers")
@@ -261,7 +261,7 @@ class GripperTopic(Section):
 
 
 class LeaderGripper(Section):
-    """The handle of a leader arm that stands for the gripper."""
+    """The joint of a leader arm's handle that stands for the gripper."""
 
     joint: Annotated[str, Field(min_length=1)]
     """In the messages."""

@@ -1,4 +1,4 @@
-"""Writes values back into a YAML file of an operator: comments, order and layout stay."""
+"""The edits of an operator's YAML file: values are written back; comments, order and layout stay."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class _Null:
 
 
 class _Constructor(RoundTripConstructor):
-    """Keeps how a null is written."""
+    """A YAML constructor that keeps how a null is written."""
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes it so again."""
+    """A YAML representer that writes a null as it was written."""
 
 
 def _null_of(_: RoundTripConstructor, node: ScalarNode) -> _Null:
@@ -52,7 +52,9 @@ _Representer.add_representer(_Null, _node_of)
 
 
 def edited(text: str, edits: Edits) -> str:
-    """The text with values replaced, or added where they are missing; new mappings and lists are written in one line.
+    """Return the text with values replaced, or added where they are missing.
+
+    New mappings and lists are written in one line.
 
     Args:
         text: One YAML mapping.
@@ -76,7 +78,7 @@ def edited(text: str, edits: Edits) -> str:
 
 
 def write_edited(source: Path, target: Path, edits: Edits) -> None:
-    """`source` with its edits as `target`, at once or not at all.
+    """Write `source` with its edits as `target`, at once or not at all.
 
     Raises:
         ConfigError: If a key on the way holds something else than a mapping, or the file cannot be written.
@@ -106,7 +108,7 @@ def _set(data: CommentedMap, keys: Sequence[str], value: Any) -> None:
 
 
 def _flow(value: Any) -> Any:
-    """Mappings and lists in the style that fits one line."""
+    """Return mappings and lists in the style that fits one line."""
     if isinstance(value, Mapping):
         mapping = CommentedMap((key, _flow(inner)) for key, inner in value.items())
         mapping.fa.set_flow_style()

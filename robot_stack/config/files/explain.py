@@ -15,7 +15,7 @@ YAML_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "f
 
 
 def explain(error: ValidationError, tree: Located, model: type[BaseModel]) -> list[Mistake]:
-    """One mistake per finding; a missing key that a misspelt one stands for is not reported twice.
+    """Return one mistake per finding; a missing key that a misspelt one stands for is not reported twice.
 
     Nor is a list that pydantic finds too short because it has left out what is wrong in it.
     """
@@ -90,13 +90,13 @@ def _is_number(text: str) -> bool:
 
 
 def legal_keys(model: type[BaseModel], loc: Sequence[object]) -> tuple[str, ...]:
-    """Keys of the model that sits at `loc` below `model`."""
+    """Return the keys of the model that sits at `loc` below `model`."""
     _, models = _way(model, loc)
     return tuple(dict.fromkeys(name for each in models for name in each.model_fields))
 
 
 def _way(model: type[BaseModel], loc: Sequence[object]) -> tuple[list[str], list[type[BaseModel]]]:
-    """A finding's location as keys of the file, and the models that may sit there.
+    """Return a finding's location as keys of the file, and the models that may sit there.
 
     Where a value chooses one of several models, pydantic puts that value into the location: it is no key.
     """
@@ -121,7 +121,7 @@ def _way(model: type[BaseModel], loc: Sequence[object]) -> tuple[list[str], list
 
 
 def _tags(model: type[BaseModel]) -> set[object]:
-    """Values by which a model is chosen: those of its fields that can have only one."""
+    """Return the values by which a model is chosen: those of its fields that can have only one."""
     values = (get_args(field.annotation) for field in model.model_fields.values())
     return {each[0] for each in values if len(each) == 1 and isinstance(each[0], str)}
 

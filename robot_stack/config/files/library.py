@@ -1,4 +1,4 @@
-"""Where the YAML files are. A name is a file stem; an operator's own folder comes before the shipped one."""
+"""The folders of YAML files. A name is a file stem; an operator's own folder comes before the shipped one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ KINDS = ("robots", "cameras", "teleop", "safety", "cells", "tasks", "runs")
 
 
 def config_root() -> Path:
-    """The shipped folder; see `shipped_with`."""
+    """Return the shipped folder of YAML files; see `shipped_with`."""
     return shipped_with(Path(__file__).resolve().parents[2])
 
 
 def shipped_with(package: Path) -> Path:
-    """The folder beside a package in a checkout, else in `share/robot_stack` of the prefix it is installed under.
+    """Return the folder beside a package in a checkout, else in `share/robot_stack` of its install prefix.
 
     Raises:
         ConfigError: If it is at neither place.
@@ -35,7 +35,7 @@ def shipped_with(package: Path) -> Path:
 
 
 def search_path(root: Path | None = None) -> tuple[Path, ...]:
-    """Folders in the order in which names are looked up: `root`, ./hardware_configs, the shipped one.
+    """Return the folders in the order in which names are looked up: `root`, ./hardware_configs, the shipped one.
 
     Raises:
         ConfigError: If `root` is given and is no folder.
@@ -47,19 +47,19 @@ def search_path(root: Path | None = None) -> tuple[Path, ...]:
 
 
 def names(kind: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
-    """Names of a kind, sorted."""
+    """Return the names of a kind, sorted."""
     return tuple(sorted({path.stem for root in roots for path in (root / kind).glob("*.yaml")}))
 
 
 def find(kind: str, name: str, roots: tuple[Path, ...]) -> Path | None:
-    """The file of a name, or None. A name is never a path: separators and dots find nothing."""
+    """Return the file of a name, or None. A name is never a path: separators and dots find nothing."""
     if name not in names(kind, roots):
         return None
     return next(path for root in roots if (path := root / kind / f"{name}.yaml").is_file())
 
 
 def read_named(kind: str, reference: Located, roots: tuple[Path, ...], mistakes: list[Mistake]) -> Located | None:
-    """The file that a value names, or None after adding that there is none, with the names there are."""
+    """Read the file that a value names, or return None after adding that there is none, with the names there are."""
     name = reference.value
     if not isinstance(name, str):
         return None  # the model of the referring file says so
@@ -71,7 +71,7 @@ def read_named(kind: str, reference: Located, roots: tuple[Path, ...], mistakes:
 
 
 def run_file(name_or_path: str | Path, roots: tuple[Path, ...]) -> Path:
-    """The run file of a name, or the path itself if it looks like one.
+    """Return the run file of a name, or the path itself if it looks like one.
 
     Raises:
         ConfigError: If there is no run of that name; the message lists those there are.
@@ -86,7 +86,7 @@ def run_file(name_or_path: str | Path, roots: tuple[Path, ...]) -> Path:
 
 
 def run_of_cell(cell: str, root: Path | None = None) -> str:
-    """The run that names a cell: the one of the same name, else the only one.
+    """Return the run that names a cell: the one of the same name, else the only one.
 
     Raises:
         ConfigError: If there is no such cell, or no run or several name it; the message lists them.

@@ -1,4 +1,4 @@
-"""One YAML file into one frozen model."""
+"""The loading of one YAML file into one frozen model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from robot_stack.config.section import ModelT, validate_section
 
 
 def load_located(path: Path) -> Located:
-    """The mapping in a YAML file, with marks.
+    """Load the mapping in a YAML file, with marks.
 
     Raises:
         ConfigError: If it is missing, empty, no mapping, no valid YAML, or repeats a key.
@@ -27,7 +27,7 @@ def load_located(path: Path) -> Located:
 
 
 def load(path: Path, model: type[ModelT], overrides: Sequence[str] = ()) -> ModelT:
-    """The model in a YAML file.
+    """Load the model in a YAML file.
 
     Raises:
         ConfigError: One line per mistake: `file:line:col: dotted.key: message (got X); did you mean 'Y'?`.

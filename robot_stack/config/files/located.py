@@ -28,7 +28,7 @@ class Mark:
 
     @property
     def origin(self) -> str:
-        """Source and line, without the column."""
+        """Return the source and line, without the column."""
         return f"{self.source}:{self.line}" if self.line else self.source
 
 
@@ -48,12 +48,12 @@ class Located:
 
     @property
     def key(self) -> str:
-        """Dotted key from the top of its file."""
+        """Return the dotted key from the top of its file."""
         return ".".join(self.path)
 
     @property
     def entries(self) -> dict[str, Located]:
-        """Children by key; by index for a list; none for a scalar."""
+        """Return the children by key; by index for a list; none for a scalar."""
         if isinstance(self.value, dict):
             return self.value
         if isinstance(self.value, tuple):
@@ -61,7 +61,7 @@ class Located:
         return {}
 
     def plain(self) -> object:
-        """The bare value: dicts, tuples and scalars."""
+        """Return the bare value: dicts, tuples and scalars."""
         if isinstance(self.value, dict):
             return {key: item.plain() for key, item in self.value.items()}
         if isinstance(self.value, tuple):
@@ -69,7 +69,7 @@ class Located:
         return self.value
 
     def nearest(self, path: Sequence[str]) -> tuple[Located, int]:
-        """The deepest existing node on the way to `path`, and how many keys were followed."""
+        """Return the deepest existing node on the way to `path`, and how many keys were followed."""
         node = self
         for depth, key in enumerate(path):
             if key not in node.entries:
@@ -78,12 +78,15 @@ class Located:
         return node, len(path)
 
     def get(self, *path: str) -> Located | None:
-        """The node at `path`, or None."""
+        """Return the node at `path`, or None."""
         node, depth = self.nearest(path)
         return node if depth == len(path) else None
 
     def with_value(self, path: Sequence[str], new: Located) -> Located:
-        """A copy with `new` at `path`. Mappings on the way are made where missing; anything else is replaced."""
+        """Return a copy with `new` at `path`.
+
+        Mappings on the way are made where missing; anything else is replaced.
+        """
         if not path:
             return new
         key, *rest = path
@@ -93,7 +96,7 @@ class Located:
         return replace(self, value=entries)
 
     def leaves(self) -> Iterator[Located]:
-        """Scalars, lists and empty mappings, depth first."""
+        """Yield scalars, lists and empty mappings, depth first."""
         if isinstance(self.value, dict) and self.value:
             for item in self.value.values():
                 yield from item.leaves()

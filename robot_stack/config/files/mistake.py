@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, said as `file:line:col: key: message (got X); what to do`."""
+"""The mistakes of a configuration, said as `file:line:col: key: message (got X); what to do`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_SHOWN = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """One mistake.
+    """One mistake in a configuration: where it is, and what to do.
 
     Attributes:
         mark: Where.
@@ -42,13 +42,13 @@ def raise_if_any(mistakes: Iterable[Mistake]) -> None:
 
 
 def _same(one: Mistake, fuller: Mistake) -> bool:
-    """Whether `fuller` says it already: a camera's part of a cell is checked there and again with its model."""
+    """Return whether `fuller` says it already: a camera's part of a cell is checked there and again with its model."""
     keys_match = one.key == fuller.key or fuller.key.endswith(f".{one.key}")
     return keys_match and (one.mark, one.text) == (fuller.mark, fuller.text)
 
 
 def shown(value: object) -> str:
-    """A value as it appears in a message: short, on one line."""
+    """Return a value as it appears in a message: short, on one line."""
     if isinstance(value, dict):
         return "a mapping"
     text = repr(list(value) if isinstance(value, tuple) else value)
@@ -56,13 +56,13 @@ def shown(value: object) -> str:
 
 
 def suggestion(name: str, legal: Iterable[str]) -> str | None:
-    """The legal name that `name` was probably meant to be."""
+    """Return the legal name that `name` was probably meant to be, or None."""
     matches = get_close_matches(name, list(legal), n=1, cutoff=0.6)
     return matches[0] if matches else None
 
 
 def hint(name: str, legal: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or the legal names where none is near."""
+    """Return `; did you mean 'x'?`, or the legal names where none is near."""
     names = sorted(legal)
     near = suggestion(name, names)
     if near is not None:

@@ -24,7 +24,7 @@ class Override:
 
 
 def parse_override(text: str, mistakes: list[Mistake]) -> Override | None:
-    """The override in `dotted.key=value`, or None after adding what is wrong with it."""
+    """Parse an override `dotted.key=value`; return None after adding what is wrong with it."""
     mark = Mark(source=f"--set {text}")
     name, equals, raw = text.partition("=")
     path = tuple(part.strip() for part in name.split("."))
@@ -41,7 +41,7 @@ def parse_override(text: str, mistakes: list[Mistake]) -> Override | None:
 
 
 def apply(tree: Located, override: Override, mistakes: list[Mistake]) -> Located:
-    """A copy of `tree` with the override in it; lists and scalars are replaced whole, never by part."""
+    """Return a copy of `tree` with the override in it; lists and scalars are replaced whole, never by part."""
     for depth in range(len(override.path)):
         node = tree.get(*override.path[:depth])
         if node is not None and not isinstance(node.value, dict):
@@ -52,7 +52,7 @@ def apply(tree: Located, override: Override, mistakes: list[Mistake]) -> Located
 
 
 def apply_overrides(tree: Located, overrides: Sequence[str]) -> Located:
-    """A copy of `tree` with every `dotted.key=value` applied in order.
+    """Return a copy of `tree` with every `dotted.key=value` applied in order.
 
     Raises:
         ConfigError: If one cannot be read or leads into a list or scalar.

@@ -1,4 +1,7 @@
-"""YAML text into `Located` values. YAML 1.2, one document, plain data: no tags, no aliases, no repeated keys."""
+"""The parser of YAML text into `Located` values.
+
+YAML 1.2, one document, plain data: no tags, no aliases, no repeated keys.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ TEXT = {f"{TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
 
 
 def read(path: Path, mistakes: list[Mistake]) -> Located | None:
-    """The mapping in a YAML file, or None after adding what is wrong with it."""
+    """Read the mapping in a YAML file; return None after adding what is wrong with it."""
     top = Mark(source=shown_path(path), line=1, column=1)
     try:
         text = path.read_text(encoding="utf-8")
@@ -42,7 +45,7 @@ def read(path: Path, mistakes: list[Mistake]) -> Located | None:
 
 
 def shown_path(path: Path) -> str:
-    """The path relative to the working directory if it lies below, else absolute."""
+    """Return the path relative to the working directory if it lies below, else absolute."""
     absolute = path.absolute()
     return str(absolute.relative_to(Path.cwd())) if absolute.is_relative_to(Path.cwd()) else str(absolute)
 
@@ -50,7 +53,7 @@ def shown_path(path: Path) -> str:
 def parse(
     text: str, at: Callable[[StringMark], Mark], mistakes: list[Mistake], path: tuple[str, ...] = ()
 ) -> Located | None:
-    """The value of a YAML text, or None if it holds none.
+    """Parse a YAML text; return its value, or None if it holds none.
 
     Args:
         text: One YAML document.
@@ -73,7 +76,7 @@ def parse(
 
 
 class _Reader:
-    """Walks the nodes of one document."""
+    """A walk over the nodes of one YAML document."""
 
     def __init__(self, yaml: YAML, at: Callable[[StringMark], Mark], mistakes: list[Mistake]) -> None:
         self._yaml = yaml
