@@ -1,4 +1,4 @@
-"""The arms a scene can be built around: a built-in one, or any other from its MJCF file."""
+"""Arms that a scene can be built around: a built-in one, or any other from its MJCF file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JOINT_DAMPING, JOINT_ARMATURE = 1.0, 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
-    """What turns a published model into one that this controller drives.
+    """The changes that turn a published model of an arm into one that this controller drives.
 
     Attributes:
         body: Gets the hand.
@@ -33,7 +33,7 @@ class Twin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmModel:
-    """An arm with its hand.
+    """The model of an arm with its hand, from two MJCF files.
 
     Attributes:
         arm_file: MJCF of the arm. Without `twin` it has torque motors named like the joints and a site `flange`.
@@ -52,7 +52,7 @@ class ArmModel:
     twin: Twin | None = None
 
     def attach_to(self, spec: mujoco.MjSpec, prefix: str, T_cell_base: Pose) -> None:
-        """Put the arm where it stands and the hand on its flange; their names begin with `prefix`arm/ and hand/.
+        """Attach the arm to the scene and the hand to its flange; their names begin with `prefix`arm/ and hand/.
 
         Raises:
             SpecError: If a twin's file cannot be used.
@@ -65,7 +65,10 @@ class ArmModel:
         spec.attach(hand, site=spec.site(f"{prefix}arm/{FLANGE}"), prefix=f"{prefix}hand/")
 
     def _load_twin(self, twin: Twin) -> mujoco.MjSpec:
-        """Shapes, masses and joint ranges stay; servos give way to torque motors, and with them their damping."""
+        """Load a published model, with torque motors and their damping in place of its servos.
+
+        Shapes, masses and joint ranges stay.
+        """
         try:
             arm = mujoco.MjSpec.from_file(str(self.arm_file))
             arm.compile()  # meshes are read only here
@@ -115,7 +118,7 @@ ARMS = {
 
 
 def find_arm(name: str) -> ArmModel:
-    """The built-in arm of that name.
+    """Return the built-in arm of this name.
 
     Raises:
         SpecError: If there is none.

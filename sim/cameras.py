@@ -14,7 +14,7 @@ NO_GL = (
 
 
 class CameraRenderer:
-    """Renders named cameras of one model at one size. Belongs to the thread that made it."""
+    """A renderer of named cameras of one model at one size. Belongs to the thread that made it."""
 
     def __init__(self, model: mujoco.MjModel, *, height_px: int, width_px: int) -> None:
         try:
@@ -26,10 +26,10 @@ class CameraRenderer:
             scene.flags[flag] = 0
 
     def render(self, data: mujoco.MjData, camera: str) -> np.ndarray:
-        """RGB uint8, shape (H, W, 3)."""
+        """Render an image of a camera, RGB uint8, shape (H, W, 3)."""
         self._renderer.update_scene(data, camera)
         return self._renderer.render().copy()
 
     def close(self) -> None:
-        """Free the GL context."""
+        """Free the renderer with its GL context."""
         self._renderer.close()

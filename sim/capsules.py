@@ -13,7 +13,7 @@ from robot_stack.types.errors import ConfigError
 
 
 def read_model(path: Path) -> mujoco.MjModel:
-    """Load a model.
+    """Load a MuJoCo model from an MJCF file.
 
     Raises:
         ConfigError: If it cannot be used.
@@ -68,7 +68,7 @@ def capsules_of_mjcf(
 
 
 def _link_of(model: mujoco.MjModel, body: int, number_of: dict[int, int]) -> int | None:
-    """Number of the last of the arm's joints on the way to a body; None for the world."""
+    """Return the number of the last of the arm's joints before a body, 0 without one; None for the world."""
     if body == 0:
         return None
     while body:

@@ -1,4 +1,4 @@
-"""Builds the simulated world that a task's configuration describes."""
+"""The builder of the simulated world that a task's configuration describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sim.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEntry:
-    """A task that can be simulated.
+    """A task that can be simulated, with its configuration and the hands that do it.
 
     Attributes:
         config: Model of its `sim` section.
@@ -52,7 +52,7 @@ TASKS: Mapping[str, TaskEntry] = {
 
 
 def find_task(name: str) -> TaskEntry:
-    """The task of that name.
+    """Return the entry of the simulated task of this name.
 
     Raises:
         SpecError: If there is no simulation of it.
@@ -63,7 +63,7 @@ def find_task(name: str) -> TaskEntry:
 
 
 def make_world(arms: Mapping[str, PlacedArm], *, task: str, config: BaseModel) -> World:
-    """World of the arms of a cell and one task.
+    """Build the world of the arms of a cell and one task.
 
     Raises:
         SpecError: If the task needs other arms.
@@ -77,7 +77,9 @@ def make_world(arms: Mapping[str, PlacedArm], *, task: str, config: BaseModel) -
 
 
 def scene_camera(name: str, model: mujoco.MjModel) -> str:
-    """The scene's camera behind one of a cell: `wrist` or `<arm>_wrist` on a hand, else one that the task put up.
+    """Return the scene's camera behind one of a cell.
+
+    `wrist` or `<arm>_wrist` is on a hand; any other is one that the task put up.
 
     Raises:
         SpecError: If there is none.

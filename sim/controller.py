@@ -35,7 +35,7 @@ def _quat_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class ImpedanceController:
-    """Holds the target pose of the TCP and computes joint torques. One per arm."""
+    """A Cartesian impedance controller of one arm, which holds a target pose of the TCP and computes joint torques."""
 
     def __init__(self, model: mujoco.MjModel, arm: ArmModel, gains: Impedance, prefix: str = "") -> None:
         self._gains = gains
@@ -82,7 +82,7 @@ class ImpedanceController:
         data.ctrl[self._actuators] = np.clip(torque, self._limits[:, 0], self._limits[:, 1])
 
     def _advance(self, position: np.ndarray, current: np.ndarray, twist: np.ndarray, dt_s: float) -> np.ndarray:
-        """Integrate the target and clip it to the reachable error; returns the error (6,) in the base frame."""
+        """Integrate the target and clip it to the reachable error; return the error (6,) in the base frame."""
         gains = self._gains
         linear, angular, spin, rotation = np.empty(3), np.empty(3), np.empty(4), np.empty(3)
         mujoco.mju_rotVecQuat(linear, twist[:3], self._quaternion)

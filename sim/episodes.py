@@ -43,14 +43,14 @@ TRIES = 8
 
 
 class Senses(Protocol):
-    """What the cell perceives of the scene."""
+    """The cell's senses in a scene: its cameras and the state of its arm."""
 
     def begin_episode(self) -> None:
-        """A new episode starts."""
+        """Prepare the senses for a new episode."""
         ...
 
     def observe(self) -> Observation:
-        """What the cameras and the arm say now."""
+        """Return an observation of the present scene by the cameras and the arm."""
         ...
 
 
@@ -84,12 +84,12 @@ class GeneratedEpisode:
 
     @property
     def name(self) -> str:
-        """Unique."""
+        """Return the name of the episode, unique by kind and seed."""
         return f"{self.kind}-{self.seed}"
 
 
 class EpisodeMaker:
-    """Makes episodes in one world, one after the other. Belongs to the thread that made the senses.
+    """A maker of synthetic episodes in one world, one after the other. Belongs to the thread that made the senses.
 
     Args:
         world: Its task is `task`.
@@ -114,7 +114,7 @@ class EpisodeMaker:
         self._scale = np.array([arm.translation_m] * 3 + [arm.rotation_rad] * 3) * spec.rate_hz
 
     def make(self, kind: str, seed: int) -> GeneratedEpisode:
-        """An episode.
+        """Make an episode of a kind from a seed.
 
         Raises:
             SpecError: If there is no such kind.
@@ -130,7 +130,7 @@ class EpisodeMaker:
         raise RobotError(f"{kind} with seed {seed} did not come about in {TRIES} tries; take another seed")
 
     def _play(self, kind: str, seed: int, rng: np.random.Generator) -> GeneratedEpisode | None:
-        """An episode, or None if the simulator says something else of it than its kind."""
+        """Play an episode; return None if the simulator says something else of it than its kind."""
         about = KINDS[kind]
         succeeds = about.success if about.success is not None else bool(rng.random() < 0.5)
         self._task.decoy_wanted = about.decoy or bool(rng.random() < DECOY_SHARE)
@@ -171,7 +171,7 @@ class EpisodeMaker:
         )
 
     def _execute(self, hand: Hand, aim: Aim) -> np.ndarray:
-        """Move for one control step; returns the mean twist as an action, float32 (A,)."""
+        """Move for one control step; return the mean twist as an action, float32 (A,)."""
         twists = []
         for _ in range(self._ticks):
             twist = self._servo(hand, aim)
@@ -182,7 +182,7 @@ class EpisodeMaker:
         return np.asarray(np.clip(action, -1, 1), dtype=np.float32)
 
     def _servo(self, hand: Hand, aim: Aim) -> np.ndarray:
-        """Twist towards the aim, tcp frame, shape (6,), on the axes and within the speeds of the action space."""
+        """Compute a twist towards the aim, tcp frame, shape (6,), on the axes and within the speeds of the actions."""
         error = aim.target - hand.tcp()
         velocity = GAIN_HZ * error[:3]
         velocity *= min(1.0, aim.speed_m_s / max(float(np.linalg.norm(velocity)), 1e-9))
@@ -196,7 +196,7 @@ class EpisodeMaker:
 
 
 class _Tape:
-    """What was seen and what was true, frame by frame."""
+    """The record of an episode that is being played: what was seen and what was true, frame by frame."""
 
     def __init__(self) -> None:
         self.seen: list[Observation] = []

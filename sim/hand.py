@@ -1,4 +1,4 @@
-"""A synthetic hand on the simulated arm: where it aims, control step by control step, in a manner of its own.
+"""A synthetic hand on the simulated arm, which aims control step by control step, in a manner of its own.
 
 It knows the scene to the millimetre, unlike the scripted operator: it is there to make episodes with known truth, not
 to be helped or learned from.
@@ -29,7 +29,7 @@ LONGEST_MOTION = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """Where the hand wants to be at the end of the next control step or a later one.
+    """An aim of the hand: the pose it wants to have at the end of the next control step or a later one.
 
     Attributes:
         target: TCP x, y, z [m] and yaw [rad] in base, shape (4,).
@@ -46,7 +46,7 @@ Motion = Iterator[Aim]
 
 
 def progress_of(left_m: float, at_start_m: float, *, done: bool, lost: bool) -> float:
-    r"""True progress: :math:`1 - d_t / d_0`, at most `NEVER_QUITE`; 1 if and only if done; 0 once the peg is lost.
+    r"""Compute true progress: :math:`1 - d_t / d_0`, at most `NEVER_QUITE`; 1 iff done; 0 once the peg is lost.
 
     Causal: it asks for the state now and at the start. It falls when the peg moves away, and to 0 beyond the start.
 
@@ -65,7 +65,7 @@ def progress_of(left_m: float, at_start_m: float, *, done: bool, lost: bool) -> 
 
 
 class Hand:
-    """One episode's hand, at the start of it.
+    """The synthetic hand of one episode, at the start of it.
 
     Args:
         world: Has been reset; its task has two sockets.
@@ -92,28 +92,28 @@ class Hand:
         self._at_start_m = task.left_m(world.data)
 
     def tcp(self) -> np.ndarray:
-        """TCP x, y, z [m] and yaw [rad] in base, shape (4,)."""
+        """Return the TCP's x, y, z [m] and yaw [rad] in base, shape (4,)."""
         return as_seen(self._world.state().T_base_tcp)
 
     def progress(self) -> float:
-        """True progress now, see `progress_of`."""
+        """Return the true progress now, see `progress_of`."""
         data = self._world.data
         task = self._task
         return progress_of(task.left_m(data), self._at_start_m, done=task.succeeded(data), lost=task.failed(data))
 
     def stage(self) -> int:
-        """0 on the way, 1 over the hole, 2 in it."""
+        """Return the stage of the insertion: 0 on the way, 1 over the hole, 2 in it."""
         x, y, z = self._task.tip_in_socket(self._world.data)
         if np.hypot(x, y) > 0.005:
             return 0
         return 2 if z < self._rim_m - 0.002 else 1
 
     def done(self) -> bool:
-        """Whether the simulator calls it a success."""
+        """Return True if the simulator calls the present state a success."""
         return self._task.succeeded(self._world.data)
 
     def stay(self, seconds: float, *, period_s: float, opening: float | None = None) -> Motion:
-        """Hold the pose."""
+        """Hold the pose for so many seconds."""
         here = self.tcp()
         for _ in range(round(seconds / period_s)):
             yield Aim(target=here, speed_m_s=self._speed_m_s, opening=opening)
@@ -133,7 +133,7 @@ class Hand:
             yield Aim(target=target, speed_m_s=self._speed_m_s)
 
     def over(self, goal: np.ndarray) -> np.ndarray:
-        """The pose over a goal from which the hand goes down, tip above the rim, shape (4,)."""
+        """Return the pose over a goal from which the hand goes down, tip above the rim, shape (4,)."""
         return goal + self._misses + [0.0, 0.0, self._rim_m - TIP_AT_GOAL_M + self._hover_m, 0.0]
 
     def down(self, goal: np.ndarray) -> Motion:
@@ -152,14 +152,14 @@ class Hand:
         yield from self.to(target)
 
     def to_the_end(self, motion: Motion, *, at_least: int) -> Motion:
-        """A motion, broken off at the end of the episode, but not before so many steps of it."""
+        """Follow a motion, broken off at the end of the episode, but not before `at_least` steps of it."""
         for number, aim in enumerate(motion):
             if self.steps >= self.length and number >= at_least:
                 return
             yield aim
 
     def until(self, progress: float, motion: Motion) -> Motion:
-        """A motion, broken off when so much progress is made."""
+        """Follow a motion, broken off when so much progress is made."""
         for aim in motion:
             if self.progress() >= progress:
                 return

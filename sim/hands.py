@@ -1,4 +1,4 @@
-"""How a task is done by hand: the part of the scripted operator that another task needs anew."""
+"""The hands that do a task: the part of the scripted operator that another task needs anew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorConfig:
-    """Skill and attention of the scripted operator.
+    """The skill and attention of the scripted operator.
 
     Attributes:
         reaction_s: Delay between what happens and what the operator sees.
@@ -46,7 +46,7 @@ class OperatorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What the eyes see at one instant.
+    """The scene as the operator's eyes see it at one instant.
 
     Attributes:
         stamp_ns: When.
@@ -69,7 +69,7 @@ class Hands(Protocol):
     """An operator's hands at one task, one for each arm."""
 
     def begin(self) -> None:
-        """A new episode starts, far from its goal."""
+        """Prepare for a new episode, far from its goal."""
         ...
 
     def misjudge(self, *, far: bool = False) -> None:
@@ -77,31 +77,31 @@ class Hands(Protocol):
         ...
 
     def look_again(self, seen: Seen) -> None:
-        """While driving: notice that the goal was misjudged."""
+        """Notice, while driving, that the goal was misjudged."""
         ...
 
     def is_far(self, seen: Seen) -> bool:
-        """Whether the first aim from here is a rough one."""
+        """Return True if the first aim from here is a rough one."""
         ...
 
     def distance(self, seen: Seen) -> float:
-        """What is left to do, in metres."""
+        """Return the distance that is left to the goal, in metres."""
         ...
 
     def going_in(self, seen: Seen) -> bool:
-        """Whether it is nearly done, so that nobody gets impatient."""
+        """Return True if the task is nearly done, so that nobody gets impatient."""
         ...
 
     def all_but_done(self, seen: Seen) -> bool:
-        """Whether the arms can be let go of, for the policy to finish."""
+        """Return True if the operator can let go of the arms, for the policy to finish."""
         ...
 
     def drive(self, seen: Seen) -> np.ndarray:
-        """Deflection of each device, shape (N, 6), unitless in [-1, 1], tcp frames."""
+        """Return the deflection of each device, shape (N, 6), unitless in [-1, 1], tcp frames."""
         ...
 
 
 def in_tool(twist: np.ndarray, yaw: float) -> np.ndarray:
-    """A deflection in the base frame, shape (6,), in that of a tool which points down; within [-1, 1]."""
+    """Turn a deflection in the base frame, shape (6,), into that of a tool which points down; clipped to [-1, 1]."""
     inverse = (Rotation.from_euler("z", yaw) * Rotation.from_euler("x", np.pi)).inv()
     return np.clip(np.concatenate([inverse.apply(twist[:3]), inverse.apply(twist[3:])]), -1, 1)

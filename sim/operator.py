@@ -19,7 +19,7 @@ from sim.hands import Hands, OperatorConfig, Seen
 
 
 class Role(StrEnum):
-    """What the operator is there for in this episode."""
+    """The role of the operator in an episode: to demonstrate, to assist a policy, or only to watch."""
 
     DEMO = "demo"
     ASSIST = "assist"
@@ -27,7 +27,9 @@ class Role(StrEnum):
 
 
 class ScriptedOperator:
-    """An operator with a teleop device for each arm. Deterministic given the generator, which the hands share.
+    """A scripted operator with a teleop device for each arm.
+
+    Deterministic given the generator, which the hands share.
 
     Args:
         config: Attention.
@@ -56,11 +58,11 @@ class ScriptedOperator:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names, in the order of the cell."""
+        """Return the names of the arms, in the order of the cell."""
         return self._arms
 
     def begin(self, role: Role, *, backward: bool = False) -> None:
-        """A new episode starts, of the task or of the way back."""
+        """Begin a new episode, of the task or of the way back."""
         self._role = role
         self._hands = self._ways[backward]
         self._seen.clear()
@@ -78,22 +80,22 @@ class ScriptedOperator:
         self._hands.begin()
 
     def audit(self, now_ns: int) -> None:
-        """The model claims success: look, and say whether it is so, if attentive."""
+        """Tell the operator that the model claims success: if attentive, they look and say whether it is so."""
         if self._role is Role.ASSIST and self._rng.random() < self._config.attention:
             self._audit_ns = now_ns + round(self._config.reaction_s * 1e9)
 
     def let_go(self) -> None:
-        """Somebody else takes the arms: hands off, and patience anew. A demonstration goes on afterwards."""
+        """Let go of the arms, with patience anew. A demonstration goes on afterwards."""
         if self._role is Role.ASSIST:
             self._engaged = False
         self._best, self._best_ns, self._begun_ns = np.inf, None, None
 
     def see(self, seen: Seen) -> None:
-        """The scene changes; the operator notices `reaction_s` later."""
+        """Show the operator a change of the scene, which they notice `reaction_s` later."""
         self._seen.append(seen)
 
     def sample(self, now_ns: int, mode: Mode = Mode.POLICY) -> dict[str, TeleopSample]:
-        """What the operator does at `now_ns` with each arm; what they say is with the first."""
+        """Return what the operator does at `now_ns` with each arm; what they say is with the first."""
         self._perceive(now_ns)
         seen = self._now
         if seen is None:
@@ -110,7 +112,7 @@ class ScriptedOperator:
     def hold_still(
         self, now_ns: int, *, deadman: bool = False, events: tuple[str, ...] = ()
     ) -> dict[str, TeleopSample]:
-        """No motion of any hand."""
+        """Return samples of teleop in which no hand moves."""
         return self._samples(now_ns, np.zeros((len(self._arms), 6)), deadman=deadman, events=events)
 
     def _samples(
@@ -128,7 +130,7 @@ class ScriptedOperator:
             self._now = self._seen.popleft()
 
     def _judge(self, seen: Seen, now_ns: int) -> tuple[str, ...]:
-        """Says success or failure once the scene has looked like it for `verdict_s`."""
+        """Return success or failure once the scene has looked like it for `verdict_s`, or after an audit."""
         if self._audit_ns is not None and now_ns >= self._audit_ns:
             self._audit_ns, self._judged = None, True
             return ("success",) if seen.done else ("failure",)
@@ -165,7 +167,7 @@ class ScriptedOperator:
             hands.misjudge(far=hands.is_far(seen))
 
     def _looks(self, now_ns: int) -> bool:
-        """Looks for a second, then with probability `attention` for the next one."""
+        """Return True while the operator looks: drawn anew each second, with probability `attention`."""
         if now_ns >= self._next_look_ns:
             self._next_look_ns = now_ns + 1_000_000_000
             self._looking = self._rng.random() < self._config.attention

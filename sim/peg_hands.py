@@ -17,7 +17,9 @@ _STILL_IN_M = 0.042
 
 
 class PegHands:
-    """Implements `Hands` for one arm. Deterministic given the generator.
+    """The hand of a scripted operator that inserts a peg with one arm; implements `Hands`.
+
+    Deterministic given the generator.
 
     Args:
         config: Skill.
@@ -35,12 +37,12 @@ class PegHands:
         self._rim_since_ns: int | None = None
 
     def begin(self) -> None:
-        """See `Hands`."""
+        """Prepare for a new episode, far from its goal."""
         self._wiggle = np.zeros(6)
         self.misjudge(far=True)
 
     def misjudge(self, *, far: bool = False) -> None:
-        """See `Hands`."""
+        """Draw anew how the hole is misjudged and how the hand moves, `far` away from it or near."""
         config = self._config
         self._far_bias = np.zeros(4)
         if far:
@@ -55,31 +57,31 @@ class PegHands:
         return np.array([*self._rng.normal(0, position_m, 2), 0.0, self._rng.normal(0, yaw_rad)])
 
     def look_again(self, seen: Seen) -> None:
-        """A peg that has sat on the rim for a second was misjudged: look once more where the hole is."""
+        """Look once more where the hole is, if the peg has sat on the rim for a second."""
         on_rim = 0.016 < self._height(seen) < 0.028 and seen.force_n > 4.0
         self._rim_since_ns = (self._rim_since_ns or seen.stamp_ns) if on_rim else None
         if self._rim_since_ns is not None and seen.stamp_ns - self._rim_since_ns > 1_000_000_000:
             self.misjudge()
 
     def is_far(self, seen: Seen) -> bool:
-        """See `Hands`."""
+        """Return True if the tool is far to the side of its goal."""
         return bool(np.linalg.norm((seen.goal - seen.tcp)[0, :2]) > _FAR_M)
 
     def distance(self, seen: Seen) -> float:
-        """See `Hands`."""
+        """Return the distance of the tool to its goal, in metres; a radian of yaw counts as 5 cm."""
         error = (seen.goal - seen.tcp)[0]
         return float(np.linalg.norm(error[:3]) + 0.05 * abs(error[3]))
 
     def going_in(self, seen: Seen) -> bool:
-        """See `Hands`."""
+        """Return True if the tip of the peg is in the hole."""
         return self._height(seen) < _IN_THE_HOLE_M
 
     def all_but_done(self, seen: Seen) -> bool:
-        """Almost in: gravity and policy do the rest."""
+        """Return True if the peg is almost in: gravity and policy do the rest."""
         return self._height(seen) < self._let_go_m
 
     def drive(self, seen: Seen) -> np.ndarray:
-        """Align above the socket, go down, wiggle when the peg sits on the rim."""
+        """Return a deflection: align above the socket, go down, wiggle when the peg sits on the rim."""
         error = seen.goal[0] + self._bias + self._far_bias - seen.tcp[0]
         error[3] = (error[3] + np.pi) % (2 * np.pi) - np.pi
         if np.linalg.norm(error[:2]) < 0.003 and abs(error[3]) < 0.05 and -error[2] < _NEAR_M:
@@ -105,21 +107,21 @@ class PegHands:
 
 
 class PegWithdrawHands(PegHands):
-    """Straight up until the tip is over the rim, then to the goal."""
+    """The hand that takes the peg out: straight up until the tip is over the rim, then to the goal."""
 
     def going_in(self, seen: Seen) -> bool:
-        """Never: nothing is in the way."""
+        """Return False: nothing goes in on the way out."""
         return False
 
     def all_but_done(self, seen: Seen) -> bool:
-        """Near enough to let go."""
+        """Return True if the tool is near enough to its goal to let go."""
         return self.distance(seen) < self._let_go_m
 
     def look_again(self, seen: Seen) -> None:
-        """Nothing is misjudged that matters."""
+        """Do nothing: no misjudgement matters on the way out."""
 
     def drive(self, seen: Seen) -> np.ndarray:
-        """Up, and sideways once the tip is out."""
+        """Return a deflection that moves up, and sideways once the tip is out."""
         error = seen.goal[0] + self._bias - seen.tcp[0]
         error[3] = (error[3] + np.pi) % (2 * np.pi) - np.pi
         if error[2] > _STILL_IN_M:

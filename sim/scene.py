@@ -1,4 +1,4 @@
-"""Composes a MuJoCo model: lights, table, arms with hands, the task's objects and the cameras that look at it."""
+"""The composition of a MuJoCo model: lights, table, arms with hands, the task's objects and its cameras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMESTEP_S = 0.002
 
 
 class Task(Protocol):
-    """What a task adds to a scene, and what it knows about it. Only evaluation and audits read the truth."""
+    """A simulated task: what it adds to a scene, and its truth, which only evaluation and audits read."""
 
     name: str
 
@@ -23,32 +23,32 @@ class Task(Protocol):
         ...
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Put the objects to a random start; the arms are moved afterwards."""
+        """Put the objects at a random start; the arms are moved afterwards."""
         ...
 
     def start_poses(self, rng: np.random.Generator) -> np.ndarray:
-        """Random start pose of each TCP: x, y, z in the cell [m] and yaw [rad], shape (N, 4), N arms."""
+        """Draw a random start pose of each TCP: x, y, z in the cell [m] and yaw [rad], shape (N, 4), N arms."""
         ...
 
     def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Called once the arms stand at their start poses: what they hold is put into the hands."""
+        """Put what the arms hold into the hands; called once the arms stand at their start poses."""
         ...
 
     def succeeded(self, data: mujoco.MjData) -> bool:
-        """Simulator's truth: is the task done in this state?"""
+        """Return True if the task is done in this state, by the simulator's truth."""
         ...
 
     def failed(self, data: mujoco.MjData) -> bool:
-        """Simulator's truth: can the task no longer be done (object lost)?"""
+        """Return True if the task can no longer be done (object lost), by the simulator's truth."""
         ...
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
-        """What the operator sees of the goal: TCP's x, y, z [m] and yaw [rad] at the finished task, shape (N, 4)."""
+        """Return the goal as an operator sees it: each TCP's x, y, z [m] and yaw [rad] when done, shape (N, 4)."""
         ...
 
 
 def prefix_of(arm: str, arms: Mapping[str, PlacedArm]) -> str:
-    """How the names of an arm begin in the scene: with its own where there are several."""
+    """Return the prefix of an arm's names in the scene: its own name where there are several arms, else none."""
     return f"{arm}/" if len(arms) > 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""What happens in a synthetic episode: ways to insert the peg, and ways not to."""
+"""Scripts of synthetic episodes: ways to insert the peg, and ways not to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where a script plays.
+    """The stage on which a script plays: the hand and what is around it in one episode.
 
     Attributes:
         hand: What moves.
@@ -36,13 +36,13 @@ class Stage:
 def set_stage(
     world: World, task: TwoSockets, rng: np.random.Generator, *, rim_m: float, period_s: float, succeeds: bool
 ) -> Stage:
-    """For one episode, after the reset of the world."""
+    """Set the stage of one episode, after the reset of the world."""
     hand = Hand(world, task, rng, rim_m=rim_m)
     return Stage(hand=hand, decoy=task.decoy_in_base(world.data), period_s=period_s, succeeds=succeeds)
 
 
 def _over(stage: Stage, goal: np.ndarray) -> Motion:
-    """Over a hole, with a pause on the way or before it."""
+    """Go over a hole, perhaps with a pause on the way, and pause there."""
     hand = stage.hand
     if hand.rng.random() < 0.4:
         yield from hand.until(hand.rng.uniform(0.1, 0.4), hand.to(hand.over(goal)))
@@ -136,7 +136,7 @@ def _occlusion(stage: Stage) -> Motion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind of episode.
+    """A kind of synthetic episode: its script, and what must be true of it.
 
     Attributes:
         script: What the hand does.

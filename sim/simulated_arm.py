@@ -1,4 +1,4 @@
-"""One arm of a simulated world: its controller, its gripper, and what its driver would report."""
+"""One arm of a simulated world: its controller, its gripper, and the state that its driver would report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRENCH_SMOOTHING = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedArm:
-    """An arm of a scene.
+    """An arm of a scene and where it stands.
 
     Attributes:
         model: What it is.
@@ -37,7 +37,7 @@ class PlacedArm:
 
 
 class SimulatedArm:
-    """Belongs to one world.
+    """An arm of one simulated world.
 
     Args:
         name: Of the arm.
@@ -67,11 +67,11 @@ class SimulatedArm:
         self._wrench = np.zeros(6)
 
     def stand_at_home(self, data: mujoco.MjData) -> None:
-        """The arm's own start pose."""
+        """Put the joints at the arm's own start pose."""
         data.qpos[self._qpos] = self._arm.home_rad
 
     def stand_at(self, data: mujoco.MjData, target: np.ndarray) -> None:
-        """Joints for the TCP at x, y, z [m] and yaw [rad] in the cell, pointing down; the gripper is half open.
+        """Put the TCP at x, y, z [m] and yaw [rad] in the cell, pointing down, with the gripper half open.
 
         Raises:
             RobotError: If the pose cannot be reached.
@@ -81,13 +81,13 @@ class SimulatedArm:
             data.qpos[finger] = self._arm.gripper_open_m / 2
 
     def take_hold(self, data: mujoco.MjData) -> None:
-        """Hold the pose of now, and close the gripper with its force limit."""
+        """Hold the present pose, and close the gripper with its force limit."""
         self._controller.reset(data)
         self._twist[:] = 0.0
         data.ctrl[self._gripper] = CLOSED_FORCE_TARGET_M
 
     def tare(self, data: mujoco.MjData) -> None:
-        """What is felt now is nothing."""
+        """Set the present reading of the force sensor as zero."""
         self._tare = self._raw_wrench(data)
         self._wrench[:] = 0.0
 
@@ -99,7 +99,7 @@ class SimulatedArm:
             data.ctrl[self._gripper] = CLOSED_FORCE_TARGET_M + gripper * (open_m - CLOSED_FORCE_TARGET_M)
 
     def actuate(self, data: mujoco.MjData, dt_s: float) -> None:
-        """Write the torques of one time step."""
+        """Write the joint torques of one time step."""
         self._controller.step(data, self._twist, dt_s)
 
     def feel(self, data: mujoco.MjData) -> None:
@@ -107,7 +107,7 @@ class SimulatedArm:
         self._wrench += WRENCH_SMOOTHING * (self._raw_wrench(data) - self._tare - self._wrench)
 
     def state(self, data: mujoco.MjData, stamp_ns: int) -> RobotState:
-        """What the robot's driver would report."""
+        """Return the state that the robot's driver would report."""
         rotation = Rotation.from_matrix(data.site_xmat[self._site].reshape(3, 3))
         mujoco.mj_jacSite(self._model, data, self._jacobian[:3], self._jacobian[3:], self._site)
         velocity = self._jacobian @ data.qvel
@@ -125,7 +125,7 @@ class SimulatedArm:
         )
 
     def in_base(self, pose: np.ndarray) -> np.ndarray:
-        """A pose of the TCP pointing down, x, y, z [m] and yaw [rad] in the cell, in the arm's base; shape (4,)."""
+        """Turn a pose of the TCP pointing down, x, y, z [m] and yaw [rad], from cell to base frame; shape (4,)."""
         if self._T_base_cell is None:
             return pose.copy()
         down = Rotation.from_euler("z", pose[3]) * Rotation.from_euler("x", np.pi)
@@ -135,7 +135,7 @@ class SimulatedArm:
         return T_cell_any if self._T_base_cell is None else self._T_base_cell @ T_cell_any
 
     def _solve(self, target: np.ndarray) -> np.ndarray:
-        """Inverse kinematics by damped least squares: joints (J,)."""
+        """Solve inverse kinematics by damped least squares: joints (J,) for the pose `target` in the cell."""
         data = mujoco.MjData(self._model)
         q = np.array(self._arm.home_rad)
         wanted = Rotation.from_euler("z", target[3]) * Rotation.from_euler("x", np.pi)
@@ -157,6 +157,6 @@ class SimulatedArm:
 
 
 def as_seen(T_base_tcp: Pose) -> np.ndarray:
-    """A TCP as an operator sees it: x, y, z [m] and yaw [rad] of a tool that points down, shape (4,)."""
+    """Return a TCP as an operator sees it: x, y, z [m] and yaw [rad] of a tool that points down, shape (4,)."""
     down = T_base_tcp.rotation * Rotation.from_euler("x", np.pi).inv()
     return np.array([*T_base_tcp.position_m, down.as_rotvec()[2]])

@@ -24,7 +24,9 @@ _NEAR_M = 0.045
 
 
 class TwoHands:
-    """Implements `Hands` for a left arm with a block and a right arm with a peg. Deterministic given the generator.
+    """The hands of a scripted operator with a block on the left and a peg on the right; implements `Hands`.
+
+    Deterministic given the generator.
 
     Args:
         config: Skill.
@@ -42,12 +44,12 @@ class TwoHands:
         self._rim_since_ns: int | None = None
 
     def begin(self) -> None:
-        """See `Hands`."""
+        """Prepare for a new episode, far from its goal."""
         self._wiggle = np.zeros(3)
         self.misjudge(far=True)
 
     def misjudge(self, *, far: bool = False) -> None:
-        """See `Hands`."""
+        """Draw anew how the goals are misjudged and how the hands move, `far` away from them or near."""
         config = self._config
         self._far_bias = np.zeros((2, 4))
         if far:
@@ -62,7 +64,7 @@ class TwoHands:
         return np.column_stack([self._rng.normal(0, position_m, (2, 3)), self._rng.normal(0, yaw_rad, 2)])
 
     def look_again(self, seen: Seen) -> None:
-        """A peg that has sat on the rim for a second was misjudged: look once more where the hole is."""
+        """Look once more where the hole is, if the peg has sat on the rim for a second."""
         left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
         on_rim = 0.016 < left < 0.028 and seen.force_n > 4.0
         self._rim_since_ns = (self._rim_since_ns or seen.stamp_ns) if on_rim else None
@@ -70,27 +72,30 @@ class TwoHands:
             self.misjudge()
 
     def is_far(self, seen: Seen) -> bool:
-        """See `Hands`."""
+        """Return True if the peg is far to the side of its goal."""
         _, aside = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
         return bool(np.linalg.norm(aside) > _FAR_M)
 
     def distance(self, seen: Seen) -> float:
-        """See `Hands`."""
+        """Return the sum of both tools' distances to their goals, m; a radian of the peg's yaw counts as 5 cm."""
         error = seen.goal - seen.tcp
         return float(np.linalg.norm(error[:, :3], axis=1).sum() + 0.05 * abs(_turn(error[PEG, 3])))
 
     def going_in(self, seen: Seen) -> bool:
-        """See `Hands`."""
+        """Return True if the tip of the peg is in the hole."""
         left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
         return left < _IN_THE_HOLE_M
 
     def all_but_done(self, seen: Seen) -> bool:
-        """Almost in: the policy does the rest."""
+        """Return True if the peg is almost in: the policy does the rest."""
         left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
         return left < self._let_go_m
 
     def drive(self, seen: Seen) -> np.ndarray:
-        """The block to the middle; the peg before its hole, and in once it is aligned and the block is held."""
+        """Return deflections that move the block to the middle, and the peg before its hole and into it.
+
+        The peg goes in once it is aligned and the block is held.
+        """
         error = seen.goal + self._bias + self._far_bias - seen.tcp
         held = float(np.linalg.norm(error[BLOCK, :3])) < _HELD_M
         wanted = np.zeros((2, 6))
@@ -103,7 +108,7 @@ class TwoHands:
         return np.array([in_tool(row, yaw) for row, yaw in zip(deflections, seen.tcp[:, 3])])
 
     def _aim(self, error: np.ndarray, yaw: float, *, held: bool) -> np.ndarray:
-        """Where the peg shall go from here: outside the rim until it is aligned. Base frame, shape (6,)."""
+        """Compute the way of the peg from here: outside the rim until it is aligned. Base frame, shape (6,)."""
         left, aside = _way(error, yaw)
         turn = _turn(error[3])
         aligned = np.linalg.norm(aside) < _ALIGNED_M and abs(turn) < _ALIGNED_RAD
@@ -115,7 +120,7 @@ class TwoHands:
         return np.array([*(ahead * _axis(yaw) + aside), 0.0, 0.0, turn])
 
     def _push(self, error: np.ndarray, seen: Seen) -> np.ndarray:
-        """What is added on the rim and in the hole: forward at least a little, and to and fro. Shape (3,)."""
+        """Compute an extra push on the rim and in the hole: forward a little, and to and fro. Shape (3,)."""
         left, aside = _way(error, seen.goal[PEG, 3])
         if left > _OUTSIDE_M + 0.002 or np.linalg.norm(aside) > 0.006 or seen.done:
             return np.zeros(3)
@@ -126,17 +131,17 @@ class TwoHands:
 
 
 def _axis(yaw: float) -> np.ndarray:
-    """The direction in which the peg points, base frame, shape (3,)."""
+    """Return the direction in which the peg points, base frame, shape (3,)."""
     return np.array([np.cos(yaw), np.sin(yaw), 0.0])
 
 
 def _way(error: np.ndarray, yaw: float) -> tuple[float, np.ndarray]:
-    """What is left along the peg [m], and beside it [m], shape (3,)."""
+    """Split an error into the way left along the peg [m], and that beside it [m], shape (3,)."""
     axis = _axis(yaw)
     left = float(error[:3] @ axis)
     return left, error[:3] - left * axis
 
 
 def _turn(error_rad: float) -> float:
-    """The shorter way round."""
+    """Return an angle [rad] as the shorter way round, in [-pi, pi)."""
     return float((error_rad + np.pi) % (2 * np.pi) - np.pi)

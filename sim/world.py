@@ -20,7 +20,7 @@ SETTLE_STEPS = 150
 
 
 class World:
-    """Arms and one task in MuJoCo.
+    """The simulated world of arms and one task in MuJoCo.
 
     Args:
         arms: By name, in the order of the cell.
@@ -45,7 +45,7 @@ class World:
         mujoco.mj_forward(self.model, self.data)
 
     def turn(self, *, backward: bool) -> None:
-        """Say what is to be done now; nothing moves.
+        """Choose the task or its way back as what is to be done now; nothing moves.
 
         Raises:
             SpecError: If there is no way back.
@@ -81,7 +81,7 @@ class World:
             raise RobotError(f"reset with seed {seed} dropped the object, must end with it in hand; try another seed")
 
     def snapshot(self) -> np.ndarray:
-        """Everything a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights."""
+        """Return all that a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights."""
         model, data = self.model, self.data
         return np.concatenate(
             [
@@ -123,11 +123,11 @@ class World:
         self._which(arm).command(self.data, twist, gripper)
 
     def advance(self, duration_s: float) -> None:
-        """Let time pass, a multiple of the time step."""
+        """Let time pass, by a multiple of the time step."""
         self._substep(round(duration_s / TIMESTEP_S))
 
     def state(self, arm: str = "") -> RobotState:
-        """What the robot's driver would report, stamped with simulated time; `arm` as in `command`."""
+        """Return the state that the robot's driver would report, stamped with simulated time; `arm` as in `command`."""
         return self._which(arm).state(self.data, self.time_ns)
 
     def _which(self, name: str) -> SimulatedArm:

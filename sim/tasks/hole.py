@@ -1,4 +1,4 @@
-"""A square hole with a lead-in, of boxes: what pegs go into."""
+"""A square hole with a lead-in, made of boxes, into which pegs go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Colour = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoleShape:
-    """Metres.
+    """The shape of a square hole, in metres.
 
     Attributes:
         side_m: Of the hole.
@@ -33,7 +33,7 @@ class HoleShape:
 def add_hole(
     body: mujoco.MjsBody, name: str, shape: HoleShape, rgba: Colour, frame: mujoco.MjsFrame | None = None
 ) -> None:
-    """Four walls around a hole and its dark bottom; they are called NAME_<quarter>_<number>.
+    """Add four walls around a hole and its dark bottom; the walls are called NAME_<quarter>_<number>.
 
     Each wall has a low inner part, a rim set back by the chamfer, and the chamfer. The hole opens along z of the frame,
     its bottom at the origin.
@@ -80,7 +80,7 @@ def add_hole(
 
 
 def _wall(shape: HoleShape) -> list[tuple[list[float], list[float], float]]:
-    """Position, half size and tilt of the boxes of the wall towards x."""
+    """Return position, half size and tilt of the boxes of the wall towards x."""
     hole, wall, height, chamfer = shape.side_m / 2, shape.wall_m, shape.height_m, shape.chamfer_m
     boxes = [([hole + wall / 2, 0, (height - chamfer) / 2], [wall / 2, hole + wall, (height - chamfer) / 2], 0.0)]
     if chamfer > 0:

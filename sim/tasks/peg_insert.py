@@ -1,4 +1,4 @@
-"""Insert a held square peg into a socket that stands somewhere on the table.
+"""The peg insertion: put a held square peg into a socket that stands somewhere on the table.
 
 The peg is held by friction alone, the socket is four walls, and where it stands can be known only through the
 cameras: its position is random over `socket_range_m`, its yaw over `socket_yaw_rad`.
@@ -23,7 +23,7 @@ YAW_WEIGHT_M_RAD = 0.05
 
 
 class PegInsertConfig(BaseModel):
-    """Geometry and randomisation, metres and radians."""
+    """The geometry and randomisation of the peg insertion, in metres and radians."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -45,7 +45,7 @@ class PegInsertConfig(BaseModel):
 
 
 class PegInsert:
-    """The task; see `sim.scene.Task`."""
+    """The peg insertion as a simulated task; see `sim.scene.Task`."""
 
     name = "peg_insert"
 
@@ -53,7 +53,7 @@ class PegInsert:
         self._config = config
 
     def add_to(self, spec: mujoco.MjSpec) -> None:
-        """Add socket, peg and the front camera."""
+        """Add socket, peg and the front camera to the scene."""
         config = self._config
         self.add_socket(spec, "socket", BLUE)
         self._add_peg(spec)
@@ -106,7 +106,7 @@ class PegInsert:
         )
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Random socket pose and light."""
+        """Draw a random socket pose and light."""
         config = self._config
         xy = np.array(config.centre_m) + (rng.random(2) - 0.5) * config.socket_range_m
         yaw = rng.uniform(-1, 1) * config.socket_yaw_rad
@@ -117,14 +117,14 @@ class PegInsert:
         model.vis.headlight.diffuse[:] = 0.35 * (1 + config.light_jitter * rng.uniform(-1, 1))
 
     def start_poses(self, rng: np.random.Generator) -> np.ndarray:
-        """Random start pose above the table; see `sim.scene.Task`."""
+        """Draw a random start pose above the table; see `sim.scene.Task`."""
         config = self._config
         centre = np.array([*config.centre_m, config.socket_height_m + config.start_height_m + config.peg_below_tcp_m])
         xyz = centre + (rng.random(3) - 0.5) * config.start_range_m
         return np.array([[*xyz, rng.uniform(-1, 1) * config.start_yaw_rad]])
 
     def settle(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Put the peg between the fingers, at rest, a little off centre along x."""
+        """Put the peg between the fingers, at rest."""
         site = data.site("hand/tcp")
         address = model.joint("peg").qposadr[0]
         quaternion = np.empty(4)
@@ -135,24 +135,24 @@ class PegInsert:
         data.qvel[dof : dof + 6] = 0.0
 
     def tip_in_socket(self, data: mujoco.MjData) -> np.ndarray:
-        """Centre of the peg's tip in the socket's frame [m], shape (3,)."""
+        """Return the centre of the peg's tip in the socket's frame [m], shape (3,)."""
         peg, socket = data.body("peg"), data.body("socket")
         tip = peg.xpos + peg.xmat.reshape(3, 3) @ [0.0, 0.0, self._config.peg_below_tcp_m]
         return socket.xmat.reshape(3, 3).T @ (tip - socket.xpos)
 
     def succeeded(self, data: mujoco.MjData) -> bool:
-        """True if the tip is `insert_depth_m` below the rim, inside the hole."""
+        """Return True if the tip is `insert_depth_m` below the rim, inside the hole."""
         config = self._config
         tip = self.tip_in_socket(data)
         inside = np.abs(tip[:2]).max() < (config.peg_side_m + config.clearance_m) / 2
         return bool(inside and config.socket_height_m - tip[2] >= config.insert_depth_m)
 
     def failed(self, data: mujoco.MjData) -> bool:
-        """True if the peg has left the hand."""
+        """Return True if the peg has left the hand."""
         return bool(np.linalg.norm(data.body("peg").xpos - data.site("hand/tcp").xpos) > 0.03)
 
     def left_m(self, data: mujoco.MjData) -> float:
-        r"""Weighted way that is left for the peg [m], 0 only in the hole, aligned and deep enough.
+        r"""Return the weighted way that is left for the peg [m], 0 only in the hole, aligned and deep enough.
 
         .. math:: r + w_\psi |\psi| + \max(0, z - h) + l + w_d \, (d - s)
 
@@ -173,7 +173,7 @@ class PegInsert:
         return beside + max(0.0, -sunk) + lift + IN_HOLE_WEIGHT * (config.insert_depth_m - depth)
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
-        """TCP position and yaw with the peg fully inserted; see `sim.scene.Task`."""
+        """Return the TCP's position and yaw with the peg fully inserted; see `sim.scene.Task`."""
         socket = data.body("socket")
         yaw = Rotation.from_matrix(socket.xmat.reshape(3, 3)).as_euler("xyz")[2]
         return np.array([[*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw]])

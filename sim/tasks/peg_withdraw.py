@@ -12,10 +12,10 @@ SLACK_M, SLACK_RAD = 0.002, 0.02
 
 
 class PegWithdraw(PegInsert):
-    """The same scene, where the goal is the middle of the starts of an insertion; see `sim.scene.Task`."""
+    """The way back in the same scene, whose goal is the middle of the starts of an insertion; see `sim.scene.Task`."""
 
     def succeeded(self, data: mujoco.MjData) -> bool:
-        """True where an insertion may start: within the range of its starts, in place and yaw."""
+        """Return True where an insertion may start: within the range of its starts, in place and yaw."""
         config, peg = self._config, data.body("peg")
         goal = self.goal_poses(data)[0]
         away_m = np.abs(peg.xpos - goal[:3])
@@ -26,7 +26,7 @@ class PegWithdraw(PegInsert):
         return bool(near.all() and abs(float(yaw)) <= config.start_yaw_rad + SLACK_RAD and not self.failed(data))
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
-        """TCP position and yaw in the middle of the starts; see `sim.scene.Task`."""
+        """Return the TCP's position and yaw in the middle of the starts; see `sim.scene.Task`."""
         config = self._config
         height_m = config.socket_height_m + config.start_height_m + config.peg_below_tcp_m
         return np.array([[*config.centre_m, height_m, 0.0]])

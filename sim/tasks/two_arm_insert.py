@@ -1,4 +1,4 @@
-"""Two arms put a held peg into a held block: one brings the block to the middle, the other the peg to the block.
+"""The two-arm insertion: one arm brings a held block to the middle, the other puts a held peg into it.
 
 Both parts are held by friction alone, and nothing ties them together but contact. Where the arms start, how they are
 turned and how bright it is are random; how far the block is from the middle, and where its hole is, can be known only
@@ -24,7 +24,7 @@ YAWS = {LEFT: -np.pi / 2, RIGHT: np.pi / 2}
 
 
 class TwoArmInsertConfig(BaseModel):
-    """Geometry and randomisation, metres and radians."""
+    """The geometry and randomisation of the two-arm insertion, in metres and radians."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -44,12 +44,15 @@ class TwoArmInsertConfig(BaseModel):
 
     @property
     def tcp_distance_m(self) -> float:
-        """Between the TCPs when it is done."""
+        """Return the distance between the TCPs when the task is done, in metres."""
         return self.peg_ahead_m + self.block_ahead_m - self.insert_depth_m - GOAL_DEPTH_M
 
 
 class TwoArmInsert:
-    """The task; see `sim.scene.Task`. The left arm holds the block, the right arm the peg."""
+    """The two-arm insertion as a simulated task; see `sim.scene.Task`.
+
+    The left arm holds the block, the right arm the peg.
+    """
 
     name = "two_arm_insert"
 
@@ -65,7 +68,7 @@ class TwoArmInsert:
         spec.worldbody.add_camera(name="above", pos=[x, y, z + 0.44], xyaxes=[0, 1, 0, -1, 0, 0], fovy=34)
 
     def _add_block(self, spec: mujoco.MjSpec) -> None:
-        """The body frame is the TCP's: x towards the hole, y along the closing direction."""
+        """Add the block, whose body frame is the TCP's: x towards the hole, y along the closing direction."""
         config = self._config
         half, bottom = config.peg_side_m / 2, config.block_ahead_m - config.hole_depth_m
         block = spec.worldbody.add_body(name="block", pos=[0.5, 0.3, 0.4])
@@ -92,7 +95,7 @@ class TwoArmInsert:
         add_hole(block, "hole", shape, BLUE, ahead)
 
     def _add_peg(self, spec: mujoco.MjSpec) -> None:
-        """The body frame is the TCP's: x towards the tip, y along the closing direction."""
+        """Add the peg, whose body frame is the TCP's: x towards the tip, y along the closing direction."""
         config = self._config
         half = config.peg_side_m / 2
         peg = spec.worldbody.add_body(name="peg", pos=[0.5, -0.3, 0.4])
@@ -120,13 +123,13 @@ class TwoArmInsert:
         )
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Random light; the parts are put into the hands once these stand."""
+        """Draw a random light; the parts are put into the hands once these stand."""
         jitter = self._config.light_jitter
         model.light_diffuse[0] = 0.5 * (1 + jitter * rng.uniform(-1, 1, 3))
         model.vis.headlight.diffuse[:] = 0.35 * (1 + jitter * rng.uniform(-1, 1))
 
     def start_poses(self, rng: np.random.Generator) -> np.ndarray:
-        """Random start poses, the arms facing each other; see `sim.scene.Task`."""
+        """Draw random start poses, the arms facing each other; see `sim.scene.Task`."""
         config = self._config
         away = config.tcp_distance_m / 2 + config.start_back_m
         poses = []
@@ -147,28 +150,34 @@ class TwoArmInsert:
             data.qvel[dof : dof + 6] = 0.0
 
     def tip_in_hole(self, data: mujoco.MjData) -> np.ndarray:
-        """Centre of the peg's tip [m], shape (3,): how deep behind the rim, and aside along y and z of the block."""
+        """Return the centre of the peg's tip [m], shape (3,).
+
+        How deep it is behind the rim, and aside along y and z of the block.
+        """
         peg, block = data.body("peg"), data.body("block")
         tip = peg.xpos + peg.xmat.reshape(3, 3) @ [self._config.peg_ahead_m, 0.0, 0.0]
         inside = block.xmat.reshape(3, 3).T @ (tip - block.xpos)
         return np.array([self._config.block_ahead_m - inside[0], inside[1], inside[2]])
 
     def succeeded(self, data: mujoco.MjData) -> bool:
-        """True if the tip is `insert_depth_m` behind the rim, inside the hole, and both parts are in their hands."""
+        """Return True if the tip is `insert_depth_m` behind the rim, inside the hole, and no part has left its hand."""
         config = self._config
         depth, *aside = self.tip_in_hole(data)
         inside = np.abs(aside).max() < (config.peg_side_m + config.clearance_m) / 2
         return bool(inside and depth >= config.insert_depth_m and not self.failed(data))
 
     def failed(self, data: mujoco.MjData) -> bool:
-        """True if a part has left its hand."""
+        """Return True if a part has left its hand."""
         parts = (("block", LEFT), ("peg", RIGHT))
         return any(
             np.linalg.norm(data.body(part).xpos - data.site(f"{arm}/hand/tcp").xpos) > 0.03 for part, arm in parts
         )
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
-        """The block in the middle, turned as it is; the peg in front of where the block is now, all the way in."""
+        """Return the goal of each arm: the block in the middle, and the peg all the way in the block where it is now.
+
+        The block keeps its direction.
+        """
         config = self._config
         x, y, z = config.meet_m
         axes = data.body("block").xmat.reshape(3, 3)

@@ -20,7 +20,7 @@ OUT_OF_SIGHT_M = -0.5
 
 
 class TwoSockets:
-    """The task; see `sim.scene.Task`.
+    """The peg insertion with a second socket as a simulated task; see `sim.scene.Task`.
 
     Attributes:
         decoy_wanted: Whether the next `place` puts the second socket on the table.
@@ -46,7 +46,7 @@ class TwoSockets:
         self._one.add_socket(spec, "decoy", GREEN)
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
-        """Random socket pose and light as in the dry run, from the same draws; then the second socket."""
+        """Draw socket pose and light as in the dry run, from the same draws; then place the second socket."""
         self._one.place(model, data, rng)
         own = rng.spawn(1)[0]  # leaves `rng` as it is: start poses stay those of the dry run
         mocap = model.body("decoy").mocapid[0]
@@ -56,13 +56,13 @@ class TwoSockets:
         data.mocap_quat[mocap] = [np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
 
     def decoy_in_base(self, data: mujoco.MjData) -> np.ndarray:
-        """TCP x, y, z [m] and yaw [rad] with the peg in the second socket, shape (4,)."""
+        """Return the TCP's x, y, z [m] and yaw [rad] with the peg in the second socket, shape (4,)."""
         decoy = data.body("decoy")
         rotation = decoy.xmat.reshape(3, 3)
         return np.array([*decoy.xpos[:2], self.goal_poses(data)[0, 2], np.arctan2(rotation[1, 0], rotation[0, 0])])
 
     def _beside(self, blue: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A place within reach, at a random side of the first socket; towards the middle there always is one."""
+        """Draw a place within reach, at a random side of the first socket; towards the middle there always is one."""
         away = np.array(self._config.centre_m) - blue[:2]
         for spread in np.linspace(np.pi, 0.0, 20):
             angle = np.arctan2(away[1], away[0]) + rng.uniform(-1, 1) * spread
