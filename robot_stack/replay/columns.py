@@ -19,7 +19,7 @@ NO_SOURCE = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One array of an episode.
+    """The layout of one array of an episode: its name, row shape, dtype and fill value.
 
     Attributes:
         name: Of the array in the group.

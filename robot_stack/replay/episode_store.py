@@ -104,7 +104,7 @@ class EpisodeStore:
             return {**self._quarantined, **self._labels.damaged, **self._scores.damaged}
 
     def begin(self, header: EpisodeHeader) -> bool:
-        """Announce an episode; False if that was done before, also before a restart: it changes nothing.
+        """Begin an episode; False if that was done before, also before a restart: it changes nothing.
 
         Raises:
             SpecError: If the id is no legal name, or taken by another header, or the task is another.

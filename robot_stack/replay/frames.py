@@ -222,7 +222,7 @@ class FrameTable:
         self._link(episode)
 
     def walk(self, rows: np.ndarray, n_step: int) -> tuple[np.ndarray, np.ndarray]:
-        """Follow each episode for up to `n_step` transitions.
+        """Follow the episode of each row for up to `n_step` transitions.
 
         Args:
             rows: Frames to start from, int64, shape (B,).

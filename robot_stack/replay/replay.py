@@ -82,7 +82,7 @@ class Replay:
             return self._outcomes.of(episode_id)
 
     def begin(self, header: EpisodeHeader) -> None:
-        """Announce an episode; repeating it is harmless."""
+        """Begin an episode; repeating it is harmless."""
         with self._lock:
             self._headers.setdefault(header.episode_id, header)
             self._settle(header.episode_id)
