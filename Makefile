@@ -1,4 +1,5 @@
 # make sim    the dry run, from a bare clone: NAME=sim SEED=0 TASK=peg_insert ALGORITHM=rlpd QUICK=1
+# make check  a minute's tests of everything that decides, for every save
 # make test   style, types, imports and pytest, each also a target of its own
 # make faults  42 injected faults, ten minutes; what was measured goes to build/faults.json
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
@@ -17,7 +18,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim test style types imports pytest faults docs bench bench-algorithms bench-shaping clean
+.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults docs bench bench-algorithms bench-shaping clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -82,8 +83,25 @@ types: $(INSTALLED)
 imports: $(INSTALLED)
 	$(BIN)/lint-imports
 
+# Tests of cells measure time, so they have the machine to themselves; the others share it among its cores.
+BESIDE := $(addprefix tests/,arch config control datasets launch makers policies replay report reward_models run sensing sim teleop)
+CORES := $(shell nproc 2>/dev/null || echo 2)
+
+check: $(INSTALLED)
+	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay run sensing teleop)
+
+ifeq ($(PYTEST_ARGS),)
+pytest: pytest-beside pytest-alone
+else
 pytest: gl $(INSTALLED)
 	$(BIN)/pytest $(PYTEST_ARGS)
+endif
+
+pytest-beside: gl $(INSTALLED)
+	$(BIN)/pytest -n $(CORES) --dist loadfile $(BESIDE)
+
+pytest-alone: gl $(INSTALLED)
+	$(BIN)/pytest $(addprefix --ignore=,$(BESIDE))
 
 faults: gl $(INSTALLED)
 	@mkdir -p build

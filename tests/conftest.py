@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # counts only before numpy or torch is imported
+
 from hypothesis import settings
 
 import sim  # noqa: F401 - says how MuJoCo draws, which counts only before a test imports it

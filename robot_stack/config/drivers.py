@@ -193,13 +193,16 @@ def command_topics(robot: DriverRobot) -> dict[str, str]:
 def asked_controllers(robot: DriverRobot) -> tuple[str, ...]:
     """Return the controllers that must be active: those of the file, and the one that takes the joint commands.
 
-    A controller's topics lie under its own name, so the topic tells which it is.
+    A controller's topics lie under its own name, so the topic tells which it is; one that has no name before its last
+    part tells nothing.
     """
     said = robot.driver.controllers
     if robot.driver.controller_manager is None or not isinstance(robot, JointCommandedRobot):
         return said
-    own = next(iter(command_topics(robot).values())).split("/")[-2]
-    return said if own in said else (own, *said)
+    for topic in command_topics(robot).values():
+        parts = [part for part in topic.split("/") if part]
+        return said if len(parts) < 2 or parts[-2] in said else (parts[-2], *said)
+    return said
 
 
 def keeps_last_speed(robot: RobotConfig) -> bool:

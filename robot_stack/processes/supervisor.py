@@ -11,7 +11,7 @@ from pathlib import Path
 
 from robot_stack.processes.child import LIBC, PR_SET_PDEATHSIG, take_priority
 from robot_stack.processes.shared_memory import remove_stale
-from robot_stack.processes.table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts
+from robot_stack.processes.table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts, program_of
 
 POLL_S = 0.05
 LOG_BYTES = 1 << 20
@@ -50,7 +50,7 @@ class _Child:
         """Return how the program explained its end: its last line "program: why" since the start, or ""."""
         if self._log is None or len(self.spec.argv) < 3:
             return ""
-        program = f"{self.spec.argv[2].rpartition('.')[2]}: "
+        program = f"{program_of(self.spec.argv[2])}: "
         try:
             with self._log.open("rb") as log:
                 log.seek(max(self._logged, log.seek(0, os.SEEK_END) - LOG_BYTES))

@@ -84,6 +84,11 @@ def module_of(node: str) -> str:
     return f"robot_stack.nodes.{'tools.' + node if node in TOOLS else node + '.node'}"
 
 
+def program_of(module: str) -> str:
+    """Return what a process calls itself where it says why it ends: its room, or its module where that says more."""
+    return [part for part in module.split(".") if part not in ("node", "process")][-1]
+
+
 def namespace_of(run: ResolvedRun) -> str:
     """Return the namespace of a run's cell."""
     return run.run.cell

@@ -49,9 +49,10 @@ def render_audit(record: RunRecord, found: Audit) -> str:
 models {escape(", ".join(sorted(versions)) or "none")}</p>
 <h2>Its word against the truth</h2>
 {rows(("episodes", "false done", "missed"), words)}
-<p class=caption>False done: declared a success, of the episodes without one. Missed: not declared, of the successes; a
-operator may have said so first. What is true says the simulator, or on a cell the operator. Intervals: Wilson, 95
-%.</p> <h2>How episodes went, by Φ alone</h2>
+<p class=caption>False done: declared a success, of the episodes without one. Missed: not declared, of the successes;
+the operator may have said so first. The truth is the simulator's, or on a cell the operator's. Intervals: Wilson,
+95 %.</p>
+<h2>How episodes went, by Φ alone</h2>
 {opd_table(found.groups)}
 <p class=caption>OPD metrics, definitions of the paper: milestone is the highest quarter that Φ reached; directness is
 what was gained over the length of the way; regret is the mean distance below the best Φ so far; standing still is the

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from robot_stack.sensing.crop import Roi
-from robot_stack.types.errors import RobotError
+from robot_stack.types.errors import RobotError, StoreError
 
 LINES = 8
 """A grid of so many cells each way, with their pixel numbers."""
@@ -50,5 +50,10 @@ def read_rgb(path: str) -> np.ndarray:
 
 
 def write_rgb(path: str, image: np.ndarray) -> None:
-    """Write an RGB image to a file."""
-    cv2.imwrite(path, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+    """Write an RGB image to a file.
+
+    Raises:
+        StoreError: If it cannot be written.
+    """
+    if not cv2.imwrite(path, cv2.cvtColor(image, cv2.COLOR_RGB2BGR)):
+        raise StoreError(f"{path} cannot be written; free the disk, or name a folder that there is")

@@ -41,7 +41,6 @@ class PegInsertConfig(BaseModel):
     start_height_m: float = Field(0.05, gt=0.0, le=0.2, description="peg tip above the socket's rim, mean")
     start_yaw_rad: float = Field(0.1745, ge=0.0, le=0.8)
     light_jitter: float = Field(0.25, ge=0.0, le=0.9, description="relative change of brightness and colour")
-    grasp_jitter_m: float = Field(0.001, ge=0.0, le=0.005)
 
 
 class PegInsert:

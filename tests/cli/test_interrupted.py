@@ -37,7 +37,7 @@ def test_an_ended_dry_run_says_how_to_go_on(options, command: str, monkeypatch, 
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sim, "train online", ended)
+    monkeypatch.setattr(sim, "train_online", ended)
     assert main(["sim", "--plain", *options]) == INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"Go on with: {command}")
 

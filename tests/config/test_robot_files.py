@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.drivers import DriverRobot, JointTrajectoryRobot, ServoRobot, UrRobot
+from robot_stack.config.drivers import DriverRobot, JointTrajectoryRobot, ServoRobot, UrRobot, asked_controllers
+from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.robot import RobotConfig, SimRobot
+from robot_stack.config.schema import MODELS
 from robot_stack.processes.table import cell_processes
 from robot_stack.types.errors import ConfigError
 from robot_stack.workcell.build import build_world
@@ -227,3 +229,14 @@ def test_a_task_cannot_move_a_gripper_that_is_not_there(root: Path, edit: Edit) 
         ConfigError, match=r"peg_insert\.yaml:9:12: task\.arm\.gripper: .*the robot has no gripper; add one there"
     ):
         run_with(root, edit, "ur5e")
+
+
+def test_the_controller_that_is_asked_for_is_told_by_its_topic_if_that_has_its_name() -> None:
+    path = config_root() / "robots" / "ur5e.yaml"
+    named = load(path, MODELS["robots"])
+    assert isinstance(named, DriverRobot)
+    assert asked_controllers(named)[0] == "scaled_joint_trajectory_controller"
+    for topic in ("joint_trajectory", "/joint_trajectory"):
+        bare = load(path, MODELS["robots"], [f"trajectory={topic}"])
+        assert isinstance(bare, DriverRobot)
+        assert asked_controllers(bare) == bare.driver.controllers

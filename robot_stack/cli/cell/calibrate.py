@@ -61,7 +61,9 @@ def run(
     if what == "board":
         return _board(Path(name), Board(square_m=square_m, marker_m=marker_m))
     resolved = load_cell(name, overrides, root)
+    policys = resolved.cameras.get(camera)
     wish = Wish(
+        aspect=1.0 if policys is None else policys.policy_width_px / policys.policy_height_px,
         name=name, arm=_arm(what, arm, resolved), camera=camera, roi=roi, seconds=seconds, margin_m=margin_m, pose=pose,
         mounted=mounted, square_m=square_m, marker_m=marker_m,
     )  # fmt: skip

@@ -17,7 +17,6 @@ import numpy as np
 
 from robot_stack.cli.cell.keys import Enter
 from robot_stack.cli.cell.own_cell import own_cell, say
-from robot_stack.cli.names import load_cell
 from robot_stack.config.files.edit import Edits
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.taught_box import box_of
@@ -62,6 +61,8 @@ class Wish:
     name: str
     arm: str
     camera: str
+    aspect: float
+    """Width over height of the policy's image from that camera."""
     roi: tuple[int, int, int, int] | None
     seconds: float
     margin_m: float
@@ -124,17 +125,10 @@ def _crop(wish: Wish, resolved: ResolvedRun) -> Measured:
             frames.extend(here.node.images[wish.camera])
 
         _watch(wish, resolved, look)
-        aspect = _aspect(wish, resolved)
-        roi = scaled(propose_roi(frames, aspect=aspect), frames[0].shape[:2], captured)
+        roi = scaled(propose_roi(frames, aspect=wish.aspect), frames[0].shape[:2], captured)
     box = {"top": roi.top, "left": roi.left, "height": roi.height, "width": roi.width}
     text = f"{wish.camera}: rows {roi.top} to {roi.top + roi.height}, columns {roi.left} to {roi.left + roi.width}"
     return Measured(edits={("cameras", wish.camera, "roi_px"): box}, text=text)
-
-
-def _aspect(wish: Wish, resolved: ResolvedRun) -> float:
-    """Return width over height of the policy's image, from the camera's own file."""
-    plain = load_cell(wish.name).cameras[wish.camera]
-    return plain.policy_width_px / plain.policy_height_px
 
 
 def _workspace(wish: Wish, resolved: ResolvedRun) -> Measured:

@@ -158,7 +158,9 @@ def _judge(each: Moved, *, in_base: bool) -> Verdict:
     place, wanted, unit = _asked(each.axis)
     own, other = (each.way[:3], each.way[3:]) if place < 3 else (each.way[3:], each.way[:3])
     size, along = float(np.linalg.norm(own)), float(own @ unit)
-    shown = f"{along * 1e3:.1f} mm of {wanted * 1e3:.0f}" if place < 3 else f"{np.rad2deg(along):.2f} deg of 2"
+    shown = f"{along * 1e3:.1f} mm of {wanted * 1e3:.0f}"
+    if place >= 3:
+        shown = f"{np.rad2deg(along):.2f} deg of {np.rad2deg(wanted):.0f}"
 
     def verdict(trouble: Trouble, text: str) -> Verdict:
         return Verdict(axis=each.axis, trouble=trouble, text=f"{each.axis}: {text}")

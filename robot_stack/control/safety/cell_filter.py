@@ -264,7 +264,7 @@ class SafetyFilter:
 
     def _stalled(self, now_ns: int) -> Refusal | None:
         """Refuse what waited in a queue while this process stood still: nobody asks for it now."""
-        since_ns = now_ns - (self._decided_ns or now_ns)
+        since_ns = 0 if self._decided_ns is None else now_ns - self._decided_ns
         if since_ns <= PAUSED_NS and now_ns - self._stalled_ns > SETTLING_NS:
             return None
         text = "safety process has just stood still, what was asked meanwhile is not obeyed; ask again"

@@ -184,16 +184,6 @@ def _at(when_ns: np.ndarray, told_ns: np.ndarray, ways: np.ndarray) -> np.ndarra
     return np.asarray(ways[after - 1] + (ways[after] - ways[after - 1]) * share[:, None])
 
 
-def _turn(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return the rotation vector in the base frame from one unit quaternion xyzw to another, shape (3,)."""
-    way = after[3] * -before[:3] + before[3] * after[:3] + np.cross(after[:3], -before[:3])
-    real = after[3] * before[3] + float(after[:3] @ before[:3])
-    if real < 0.0:
-        way, real = -way, -real
-    size = _size(way)
-    return np.asarray(way * (2.0 * np.arctan2(size, real) / size if size > 0.0 else 0.0))
-
-
 def _same(one: RobotState, other: RobotState) -> bool:
     """Return whether two states are equal to the bit in their joints, or in their position where there are none."""
     if len(one.joints_rad):

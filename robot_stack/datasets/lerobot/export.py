@@ -127,7 +127,7 @@ def export_lerobot(
         assert stats is not None
         errors = _compare(view, episode_ids, videos, spans, draft, on_episode)
         described = {v.camera.name: _video_info(v.camera, chosen, codec, rate_hz) for v in videos}
-        info = layout.info(view.spec, described, episodes=len(episode_ids), frames=first)
+        info = layout.info(view.spec, described, episodes=len(episode_ids), frames=first, tasks=len(texts))
         ours = {"task": view.task, "spec": json.loads(view.spec.to_json()), "codec": codec, "image_errors": errors}
         for name, content in ((layout.INFO, info), (layout.STATS, to_json(stats)), (layout.OURS, ours)):
             (draft / name).write_text(json.dumps(content, indent=4) + "\n")

@@ -89,14 +89,16 @@ def features(spec: Spec, video_info: dict[str, dict[str, Any]]) -> dict[str, dic
     return found
 
 
-def info(spec: Spec, video_info: dict[str, dict[str, Any]], *, episodes: int, frames: int) -> dict[str, Any]:
+def info(
+    spec: Spec, video_info: dict[str, dict[str, Any]], *, episodes: int, frames: int, tasks: int
+) -> dict[str, Any]:
     """Return the whole content of info.json."""
     return {
         "codebase_version": VERSION,
         "robot_type": "+".join(arm.name for arm in spec.arms),
         "total_episodes": episodes,
         "total_frames": frames,
-        "total_tasks": 1,
+        "total_tasks": tasks,
         "chunks_size": FILES_PER_CHUNK,
         "data_files_size_in_mb": DATA_FILE_MB,
         "video_files_size_in_mb": VIDEO_FILE_MB,

@@ -184,8 +184,13 @@ class CellLink(StackNode):
             self._changed.notify_all()
 
     def _on_mode(self, msg: String) -> None:
+        try:
+            mode = mode_from_text(msg.data)
+        except SpecError as error:  # of a stranger: what this process does hangs on it no more than the arm
+            self._refused[topics.MODE] = str(error)
+            return
         with self._changed:
-            self.mode = mode_from_text(msg.data)
+            self.mode = mode
             self._changed.notify_all()
 
     def _on_events(self, msg: Joy) -> None:

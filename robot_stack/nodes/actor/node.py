@@ -1,6 +1,6 @@
 """The actor process: the cell over DDS on one side, the learner over gRPC on the other, the control loop between.
 
-python -m robot_stack.nodes.actor.node --run runs/NAME/resolved.yaml --namespace sim
+python -m robot_stack.nodes.actor.node --run runs/NAME/run.yaml --namespace sim
 """
 
 from __future__ import annotations

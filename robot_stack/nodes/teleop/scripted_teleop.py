@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -15,6 +16,7 @@ from robot_stack.nodes.episode_status import EpisodeStatus
 from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
 from robot_stack.nodes.seeing import seen_from_vector
 from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
+from robot_stack.types.errors import SpecError
 from robot_stack.workcell.build import build_operator
 
 
@@ -26,11 +28,13 @@ def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
         operator.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
 
     def on_mode(msg: String) -> None:
-        mode, reason = mode_from_text(msg.data)
-        operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
+        with suppress(SpecError):
+            mode, reason = mode_from_text(msg.data)
+            operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
 
     def on_status(msg: String) -> None:
-        operator.follow(EpisodeStatus.from_text(msg.data))
+        with suppress(SpecError):
+            operator.follow(EpisodeStatus.from_text(msg.data))
 
     def on_claim(_: String) -> None:
         operator.hear_claim(time.monotonic_ns())

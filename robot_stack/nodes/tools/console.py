@@ -219,12 +219,14 @@ class ConsoleNode(StackNode):
         self._changed()
 
     def _on_estop(self, msg: Bool) -> None:
-        self._heard.facts.estop = msg.data
+        with self._session.locked():
+            self._heard.facts.estop = msg.data
         self._changed()
 
     def _on_stop_input(self, topic: str, msg: Bool) -> None:
         self._stop_inputs[topic] = msg.data
-        self._heard.facts.stop_input = any(self._stop_inputs.values())
+        with self._session.locked():
+            self._heard.facts.stop_input = any(self._stop_inputs.values())
         self._changed()
 
     def _on_events(self, msg: Joy) -> None:
@@ -262,7 +264,8 @@ class ConsoleNode(StackNode):
         self._changed()
 
     def _on_cell(self, msg: String) -> None:
-        self._heard.facts.cell = msg.data
+        with self._session.locked():
+            self._heard.facts.cell = msg.data
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         now_ns = time.monotonic_ns()

@@ -11,6 +11,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -227,7 +228,8 @@ class DoctorNode(Node):
             self.stop_pressed_ns = stamp_ns_of(msg.header)
 
     def _on_mode(self, msg: String) -> None:
-        self.mode = mode_from_text(msg.data)
+        with suppress(SpecError):
+            self.mode = mode_from_text(msg.data)
 
     def _on_estop(self, msg: Bool) -> None:
         self.stops.append((time.monotonic_ns(), msg.data))
@@ -240,7 +242,8 @@ class DoctorNode(Node):
 
     def _on_stage(self, name: str) -> Callable[[String], None]:
         def receive(msg: String) -> None:
-            self.stages[name] = Heard.from_text(msg.data)
+            with suppress(SpecError):
+                self.stages[name] = Heard.from_text(msg.data)
 
         return receive
 

@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -116,7 +117,8 @@ class FirstMotionNode(TeleopNode):
                 self._results[arm].publish(String(data=json.dumps(verdicts)))
 
     def _on_mode(self, msg: String) -> None:
-        self._mode, _ = mode_from_text(msg.data)
+        with suppress(SpecError):
+            self._mode, _ = mode_from_text(msg.data)
 
     def _on_state(self, arm: str, msg: JointState) -> None:
         if self.sealer.sender(topics.state(arm), msg) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from rclpy.node import Node
@@ -18,6 +19,7 @@ from robot_stack.nodes.diagnostics import Due
 from robot_stack.nodes.qos import LATCHED, SAMPLED
 from robot_stack.nodes.tools.listening import Listening
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import RobotState
 
 KEPT_HZ = 5.0
@@ -63,7 +65,8 @@ class Onlooker(Node):
         self.positions_m.append(self.state.T_base_tcp.position_m)
 
     def _on_mode(self, msg: String) -> None:
-        self.mode = mode_from_text(msg.data)[0]
+        with suppress(SpecError):
+            self.mode = mode_from_text(msg.data)[0]
 
 
 def hand_over(here: Listening[Onlooker]) -> None:

@@ -116,7 +116,6 @@ class Door(grpc.ServerInterceptor):
     def _answer(self, handler: grpc.RpcMethodHandler, method: Method, session: Session | None) -> Callable[..., Any]:
         def answer(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
             with self._refusals.in_words(context), self._counted(method, session, context):
-                context.session = session
                 if handler.request_streaming:
                     yield from handler.stream_stream(self._read_all(requests, method), context)
                     return
