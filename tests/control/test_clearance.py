@@ -18,6 +18,8 @@ from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.reason import RefusalKind
 
+pytestmark = pytest.mark.long
+
 ARMS = ("fr3", "ur5e")
 AROUND = {"fr3": (0.5, 0.0, 0.1), "ur5e": (-0.5, -0.13, 0.25)}
 """A place near the hand at home."""

@@ -29,6 +29,8 @@ from robot_stack.control.reset import (
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 
+pytestmark = pytest.mark.long
+
 SETTINGS = ResetSettings(clearance_m=0.05, speed_m_s=0.1, rotation_speed_rad_s=0.5)
 STRAIGHT = ResetSettings(clearance_m=0.0, speed_m_s=0.1, rotation_speed_rad_s=0.5)
 FR3 = chain_of("fr3_franka")

@@ -17,6 +17,8 @@ from policies.precision import FAST_BF16
 from policies.registry import ALGORITHMS
 from robot_stack.types.errors import ConfigError
 
+pytestmark = pytest.mark.long
+
 
 def plain_adam(parameters: Any, learning_rate: float) -> torch.optim.Adam:
     return torch.optim.Adam(list(parameters), learning_rate)

@@ -15,6 +15,8 @@ from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import ImageShape, Trunk
 from robot_stack.types.errors import SpecError
 
+pytestmark = pytest.mark.long
+
 BACKBONES = tuple(kind for kind in KINDS if kind != "embedded")
 FROZEN = tuple(kind for kind in KINDS if "trained" not in kind)
 HALF_PRECISION = 1e-3

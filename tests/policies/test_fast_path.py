@@ -16,6 +16,8 @@ from policies.learner import LearnerSpec
 from policies.precision import FAST_BF16
 from policies.registry import ALGORITHMS
 
+pytestmark = pytest.mark.long
+
 UPDATES = 50
 WIDE = {"head": 32, "hidden": (64, 64), "critics": 4, "critic_subset": 2}
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -14,6 +14,8 @@ from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 
+pytestmark = pytest.mark.long
+
 GRIPPING = replace(SPEC, grippers=(2,))
 CLOSE, STAY, OPEN = 0, 1, 2
 

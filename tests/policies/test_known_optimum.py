@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from policies.encoders.trunk import FeaturePart
 from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
+
+pytestmark = pytest.mark.long
 
 GAIN, STATE_COST, ACTION_COST, DISCOUNT = 0.5, 1.0, 0.5, 0.9
 """x' = x + GAIN a, reward -(STATE_COST x^2 + ACTION_COST a^2)."""

@@ -22,6 +22,8 @@ from policies.jump_start.retreat import Retreat
 from policies.residual.config import ResidualConfig
 from policies.residual.learner import ResidualLearner
 
+pytestmark = pytest.mark.long
+
 SMALL: dict[str, Any] = {"head": 8, "hidden": (16,), "learning_rate": 3e-3}
 
 

@@ -13,6 +13,8 @@ import torch
 
 from policies.distributed import ALONE, Ranks
 
+pytestmark = pytest.mark.long
+
 PROCESS = Path(__file__).with_name("ranks_process.py")
 
 

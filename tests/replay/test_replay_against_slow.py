@@ -33,6 +33,8 @@ from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import Step
 
+pytestmark = pytest.mark.long
+
 SPEC = two_handed_spec()
 RULES = st.builds(
     RewardRule,

@@ -10,10 +10,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
+
+pytestmark = pytest.mark.long
 
 WRITER = """
 import sys

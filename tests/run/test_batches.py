@@ -25,6 +25,8 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason
 
+pytestmark = pytest.mark.long
+
 SPEC = two_handed_spec()
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 

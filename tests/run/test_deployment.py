@@ -17,6 +17,8 @@ from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 
+pytestmark = pytest.mark.long
+
 PARAMS = Params(version=3, tensors={}, sha256="", metadata={})
 
 

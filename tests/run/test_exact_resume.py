@@ -14,6 +14,8 @@ from tiny_run import write_run
 
 from robot_stack.types.event import LabelSource, Verdict
 
+pytestmark = pytest.mark.long
+
 PRETRAIN = 20
 SAVED = 60
 AFTER_SAVED = 7

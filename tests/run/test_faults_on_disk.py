@@ -23,6 +23,8 @@ from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.transition import EndReason
 
+pytestmark = pytest.mark.long
+
 BAD, GOOD = "000002-online-a", "000003-online-b"
 SAVED = 40
 

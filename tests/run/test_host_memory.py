@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import resource, sys
 import torch

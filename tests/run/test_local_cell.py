@@ -20,6 +20,8 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
 
+pytestmark = pytest.mark.long
+
 EASY = ("task.sim.clearance_m=0.008", "task.sim.start_height_m=0.03", "task.sim.start_range_m=[0.03, 0.03, 0.0]")
 
 

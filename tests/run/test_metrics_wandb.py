@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 from pathlib import Path
 from robot_stack.runs.metrics import MetricsLog

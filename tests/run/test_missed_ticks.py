@@ -15,6 +15,8 @@ from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, Step
 
+pytestmark = pytest.mark.long
+
 NAME = "000000-online-a"
 STEPS = 8
 

@@ -18,6 +18,8 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 
+pytestmark = pytest.mark.long
+
 EASY = ("task.sim.clearance_m=0.008", "task.sim.start_height_m=0.03", "task.sim.start_range_m=[0.03, 0.03, 0.0]")
 
 

@@ -24,6 +24,8 @@ from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
 
+pytestmark = pytest.mark.long
+
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=2, batch=4, held_out=1)
 P = Source.POLICY
 TASK = load_run("peg_insert").task

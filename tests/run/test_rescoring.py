@@ -19,6 +19,8 @@ from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
 
+pytestmark = pytest.mark.long
+
 HOPS = Capabilities(pair="hop", done=True)
 TASK = Instruction(
     text="insert the peg", goal=Frame(images={"front": np.zeros((8, 8, 3), np.uint8)}, proprio=np.ones(7, np.float32))

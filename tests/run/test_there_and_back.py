@@ -16,6 +16,8 @@ from robot_stack.replay.stored_episode import read_episode
 from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.transition import ResetType
 
+pytestmark = pytest.mark.long
+
 TINY = (
     "training.demos=4",
     "encoder.settings.steps=10",

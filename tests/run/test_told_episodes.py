@@ -13,6 +13,8 @@ from policies.jump_start.learner import JumpStartLearner
 from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.types.event import Verdict
 
+pytestmark = pytest.mark.long
+
 FIRST, SECOND, THIRD, FOURTH, FIFTH = (f"{n:06d}-online-{actor}" for n, actor in enumerate("ababa", start=2))
 SETTINGS = ("algorithm.settings.guide_updates=5", "algorithm.settings.window=200")
 Start = Callable[[Path], Driven]

@@ -17,6 +17,8 @@ from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
 
+pytestmark = pytest.mark.long
+
 P = Source.POLICY
 
 

@@ -25,6 +25,8 @@ from robot_stack.workcell.build import build_local_cell
 from sim.hands import Seen
 from sim.operator import Role
 
+pytestmark = pytest.mark.long
+
 
 class StoreSink:
     """A StepSink straight into a store, and into a replay."""
