@@ -21,6 +21,8 @@ from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.command import Command, Decision, Mode, Source
 
+pytestmark = pytest.mark.long
+
 BOX = KeepOut(name="box", min_m=(0.4, -0.6, 0.0), max_m=(0.6, -0.3, 0.4))
 DOWN_M_S = 0.2
 

@@ -19,6 +19,8 @@ from policies.encoders.registry import ENCODERS, find_encoder, load_trunk, make_
 from policies.encoders.resnet import ResNetConfig
 from robot_stack.types.errors import ConfigError, SpecError
 
+pytestmark = pytest.mark.long
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "encoders.md"
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
 

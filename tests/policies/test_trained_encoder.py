@@ -23,6 +23,8 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 
+pytestmark = pytest.mark.long
+
 CELL = Spec(
     arms=(ArmSpec(name="left", axes=("x", "y", "z"), translation_m=0.01, rotation_rad=0.05),),
     cameras=(CameraSpec(name="wrist", height_px=32, width_px=32),),

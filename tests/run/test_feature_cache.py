@@ -19,6 +19,8 @@ from robot_stack.types.command import Source
 from robot_stack.types.spec import CameraSpec
 from robot_stack.types.transition import EndReason, EpisodeKind
 
+pytestmark = pytest.mark.long
+
 P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 NAME = "000000-online-a"
 

@@ -19,6 +19,8 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
 
+pytestmark = pytest.mark.long
+
 P, H = Source.POLICY, Source.HUMAN
 
 

@@ -14,6 +14,8 @@ from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason
 
+pytestmark = pytest.mark.long
+
 SPEC = small_spec()
 GOOD, BAD, GONE = Verdict.SUCCESS, Verdict.FAILURE, Verdict.DISCARD
 TRUTH, PERSON, MODEL = LabelSource.TRUTH, LabelSource.OPERATOR, LabelSource.MODEL
