@@ -92,3 +92,35 @@ def test_every_module_says_what_it_is() -> None:
     files = [p for p in python_files(*PACKAGES) if p.stat().st_size and not p.name.endswith(generated)]
     assert files
     assert not [str(path.relative_to(ROOT)) for path in files if not ast.get_docstring(tree(path))]
+
+
+PREPOSITIONS = "of as by in from with for to at on after before while until into since under between without like per"
+QUESTIONS = "what which whose who how whether why where when same shape not only then and or but also"
+FIRST = {*PREPOSITIONS.split(), *QUESTIONS.split()}
+"""No sentence that says what a thing is or does begins with one of these."""
+
+
+def fragment(first_line: str) -> bool:
+    """Return whether the first line of a docstring leaves out what it is about."""
+    words = re.findall(r"[A-Za-z_`']+", first_line)
+    return not words or words[0].lower() in FIRST or len(words) < 4
+
+
+@pytest.mark.parametrize("text", ["Of one run.", "As sent.", "Same as above.", "What it says.", "Shape (J,)."])
+def test_a_fragment_is_noticed(text: str) -> None:
+    assert fragment(text)
+
+
+@pytest.mark.parametrize("text", ["Return the rows of a run.", "A bus of servos that share one cable."])
+def test_a_sentence_is_none(text: str) -> None:
+    assert not fragment(text)
+
+
+def test_first_lines_of_docstrings_are_sentences() -> None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    files = [path for path in python_files(*PACKAGES) if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))]
+    nodes = [(path, node) for path in files for node in ast.walk(tree(path)) if isinstance(node, kinds)]
+    told = [(path, text.split("\n\n")[0]) for path, node in nodes if (text := ast.get_docstring(node))]
+    assert len(told) > 3000
+    bad = [f"{path.relative_to(ROOT)}: {text}" for path, text in told if fragment(text)]
+    assert len(bad) < 0.02 * len(told), bad
