@@ -38,7 +38,7 @@ ROWS: dict[int, Row] = {
     12: _always("1 message", "NaN, infinities, denormals, wrong length, wrong frame",
                 "refused before any limit; three in a second are a HOLD"),
     13: _always("each tick", "over-speed, out of the box, from outside, limits of exactly 0.0",
-                "cut, counted, labelled; only the way back in passes"),
+                "clamped, counted, labelled; only the way back in passes"),
     14: _within(20, "soft force, hard force, no state in contact",
                 "scaled down; HOLD with the push taken out; HOLD by age", "1 state + 1 tick"),
     15: _within(20, "stop by service, by wired button, by key, by a node that came late",
