@@ -29,7 +29,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", ["ros/resource/robot_stack"]),
         (SHARE, ["package.xml"]),
-        (f"{SHARE}/launch", sorted(glob("launch/*.launch.py"))),
+        (f"{SHARE}/launch", sorted(glob("launch/*.py"))),
         ("lib/robot_stack", sorted(glob("ros/bin/*"))),
         *(
             (f"{SHARE}/{folder}", sorted([*glob(f"{folder}/*.yaml"), *glob(f"{folder}/*.json")]))

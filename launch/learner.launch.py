@@ -1,15 +1,18 @@
 """ros2 launch robot_stack learner.launch.py run:=NAME: the learner alone, on the machine with the GPU."""
 
 import os
-import site
 import sys
 
-PREFIX = os.path.normpath(os.path.join(os.path.abspath(__file__), "../../../.."))  # of this installation, not of ROS
-site.addsitedir(f"{PREFIX}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 
-from robot_stack.nodes.launching import describe_learner  # noqa: E402
+from table_launch import argument, describe
 
 
 def generate_launch_description():
-    """Read by ros2 launch."""
-    return describe_learner(__file__)
+    """Describe the launch, as `ros2 launch` asks for it."""
+    return describe(
+        "learner",
+        __file__,
+        argument("run", text="name of a run, or path to its file"),
+        argument("address", "", "host:port; default: the cell's"),
+    )

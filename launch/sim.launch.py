@@ -1,15 +1,18 @@
 """ros2 launch robot_stack sim.launch.py: the dry run; every process of the table, with the simulator as the robot."""
 
 import os
-import site
 import sys
 
-PREFIX = os.path.normpath(os.path.join(os.path.abspath(__file__), "../../../.."))  # of this installation, not of ROS
-site.addsitedir(f"{PREFIX}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 
-from robot_stack.nodes.launching import describe_sim  # noqa: E402
+from table_launch import argument, describe, flag
 
 
 def generate_launch_description():
-    """Read by ros2 launch."""
-    return describe_sim(__file__)
+    """Describe the launch, as `ros2 launch` asks for it."""
+    return describe(
+        "sim",
+        __file__,
+        argument("run", "peg_insert", "name of a run, or path to its file"),
+        flag("cell_only", "false", "no actor, no learner"),
+    )

@@ -4,15 +4,20 @@ With cell_only:=false the actor too, and with remote_learner:=false the learner 
 """
 
 import os
-import site
 import sys
 
-PREFIX = os.path.normpath(os.path.join(os.path.abspath(__file__), "../../../.."))  # of this installation, not of ROS
-site.addsitedir(f"{PREFIX}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 
-from robot_stack.nodes.launching import describe_workcell  # noqa: E402
+from table_launch import argument, describe, flag
 
 
 def generate_launch_description():
-    """Read by ros2 launch."""
-    return describe_workcell(__file__)
+    """Describe the launch, as `ros2 launch` asks for it."""
+    return describe(
+        "workcell",
+        __file__,
+        argument("cell", "", "name of a cell that one run names"),
+        argument("run", "", "name of a run, or path to its file"),
+        flag("cell_only", "true", "no actor, no learner"),
+        flag("remote_learner", "true", "the learner runs where the cell says, not here"),
+    )

@@ -58,7 +58,7 @@ def new_folder(run: ResolvedRun, root: Path) -> Path:
 
 
 @contextmanager
-def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> Iterator[PreparedRun]:
+def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     """Save the resolved run in `folder`, with the token of its link, and claim a DDS domain while the context is open.
 
     What killed runs left in shared memory is removed first.
@@ -66,7 +66,6 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
     Args:
         run: The resolved run.
         folder: Of the run; made if it is not there.
-        prefix: Where the processes' Python is installed; default: this one's.
 
     Raises:
         ConfigError: If the domain of a real cell is taken by another run, or the disk is full.
@@ -83,7 +82,7 @@ def prepared(run: ResolvedRun, folder: Path, *, prefix: Path | None = None) -> I
     remove_stale()
     with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")
-        ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve(), prefix)
+        ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve())
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,8 +18,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from robot_stack.config.resolve import load_run
-from robot_stack.processes.table import MAX_RAPID_FAILURES, ProcessSpec, process_table
-from robot_stack.types.errors import ConfigError
+from robot_stack.processes.table import MAX_RAPID_FAILURES, process_table
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("sim.launch.py", "workcell.launch.py", "learner.launch.py")
@@ -145,39 +146,61 @@ class Recorded(SimpleNamespace):
         super().__init__(args=args, **fields)
 
 
+class Argument(Recorded):
+    """`DeclareLaunchArgument`, which has a name."""
+
+    def __init__(self, name, **fields):
+        super().__init__(name, name=name, **fields)
+
+
+class Configuration(Recorded):
+    """`LaunchConfiguration`: its value is the context's."""
+
+    def perform(self, context):
+        return context[self.args[0]]
+
+
 @pytest.fixture
-def stand_in(monkeypatch):
+def table_launch(monkeypatch):
+    """The module of the launch files, with a stand-in for `launch`; helpers that it starts are ended."""
     for name, classes in {
         "launch": ("LaunchContext", "LaunchDescription"),
-        "launch.actions": (
-            "DeclareLaunchArgument", "EmitEvent", "ExecuteProcess", "LogInfo", "OpaqueFunction", "TimerAction",
-        ),
+        "launch.actions": ("EmitEvent", "ExecuteProcess", "LogInfo", "OpaqueFunction", "TimerAction"),
         "launch.events": ("Shutdown",),
-        "launch.substitutions": ("LaunchConfiguration",),
-    }.items():  # fmt: skip
+    }.items():
         module = ModuleType(name)
         for each in classes:
             setattr(module, each, type(each, (Recorded,), {}))
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "robot_stack.nodes.launching", raising=False)
-    yield
-    sys.modules.pop("robot_stack.nodes.launching", None)
+    sys.modules["launch.actions"].DeclareLaunchArgument = Argument
+    monkeypatch.setitem(sys.modules, "launch.substitutions", ModuleType("launch.substitutions"))
+    sys.modules["launch.substitutions"].LaunchConfiguration = Configuration
+    monkeypatch.delitem(sys.modules, "table_launch", raising=False)
+    monkeypatch.syspath_prepend(str(ROOT / "launch"))
+    module = importlib.import_module("table_launch")
+    helpers: list[subprocess.Popen] = []
+
+    def started(*args, **fields):
+        helpers.append(subprocess.Popen(*args, **fields))
+        return helpers[-1]
+
+    monkeypatch.setattr(module, "subprocess", SimpleNamespace(Popen=started, PIPE=subprocess.PIPE))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield module
+    for helper in helpers:
+        helper.communicate(timeout=20)
+    sys.modules.pop("table_launch", None)
 
 
-def started(name: str, monkeypatch, **values: str):
+def actions_of(name: str, **values: str):
     """Actions of a launch file, with these values for its arguments."""
     *arguments, start = description_of(name).args[0]
-    chosen = {each.args[0]: getattr(each, "default_value", "") for each in arguments} | values
-    launching = sys.modules["robot_stack.nodes.launching"]
-    monkeypatch.setattr(
-        launching.atexit, "register", lambda call: monkeypatch.setattr(launching, "_claim", call, raising=False)
-    )
-    monkeypatch.setattr(
-        launching, "LaunchConfiguration", lambda key: SimpleNamespace(perform=lambda context: chosen[key])
-    )
-    actions = start.function(None)
-    getattr(launching, "_claim", lambda: None)()
-    return [each for each in actions if type(each).__name__ == "ExecuteProcess"]
+    chosen = {each.name: getattr(each, "default_value", "") for each in arguments} | values
+    return start.function(chosen)
+
+
+def processes_of(name: str, **values: str):
+    return [each for each in actions_of(name, **values) if type(each).__name__ == "ExecuteProcess"]
 
 
 TABLE = [row.name for row in process_table(load_run("peg_insert"), Path("x"))]
@@ -195,8 +218,8 @@ CELL = TABLE[:7]
         ("learner.launch.py", {"run": "peg_insert"}, ["learner"]),
     ],
 )
-def test_the_file_makes_one_action_per_row_of_the_table(name, values, rows, stand_in, monkeypatch, tmp_path):
-    actions = started(name, monkeypatch, folder=str(tmp_path), set="cell.dds_domain=86", **values)
+def test_the_file_makes_one_action_per_row_of_the_table(name, values, rows, table_launch, tmp_path):
+    actions = processes_of(name, folder=str(tmp_path), set="cell.dds_domain=86", **values)
     assert [each.name for each in actions] == rows
     nodes = [each for each in actions if each.name in (*CELL, "actor")]
     assert all(each.env["ROS_DOMAIN_ID"] == "86" for each in nodes)
@@ -213,42 +236,49 @@ def test_the_file_makes_one_action_per_row_of_the_table(name, values, rows, stan
         ({"cell": "sim", "run": "peg_insrt"}, "did you mean 'peg_insert'"),
     ],
 )
-def test_a_workcell_that_cannot_be_told_is_refused(values, words, stand_in, monkeypatch, tmp_path):
-    with pytest.raises(ConfigError, match=words):
-        started("workcell.launch.py", monkeypatch, folder=str(tmp_path), **values)
+def test_a_workcell_that_cannot_be_told_is_refused(values, words, table_launch, tmp_path):
+    with pytest.raises(RuntimeError, match=words):
+        actions_of("workcell.launch.py", folder=str(tmp_path), **values)
 
 
-def row_of(**fields):
-    from robot_stack.nodes.launching import _Row
-
-    return _Row(ProcessSpec(name="x", argv=("true",), **fields), {}, "python3")
-
-
-@pytest.mark.parametrize(
-    ("fields", "code", "kind"),
-    [
-        ({"required": True}, 0, "EmitEvent"),
-        ({"required": True, "respawn": True}, 1, "TimerAction"),
-        ({"respawn": True}, 0, "NoneType"),
-    ],
-)
-def test_an_action_follows_the_table_when_its_process_ends(fields, code, kind, stand_in):
-    action = row_of(**fields).action()
-    assert type(action.on_exit(SimpleNamespace(returncode=code), None)).__name__ == kind
+def test_a_python_without_robot_stack_is_named(table_launch, monkeypatch):
+    monkeypatch.setattr(table_launch, "interpreter", lambda _: "/usr/bin/false")
+    with pytest.raises(RuntimeError, match="/usr/bin/false cannot run robot_stack, must have it installed"):
+        actions_of("sim.launch.py")
 
 
-def test_a_process_that_fails_again_and_again_ends_the_launch(stand_in):
-    row = row_of(respawn=True)
-    failed = SimpleNamespace(returncode=1)
-    ends = [type(row.action().on_exit(failed, None)).__name__ for _ in range(MAX_RAPID_FAILURES)]
+def after(action, code):
+    """Kind of action that follows the end of a process."""
+    return type(action.on_exit(SimpleNamespace(returncode=code), None)).__name__
+
+
+def test_what_follows_the_end_of_a_process_is_the_tables_rule(table_launch, tmp_path):
+    actions = {each.name: each for each in processes_of("sim.launch.py", folder=str(tmp_path))}
+    assert after(actions["safety"], 0) == "EmitEvent"
+    assert after(actions["camera_wrist"], 0) == "NoneType"
+    ends = [after(actions["teleop"], 1) for _ in range(MAX_RAPID_FAILURES)]
     assert ends == ["TimerAction"] * (MAX_RAPID_FAILURES - 1) + ["EmitEvent"]
 
 
-def test_the_interpreter_is_the_one_that_the_file_was_installed_for(stand_in, tmp_path):
-    from robot_stack.nodes.launching import interpreter
+def test_a_launch_whose_helper_has_died_ends(table_launch, tmp_path):
+    action = processes_of("learner.launch.py", run="peg_insert", folder=str(tmp_path))[0]
+    table = action.on_exit.__closure__
+    stack = next(cell.cell_contents for cell in table if isinstance(cell.cell_contents, table_launch.Table))._stack
+    stack.kill()
+    stack.wait(10)
+    assert after(action, 1) == "EmitEvent"
 
+
+def test_the_interpreter_is_the_one_that_the_file_was_installed_for(table_launch, tmp_path):
     installed = tmp_path / "share/robot_stack/launch/sim.launch.py"
-    assert interpreter(str(installed)) == sys.executable, "no virtual environment"
+    assert table_launch.interpreter(str(installed)) == sys.executable, "no virtual environment"
     (tmp_path / "pyvenv.cfg").touch()
-    assert interpreter(str(installed)) == str(tmp_path / "bin/python3")
-    assert interpreter(str(ROOT / "launch/sim.launch.py")) == sys.executable
+    assert table_launch.interpreter(str(installed)) == str(tmp_path / "bin/python3")
+    assert table_launch.interpreter(str(ROOT / "launch/sim.launch.py")) == sys.executable
+
+
+def test_launch_files_import_nothing_of_this_project():
+    """The Python of `ros2` may have other versions of its libraries, or none."""
+    for path in (ROOT / "launch").glob("*.py"):
+        names = re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), flags=re.MULTILINE)
+        assert set(names) <= {"json", "os", "subprocess", "sys", "time", "launch", "table_launch"}, path

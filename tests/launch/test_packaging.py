@@ -34,7 +34,7 @@ def check_prefix(prefix: Path) -> None:
     assert (share / "ament_index/resource_index/packages/robot_stack").is_file()
     assert (share / "robot_stack/package.xml").is_file()
     launch_files = {path.name for path in (share / "robot_stack/launch").glob("*.py")}
-    assert launch_files == {"sim.launch.py", "workcell.launch.py", "learner.launch.py"}
+    assert launch_files == {"sim.launch.py", "workcell.launch.py", "learner.launch.py", "table_launch.py"}
     for path in (ROOT / "hardware_configs").rglob("*.*"):
         assert (share / "robot_stack/hardware_configs" / path.relative_to(ROOT / "hardware_configs")).is_file()
     for node in NODES:

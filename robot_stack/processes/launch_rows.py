@@ -1,0 +1,109 @@
+"""Prepares a run for `ros2 launch`, which runs in another Python: python -m robot_stack.processes.launch_rows KIND JSON
+
+KIND is "sim", "workcell" or "learner", JSON the arguments of the launch file as texts. The answer is a line of JSON on
+stdout: `said` for the terminal, `respawn_delay_s`, and `rows` with name, cmd, env and grace_s; or `refused` with a
+sentence. After it, each line {"ended": name, "code": exit code, "ran_s": seconds} on stdin is answered by {"then": one
+of `After`}. The run's DDS domain is claimed until stdin is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, TextIO
+
+from robot_stack.config.files.library import run_of_cell
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.processes.child import wrapped
+from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
+from robot_stack.processes.shared_memory import remove_stale
+from robot_stack.processes.table import (
+    ONE_THREAD,
+    RESOLVED,
+    RESPAWN_DELAY_S,
+    After,
+    ProcessSpec,
+    Restarts,
+    learner_process,
+)
+from robot_stack.types.errors import ConfigError, StackError
+
+KINDS = ("sim", "workcell", "learner")
+
+
+def main(arguments: Sequence[str], questions: TextIO, answers: TextIO) -> int:
+    """Prepare the run, say its rows and answer questions until there are no more; return the exit code."""
+    with ExitStack() as claim:
+        try:
+            kind, values = arguments[0], json.loads(arguments[1])
+            said, table, environment = _table(kind, values, claim)
+        except StackError as error:
+            _say(answers, {"refused": str(error)})
+            return 1
+        rows = [_row(spec, environment) for spec in table]
+        _say(answers, {"said": said, "respawn_delay_s": RESPAWN_DELAY_S, "rows": rows})
+        _answer(table, questions, answers)
+    return 0
+
+
+def _table(
+    kind: str, values: Mapping[str, str], claim: ExitStack
+) -> tuple[str, Sequence[ProcessSpec], Mapping[str, str]]:
+    """Return what to say, the processes of the run, and the environment that they share."""
+    if kind not in KINDS:
+        raise ConfigError(f"kind of launch is {kind!r}, must be one of {', '.join(KINDS)}; correct the launch file")
+    resolved = _run(values.get("cell", ""), values["run"], shlex.split(values["set"]))
+    folder = Path(values["folder"]) if values["folder"] else new_folder(resolved, Path("runs"))
+    if kind == "learner":
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / RESOLVED).write_text(resolved.to_yaml())
+        spec = learner_process(folder, values["address"] or resolved.cell.learner_address)
+        return f"{resolved.name}: the learner; folder {folder}", [spec], {**os.environ, **ONE_THREAD}
+    ready = claim.enter_context(prepared(resolved, folder))
+    table = choose_table(
+        resolved,
+        folder,
+        cell_only=values["cell_only"] == "true",
+        remote_learner=values.get("remote_learner", "false") == "true",
+        self_active=kind == "sim",
+    )
+    return f"{resolved.name}: DDS domain {ready.domain}; folder {folder}", table, ready.environment
+
+
+def _run(cell: str, run: str, overrides: list[str]) -> ResolvedRun:
+    if not cell and not run:
+        raise ConfigError("cell is not given, must be named; cell:=NAME, or run:=NAME")
+    resolved = load_run(run or run_of_cell(cell), overrides)
+    if cell and resolved.run.cell != cell:
+        raise ConfigError(f"cell is {cell!r}, must be {resolved.run.cell!r} with run {run!r}; leave one of them out")
+    return resolved
+
+
+def _row(spec: ProcessSpec, environment: Mapping[str, str]) -> dict[str, Any]:
+    command = wrapped(spec.argv, python=sys.executable, nice=spec.nice, realtime=spec.realtime)
+    return {"name": spec.name, "cmd": command, "env": {**environment, **spec.env}, "grace_s": spec.grace_s}
+
+
+def _answer(table: Iterable[ProcessSpec], questions: TextIO, answers: TextIO) -> None:
+    rules = {spec.name: Restarts(spec) for spec in table}
+    for line in questions:
+        asked = json.loads(line)
+        then = rules[asked["ended"]].after(asked["code"], asked["ran_s"])
+        if then is After.RESPAWN:
+            remove_stale()
+        _say(answers, {"then": then})
+
+
+def _say(answers: TextIO, what: Mapping[str, Any]) -> None:
+    answers.write(json.dumps(what) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], sys.stdin, sys.stdout))
