@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from sts_emulator import NAMES, StsBus
 
 @pytest.fixture
 def bus() -> Iterator[StsBus]:
+    left = [thread.name for thread in threading.enumerate() if thread.name == "servo-bus"]
+    assert not left, "an arm that was not closed would speak on this bus, whose port has the name of its own"
     made = StsBus()
     yield made
     made.close()

@@ -144,7 +144,7 @@ class Rig:
 def rig(bus: StsBus, calibration: Path) -> Iterator[Rig]:
     made = Rig(bus, robot(bus, calibration))
     yield made
-    made.arm.driver._bus.stop()
+    made.arm.close()
 
 
 def along(rig: Rig, axis: int, speed: float) -> np.ndarray:

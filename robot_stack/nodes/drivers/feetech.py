@@ -72,7 +72,12 @@ class ServoArm:
         self.gripper = None
         if robot.gripper is not None:
             self.gripper = ServoGripperFace(bus, robot.gripper.joint, self._servos[robot.gripper.joint])
+        self._bus = bus
         bus.start()
+
+    def close(self) -> None:
+        """Give the port back; the arm holds its last goal."""
+        self._bus.stop()
 
 
 class ServoSense:

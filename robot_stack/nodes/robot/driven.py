@@ -52,6 +52,12 @@ class DriverRobotNode(StackNode):
         timeout_s = settings.run.safety.output_timeout_s
         self._arms = [DrivenArm(self, name, robot, timeout_s) for name, robot in settings.run.robots.items()]
 
+    def destroy_node(self) -> None:
+        """Give back what the drivers hold, then end the node."""
+        for arm in self._arms:
+            arm.close()
+        super().destroy_node()
+
     def diagnose(self) -> list[Diagnosis]:
         """Return diagnoses of each arm, its driver, its clocks, and of QoS that does not fit."""
         return [found for arm in self._arms for found in arm.diagnose()]
@@ -81,7 +87,7 @@ class DrivenArm:
         self._node, self._name, self._robot = node, name, robot
         self._health = DriverHealth(node.resolve_service_name(topics.recover(name)))
         self._wires = Wires(node, self._health)
-        servos = ServoArm(self._health, name, robot) if isinstance(robot, So101Robot) else None
+        self._servos = servos = ServoArm(self._health, name, robot) if isinstance(robot, So101Robot) else None
         self._sense = Sense(self._wires, name, robot) if servos is None else servos.sense
         self._driver: Driver | None = None if servos is None else servos.driver
         self._gripper: GripperFace | ServoGripperFace | None = None if servos is None else servos.gripper
@@ -108,6 +114,11 @@ class DrivenArm:
         for topic, sentence in sorted(self._wires.mismatches.items()):
             found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
         return found
+
+    def close(self) -> None:
+        """Give back the port of an arm of servos."""
+        if self._servos is not None:
+            self._servos.close()
 
     def rest(self) -> None:
         """Forget the commands and send the driver a last one that brings the arm to rest where it is."""
