@@ -87,7 +87,7 @@ imports: $(INSTALLED)
 BESIDE := $(addprefix tests/,arch config control datasets launch makers policies replay report reward_models run sensing sim teleop)
 CORES := $(shell nproc 2>/dev/null || echo 2)
 
-check: $(INSTALLED)
+check: gl $(INSTALLED)
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay run sensing teleop)
 
 ifeq ($(PYTEST_ARGS),)
