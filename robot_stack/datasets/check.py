@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_stack.datasets import frame_checks, label_checks, motion_checks
 from robot_stack.datasets.declared import check_scores
-from robot_stack.datasets.findings import Finding, Level, Span
+from robot_stack.datasets.findings import EpisodeFinding, Span
 from robot_stack.datasets.limits import LIMITS, CheckLimits
 from robot_stack.datasets.quality import Demonstration, Quality, demonstration_quality
 from robot_stack.datasets.store_view import StoreView, broken
@@ -22,6 +22,7 @@ from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from robot_stack.types.finding import Level
 from robot_stack.types.transition import EpisodeKind
 
 AHEAD = 2
@@ -39,7 +40,7 @@ class Report:
     """
 
     episodes: int
-    findings: tuple[Finding, ...]
+    findings: tuple[EpisodeFinding, ...]
     quality: dict[str, Quality]
 
 
@@ -77,16 +78,16 @@ def check(view: StoreView, limits: CheckLimits = LIMITS) -> Report:
     return Report(episodes=len(view.episodes), findings=tuple(findings), quality=demonstration_quality(demos))
 
 
-def check_episode(episode: StoredEpisode, limits: CheckLimits = LIMITS) -> list[Finding]:
+def check_episode(episode: StoredEpisode, limits: CheckLimits = LIMITS) -> list[EpisodeFinding]:
     """Check one episode for everything that shows in it alone."""
     name = episode.header.episode_id
     found = [
-        Finding(
+        EpisodeFinding(
             check=check,
             level=level,
             episode_id=name,
             frames=(span.first, span.last),
-            what=words.format(value=span.value),
+            text=words.format(value=span.value),
         )
         for rules in (_timing, _cameras, _numbers)
         for check, level, words, spans in rules(episode, limits)
@@ -173,7 +174,7 @@ def _finite(arrays: Mapping[str, np.ndarray]) -> bool:
     return all(bool(np.isfinite(arrays[name]).all()) for name in ("proprio", "executed"))
 
 
-def _among_all(rough: dict[str, float], digests: dict[str, str], limits: CheckLimits) -> list[Finding]:
+def _among_all(rough: dict[str, float], digests: dict[str, str], limits: CheckLimits) -> list[EpisodeFinding]:
     middle = float(np.median([value for value in rough.values() if np.isfinite(value)] or [0.0]))
     found = [
         _whole(
@@ -191,5 +192,5 @@ def _among_all(rough: dict[str, float], digests: dict[str, str], limits: CheckLi
     ]
 
 
-def _whole(check: str, level: Level, name: str, what: str) -> Finding:
-    return Finding(check=check, level=level, episode_id=name, frames=None, what=what)
+def _whole(check: str, level: Level, name: str, what: str) -> EpisodeFinding:
+    return EpisodeFinding(check=check, level=level, episode_id=name, frames=None, text=what)

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-
-class Level(StrEnum):
-    """The severity of a finding."""
-
-    FAIL = "FAIL"
-    """Wrong data: it teaches something that did not happen."""
-    WARN = "warn"
-    """Look at it."""
+from robot_stack.types.finding import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +26,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A finding: one thing that is wrong with one episode.
+class EpisodeFinding(Finding):
+    """A finding about one episode; its text leaves out the episode's name.
 
     Attributes:
-        check: Name of the rule, as in the documentation.
-        level: How bad it is.
         episode_id: Which episode.
         frames: First and last frame, inclusive; None where it is about the whole episode.
-        what: What is and what should be, without the episode's name.
     """
 
-    check: str
-    level: Level
     episode_id: str
     frames: tuple[int, int] | None
-    what: str
 
     @property
     def sentence(self) -> str:
@@ -60,7 +46,7 @@ class Finding:
             where = f", frame {self.frames[0]}"
         else:
             where = f", frames {self.frames[0]} to {self.frames[1]}"
-        return f"episode {self.episode_id}{where}: {self.what}"
+        return f"episode {self.episode_id}{where}: {self.text}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as JSON for scripts."""

@@ -18,8 +18,8 @@ from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import RESOLVED, ProcessSpec, cell_processes
+from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import finding
-from robot_stack.workcell.checkup.finding import Level
 from robot_stack.workcell.checkup.operator import Reach
 
 RUN = load_run("peg_insert")

@@ -17,8 +17,8 @@ from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import finding
-from robot_stack.workcell.checkup.finding import Level
 
 DOMAIN = 75
 MOVE = f"""

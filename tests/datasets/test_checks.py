@@ -9,18 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import STEP_M, changed, label, made_episode, made_spec, write_folder
+from tests.datasets.data_rig import STEP_M, changed, label, made_episode, made_spec, write_folder
 from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.datasets import frame_checks, motion_checks
 from robot_stack.datasets.check import Report, check, check_episode
-from robot_stack.datasets.findings import Level, stretches
+from robot_stack.datasets.findings import stretches
 from robot_stack.datasets.limits import LIMITS
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.finding import Level
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from robot_stack.config.resolve import load_run
 from robot_stack.types.command import Mode
+from robot_stack.types.finding import Level
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.bring_up import Heard, Stage
 from robot_stack.workcell.checkup import finding, graph, host, operator, streams
-from robot_stack.workcell.checkup.finding import Level
 from robot_stack.workcell.checkup.graph import Endpoint
 from robot_stack.workcell.checkup.operator import Reach
 

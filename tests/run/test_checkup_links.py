@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from robot_stack.config.resolve import load_run
+from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import links
-from robot_stack.workcell.checkup.finding import Level
 
 
 def test_the_dry_run_is_watched_against_its_table() -> None:

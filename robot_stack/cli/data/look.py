@@ -8,10 +8,10 @@ from dataclasses import asdict
 
 from robot_stack.cli.data.common import Said, find_data
 from robot_stack.datasets.check import Report, check, check_episode
-from robot_stack.datasets.findings import Level
 from robot_stack.datasets.store_view import StoreView, broken
 from robot_stack.datasets.summary import line_of, summarize, totals
 from robot_stack.types.errors import StoreError
+from robot_stack.types.finding import Level
 
 WORST = 5
 """Demonstrations that `check` names for acting unlike the others."""

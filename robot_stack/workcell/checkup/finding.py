@@ -1,34 +1,12 @@
-"""Findings of checks, and the table of them that an operator reads."""
+"""Makers of findings, and the table of findings that an operator reads."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 
-
-class Level(StrEnum):
-    """The severity of a finding."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The finding of one check, a line of the table.
-
-    Attributes:
-        level: How bad it is.
-        check: What was looked at, one word.
-        text: What was measured; if it is not ok, what it must be and what to do.
-    """
-
-    level: Level
-    check: str
-    text: str
+from robot_stack.types.finding import Finding, Level
 
 
 def ok(check: str, text: str) -> Finding:

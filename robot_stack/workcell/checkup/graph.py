@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from robot_stack.types.finding import Finding
 from robot_stack.workcell.bring_up import Heard, Stage
-from robot_stack.workcell.checkup.finding import Finding, fail, ok, warn
+from robot_stack.workcell.checkup.finding import fail, ok, warn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.types.finding import Finding
 from robot_stack.workcell.build_safety import unwatched_of
-from robot_stack.workcell.checkup.finding import Finding, ok, warn
+from robot_stack.workcell.checkup.finding import ok, warn
 
 
 def judge(resolved: ResolvedRun) -> Finding:

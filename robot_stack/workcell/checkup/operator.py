@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from robot_stack.workcell.checkup.finding import Finding, fail, ok, warn
+from robot_stack.types.finding import Finding
+from robot_stack.workcell.checkup.finding import fail, ok, warn
 
 MOVED = 0.3
 """Deflection that counts as moved."""

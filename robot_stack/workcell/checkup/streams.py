@@ -11,10 +11,11 @@ from robot_stack.config.camera import CameraConfig, SimCameraConfig
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.types.command import Mode
+from robot_stack.types.finding import Finding
 from robot_stack.types.reason import Fault, Refusal
 from robot_stack.types.robot import RobotState
 from robot_stack.types.spec import AXES
-from robot_stack.workcell.checkup.finding import Finding, fail, ok, warn
+from robot_stack.workcell.checkup.finding import fail, ok, warn
 
 TOO_SLOW, SLOW = 0.8, 0.95
 """Shares of the wanted rate."""
