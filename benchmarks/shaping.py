@@ -1,6 +1,6 @@
 """How progress becomes reward: five forms on the same demonstrations at equal robot time.
 
-Run: make bench-shaping, or python benchmarks/shaping.py [--minutes 3] [--seeds 0 1 2] [--only FORM ...].
+Run: make bench-shaping, or python -m benchmarks.shaping [--minutes 3] [--seeds 0 1 2] [--only FORM ...].
 Writes SHAPING.md, shaping.json and docs/images/shaping.png. Hours for all of them; what is done is kept, and the next
 call goes on from there. Runs of another length need a folder of their own (--out).
 """
@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from comparison import Comparison, Result
-from lockstep import human_share, kept_file, practise_from_shared
+from benchmarks.comparison import Comparison, Result
+from benchmarks.lockstep import human_share, kept_file, practise_from_shared
 
-from policies.acting import ActingPolicy
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
-from robot_stack.rollout.evaluate import NullSink, eval_header, load_params
+from robot_stack.rollout.evaluate import HELD_OUT, evaluation_runner, load_params
 from robot_stack.workcell.build import build_local_cell
 from robot_stack.workcell.local_cell import see
 
@@ -91,12 +89,11 @@ def first_reached(shares: Mapping[int, float]) -> int | None:
 
 def evaluate_ends(resolved: ResolvedRun, policy_file: Path, episodes: int) -> tuple[int, int]:
     """Held-out resets without an operator: successes, and failures that ended hanging over the goal."""
-    cell, spec = build_local_cell(resolved, seed=0), resolved.spec()
-    policy = ActingPolicy(spec, load_params(policy_file), seed=0)
-    loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=resolved.task.episode_steps))
+    cell = build_local_cell(resolved, seed=0)
+    runner = evaluation_runner(resolved, load_params(policy_file), cell)
     successes = hovers = 0
-    for number in range(episodes):
-        outcome = loop.run_episode(eval_header(resolved, number), policy, NullSink(), deterministic=True)
+    for _ in range(episodes):
+        outcome = runner.run(HELD_OUT)
         successes += bool(outcome.truth)
         seen = see(cell.world)
         aside, above = float(np.linalg.norm((seen.tcp[0] - seen.goal[0])[:2])), float(seen.tcp[0][2] - seen.goal[0][2])

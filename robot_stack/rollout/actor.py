@@ -6,9 +6,7 @@ Knows nothing of ROS: `cell` is a cell over DDS or one in this process.
 from __future__ import annotations
 
 import json
-import os
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,27 +15,25 @@ import numpy as np
 import torch
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.replay.durable import disk_errors, write_durable
-from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
-from robot_stack.rollout.curriculum import InterventionCurriculum, Plan
+from robot_stack.disk.durable import disk_errors, write_durable
+from robot_stack.rollout.control_loop import EpisodeOutcome
+from robot_stack.rollout.curriculum import InterventionCurriculum
+from robot_stack.rollout.episode_runner import EpisodeRunner, Plan, Ran
 from robot_stack.rollout.live_policy import LivePolicy
-from robot_stack.rollout.seeds import reset_seed
-from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.transport.client import LearnerClient
-from robot_stack.types.command import Mode
-from robot_stack.types.errors import ConfigError, RobotError, SpecError, StoreError, TransportError
+from robot_stack.types.errors import ConfigError, RobotError, SpecError, StackError, StoreError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
+from robot_stack.types.transition import EndReason, EpisodeKind
 
-RETRY_S = 1.0
-VERDICT_S, VERDICT_IN_TURN_S = 0.8, 3.0
-"""How long a success that the model declares may be refused before the next episode: in turn, all the time that the
-page gives for it, since what follows begins with what was declared."""
 RECENT_TICKS = 200
 OLD_PARAMS_SHARE = 0.5
 """Of the age at which the policy stops acting: from here on somebody should look at the learner."""
-_DEMONSTRATE = Plan(kind=EpisodeKind.DEMO, seed=None, level=0)
+TRANSIENT = (ConfigError, RobotError, SpecError, StoreError, TransportError)
+"""Errors after which the next episode is tried again: somebody may free the disk, or bring the encoder."""
+_DEMONSTRATION = Plan(kind=EpisodeKind.DEMO)
+"""One that the learner waits for, while it collects them."""
 
 
 def _help_of(resolved: ResolvedRun, plans: Path) -> InterventionCurriculum:
@@ -57,6 +53,35 @@ def _help_of(resolved: ResolvedRun, plans: Path) -> InterventionCurriculum:
     return protocol
 
 
+class EpisodeCounter:
+    """A counter of episodes that goes on across restarts, whether or not the learner can be reached.
+
+    Raises:
+        ConfigError: If its file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        content = path.read_text() if path.exists() else "0"
+        if not content.isdecimal():
+            raise ConfigError(
+                f"{path} is {content!r}, must be the number of the next episode; "
+                "write one above that of the newest episode there"
+            )
+        self._next = int(content)
+
+    def take(self) -> int:
+        """Return the next episode's number, once it is certain that no other episode will get it.
+
+        Raises:
+            StoreError: If the disk refuses it; the number is not taken then.
+        """
+        with disk_errors(f"writing {self._path.name}"):
+            write_durable(self._path, str(self._next + 1))
+        self._next += 1
+        return self._next - 1
+
+
 class Actor:
     """An actor that runs episodes on one cell.
 
@@ -72,56 +97,53 @@ class Actor:
     def __init__(
         self, resolved: ResolvedRun, folder: Path, cell: Cell, clock: Clock, client: LearnerClient, actor_id: str
     ) -> None:
-        self._resolved = resolved
-        self._spec = resolved.spec()
-        self._cell = cell
+        self._max_params_age_s = resolved.run.training.max_params_age_s
         self._client = client
-        self._id = actor_id
-        self._counter = folder / f"{actor_id}.next"
         self._plans = folder / f"{actor_id}.protocol.json"
         self._help = _help_of(resolved, self._plans)
-        self._turns = TaskSchedule(resolved.task.backward)
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
-        self._policy = LivePolicy(self._spec, client, clock, seed=resolved.run.seed)
-        limits = LoopLimits(
-            episode_steps=resolved.task.episode_steps,
-            max_params_age_s=resolved.run.training.max_params_age_s,
-            verdict_s=VERDICT_S if resolved.task.backward is None else VERDICT_IN_TURN_S,
+        self._policy = LivePolicy(resolved.spec(), client, clock, seed=resolved.run.seed)
+        self._runner = EpisodeRunner(
+            resolved,
+            cell,
+            clock,
+            client,
+            actor=actor_id,
+            next_number=EpisodeCounter(folder / f"{actor_id}.next").take,
+            policy=self._policy,
+            scores=client,
+            schedule=TaskSchedule(resolved.task.backward),
+            transient=TRANSIENT,
         )
-        self._loop = ControlLoop(cell, self._spec, clock, limits)
 
     def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
         """Run episodes until the learner is done or `stop`; returns why it left."""
         torch.set_num_threads(1)
+
+        def refused(error: StackError) -> None:
+            say(f"episode not run: {error}")
+            self._metrics.log("fault", reason=str(error))
+
         while not stop.is_set():
             if self._client.refusal:
                 return self._client.refusal
             phase = self._phase()
             if phase == "done":
                 return ""
-            if self._cell.mode() is Mode.STOP or phase not in ("collecting_demos", "training"):
-                stop.wait(0.3)
+            ran = self._runner.attempt(partial(self._plan, phase), stop, refused)
+            if ran is None:
                 continue
-            kind = EpisodeKind.DEMO if phase == "collecting_demos" else EpisodeKind.ONLINE
-            try:
-                if kind is EpisodeKind.ONLINE and not self._policy.refresh():
-                    stop.wait(0.3)
-                    continue
-                outcome = self._episode(kind, stop)
-            except (ConfigError, RobotError, SpecError, TransportError) as error:
-                say(f"episode not run: {error}")
-                self._metrics.log("fault", reason=str(error))
-                stop.wait(RETRY_S)
-                continue
-            self._log(outcome)
-            self._warn_of_old_params(outcome, say)
-            if kind is EpisodeKind.DEMO:
+            self._keep_plans(ran)
+            self._log(ran.outcome)
+            self._warn_of_old_params(ran.outcome, say)
+            if phase == "collecting_demos":
                 self._client.wait_acked(1.0)  # so that the count of demonstrations is current
         return "stopped"
 
     def figures(self) -> dict[str, object]:
         """Return how the actor is doing now, for the console; callable from any thread."""
-        jitter_s, act_s = (list(each[-RECENT_TICKS:]) for each in (self._loop.ticks.jitter_s, self._loop.ticks.act_s))
+        ticks = self._runner.ticks
+        jitter_s, act_s = (list(each[-RECENT_TICKS:]) for each in (ticks.jitter_s, ticks.act_s))
         counters, version = self._client.counters, self._policy.version
         return {
             "jitter_p99_ms": round(1e3 * float(np.percentile(jitter_s, 99)), 2) if jitter_s else "",
@@ -133,7 +155,7 @@ class Actor:
         }
 
     def _warn_of_old_params(self, outcome: EpisodeOutcome, say: Callable[[str], None]) -> None:
-        limit_s = self._resolved.run.training.max_params_age_s
+        limit_s = self._max_params_age_s
         age_s = max(outcome.ticks.params_age_s, default=0.0)
         if age_s > OLD_PARAMS_SHARE * limit_s:
             say(f"params are {age_s:.0f} s old, at {limit_s:g} s the policy stops acting; is the learner stalled?")
@@ -145,53 +167,36 @@ class Actor:
         except TransportError:
             return "training" if self._policy.version else "away"
 
-    def _episode(self, kind: EpisodeKind, stop: threading.Event) -> EpisodeOutcome:
-        """Run a demonstration that is waited for, an online episode, or what the curriculum puts in its place."""
-        number = self._next_number()
-        plan = _DEMONSTRATE if kind is EpisodeKind.DEMO else self._help.next()
-        start = self._turns.next()
-        header = EpisodeHeader(
-            episode_id=episode_id(number, plan.kind, self._id),
-            kind=plan.kind,
-            task=self._resolved.task.name,
-            actor=self._id,
-            started_unix_s=time.time(),
-            seed=reset_seed(self._resolved.run.seed, kind, number) if plan.seed is None else plan.seed,
-            level=plan.level,
-            reset=plan.reset if start is ResetType.NOMINAL else start,
-        )
-        policy = None if plan.kind is EpisodeKind.DEMO else self._policy
-        episode = partial(
-            self._loop.run_episode, header, policy, self._client, scores=self._client, stopping=stop.is_set
-        )
-        outcome = run_in_turn(self._turns, start, episode)
-        if plan is not _DEMONSTRATE and outcome.end is not EndReason.FAULT:
-            helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
-            self._help.ended(plan, header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
-            self._keep_plans()
-        return outcome
+    def _plan(self, phase: str) -> Plan | None:
+        """Plan the next episode: a demonstration that the learner waits for, or what the curriculum wants.
 
-    def _keep_plans(self) -> None:
-        """Save the curriculum, if the disk lets it.
+        Returns:
+            None while the learner asks for nothing, or there is no policy to act with.
+
+        Raises:
+            ConfigError, SpecError: If the policy's encoder cannot be had here.
+        """
+        if phase == "collecting_demos":
+            return _DEMONSTRATION
+        if phase != "training" or not self._policy.refresh():
+            return None
+        return self._help.next()
+
+    def _keep_plans(self, ran: Ran) -> None:
+        """Tell the curriculum how its episode ended, and save it, if the disk lets it.
 
         Without it a restart of this actor begins at level 0, and no episode is worth less.
         """
+        plan, outcome = ran
+        if plan == _DEMONSTRATION or outcome.end is EndReason.FAULT:
+            return
+        helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
+        self._help.ended(plan, outcome.header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
         try:
             with disk_errors(f"writing {self._plans.name}"):
-                write_durable(self._plans, json.dumps(self._help.state_dict()).encode())
+                write_durable(self._plans, json.dumps(self._help.state_dict()))
         except StoreError as error:
             self._metrics.log("fault", reason=str(error))
-
-    def _next_number(self) -> int:
-        """Return the next episode's number, counted up across restarts, whether or not the learner can be reached."""
-        number = int(self._counter.read_text()) if self._counter.exists() else 0
-        draft = self._counter.with_suffix(".tmp")
-        with draft.open("w") as file:
-            file.write(str(number + 1))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._counter)
-        return number
 
     def _log(self, outcome: EpisodeOutcome) -> None:
         ticks = outcome.ticks

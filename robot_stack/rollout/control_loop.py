@@ -349,8 +349,3 @@ class _Episode:
         self._sink.label(
             Label(episode_id=self.header.episode_id, verdict=verdict, source=source, stamp_unix_s=time.time())
         )
-
-
-def episode_id(number: int, kind: EpisodeKind, actor: str) -> str:
-    """Return the id of an episode, sortable and unique in a run: number, kind, actor."""
-    return f"{number:06d}-{kind.value}-{actor}"

@@ -10,33 +10,13 @@ which the paper has none; demonstrations join the expert half of RLPD's batches 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from robot_stack.config.protocol import ProtocolConfig
-from robot_stack.types.transition import EpisodeKind, ResetType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A plan of one episode: who acts, and from which start.
-
-    Attributes:
-        kind: DEMO: an operator demonstrates. ONLINE: the policy trains online.
-        seed: Of the reset to return to, None for a fresh one.
-        level: At which it was planned.
-    """
-
-    kind: EpisodeKind
-    seed: int | None
-    level: int
-
-    @property
-    def reset(self) -> ResetType:
-        """Return NOMINAL for a fresh start, RETURN for one that was met before."""
-        return ResetType.NOMINAL if self.seed is None else ResetType.RETURN
+from robot_stack.rollout.episode_runner import Plan
+from robot_stack.types.transition import EpisodeKind
 
 
 class InterventionCurriculum:

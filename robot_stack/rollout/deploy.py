@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
+from itertools import count
 
 from policies.acting import ActingPolicy
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
-from robot_stack.rollout.evaluate import Evaluation
-from robot_stack.rollout.seeds import reset_seed
+from robot_stack.rollout.control_loop import EpisodeOutcome
+from robot_stack.rollout.episode_runner import EpisodeRunner
+from robot_stack.rollout.evaluate import HELD_OUT, Evaluation
 from robot_stack.rollout.store_sink import StoreSink, next_number
-from robot_stack.types.command import Mode
-from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.interfaces import Cell, Clock
 from robot_stack.types.params import Params
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason
 
 DEPLOYED = "deployed"
 """Actor id of these episodes, and the folder of their store inside the run's."""
-RETRY_S = 1.0
 SETTLE_S = 10.0
 
 
@@ -59,38 +56,23 @@ def deploy(
     Raises:
         StoreError: If the disk refuses an episode.
     """
-    spec = resolved.spec()
-    policy = ActingPolicy(spec, params, seed=resolved.run.seed)
-    loop = ControlLoop(cell, spec, clock, LoopLimits(episode_steps=resolved.task.episode_steps))
+    policy = ActingPolicy(resolved.spec(), params, seed=resolved.run.seed)
     successes: list[bool] = []
     durations_s: list[float] = []
-    number = next_number(store) - 1
     with StoreSink(store) as sink:
+        numbers = count(next_number(store))
+        runner = EpisodeRunner(
+            resolved, cell, clock, sink, actor=DEPLOYED, next_number=lambda: next(numbers), policy=policy
+        )
         while len(successes) < episodes and not stop.is_set():
-            if cell.mode() is Mode.STOP:
-                stop.wait(RETRY_S)
-                continue
-            number += 1
-            header = EpisodeHeader(
-                episode_id=episode_id(number, EpisodeKind.EVAL, DEPLOYED),
-                kind=EpisodeKind.EVAL,
-                task=resolved.task.name,
-                actor=DEPLOYED,
-                started_unix_s=time.time(),
-                seed=reset_seed(resolved.run.seed, EpisodeKind.EVAL, number),
-            )
-            try:
-                told = loop.run_episode(header, policy, sink, deterministic=True, stopping=stop.is_set)
-            except RobotError as error:
-                say(f"episode not run: {error}")
-                stop.wait(RETRY_S)
-                continue
+            ran = runner.attempt(lambda: HELD_OUT, stop, lambda error: say(f"episode not run: {error}"))
             sink.settle(SETTLE_S)
-            if stop.is_set():
-                break  # cut short by the operator who ends it all: no failure of the policy
+            if ran is None or stop.is_set():
+                continue  # if cut short by the operator who ends it all: no failure of the policy
+            told = ran.outcome
             successes.append(succeeded(told))
             durations_s.append(told.duration_s)
             how = "success" if successes[-1] else told.end.value
             helped = f", {told.human_steps} steps by hand" if told.human_steps else ""
-            say(f"{header.episode_id}: {how}, {told.duration_s:.1f} s{helped}")
+            say(f"{told.header.episode_id}: {how}, {told.duration_s:.1f} s{helped}")
     return Evaluation(successes=successes, durations_s=durations_s)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,16 @@ from policies.acting import ActingPolicy
 from reward_models.metrics import wilson_interval
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.rollout.control_loop import ControlLoop, LoopLimits, episode_id
-from robot_stack.rollout.seeds import reset_seed
+from robot_stack.disk.durable import write_durable
+from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
 from robot_stack.types.errors import StackError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.local_cell import LocalCell
+
+HELD_OUT = Plan(kind=EpisodeKind.EVAL)
 
 
 class NullSink:
@@ -83,15 +86,12 @@ def load_params(path: Path) -> Params:
     return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
 
 
-def eval_header(resolved: ResolvedRun, number: int) -> EpisodeHeader:
-    """Build the header of an episode on the held-out reset `number` of a run."""
-    return EpisodeHeader(
-        episode_id=episode_id(number, EpisodeKind.EVAL, "eval"),
-        kind=EpisodeKind.EVAL,
-        task=resolved.task.name,
-        actor="eval",
-        started_unix_s=time.time(),
-        seed=reset_seed(resolved.run.seed, EpisodeKind.EVAL, number),
+def evaluation_runner(resolved: ResolvedRun, params: Params, cell: LocalCell) -> EpisodeRunner:
+    """Build the runner of a policy on the held-out resets of a run, the first one first; it records nothing."""
+    numbers = count()
+    policy = ActingPolicy(resolved.spec(), params, seed=0)
+    return EpisodeRunner(
+        resolved, cell, cell, NullSink(), actor="eval", next_number=lambda: next(numbers), policy=policy
     )
 
 
@@ -102,13 +102,10 @@ def evaluate(
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
 ) -> Evaluation:
     """Evaluate a policy on `episodes` held-out resets in this process."""
-    cell = build_local_cell(resolved, seed=0)
-    spec = resolved.spec()
-    policy = ActingPolicy(spec, params, seed=0)
-    loop = ControlLoop(cell, spec, cell, LoopLimits(episode_steps=resolved.task.episode_steps))
+    runner = evaluation_runner(resolved, params, build_local_cell(resolved, seed=0))
     successes, durations = [], []
     for number in range(episodes):
-        outcome = loop.run_episode(eval_header(resolved, number), policy, NullSink(), deterministic=True)
+        outcome = runner.run(HELD_OUT)
         successes.append(bool(outcome.truth))
         durations.append(outcome.duration_s)
         on_episode(number + 1, successes[-1])
@@ -134,9 +131,8 @@ def main(arguments: list[str] | None = None) -> int:
     except StackError as error:
         print(f"evaluate: {error}", file=sys.stderr)
         return 1
-    draft = options.out.with_suffix(".tmp")
-    draft.write_text(json.dumps(result.summary() | {"successes": result.successes, "durations_s": result.durations_s}))
-    draft.replace(options.out)
+    told = result.summary() | {"successes": result.successes, "durations_s": result.durations_s}
+    write_durable(options.out, json.dumps(told))
     return 0
 
 

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from functools import partial
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome, outcome
-from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
-from robot_stack.rollout.seeds import reset_seed
+from robot_stack.rollout.control_loop import EpisodeOutcome
+from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
 from robot_stack.rollout.store_sink import StoreSink, next_number
-from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule
 from robot_stack.runs.statistics import EpisodeAccount, balanced
-from robot_stack.types.command import Mode
-from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.interfaces import Cell, Clock
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeKind
 
 HAND = "hand"
 """Actor id of what is recorded by hand."""
-RETRY_S = 1.0
 SETTLE_S = 10.0
 
 
@@ -54,10 +49,9 @@ class Recorder:
     ) -> None:
         self._resolved = resolved
         self._cell = cell
+        self._clock = clock
         self._store = store
         self._say = say
-        self._loop = ControlLoop(cell, resolved.spec(), clock, LoopLimits(episode_steps=resolved.task.episode_steps))
-        self._turns = TaskSchedule(resolved.task.backward)
 
     def run(self, wanted: int, stop: threading.Event) -> int:
         """Record until the store holds `wanted` demonstrations that ended well, or `stop`; returns how many it holds.
@@ -68,39 +62,28 @@ class Recorder:
         for name in self._store.unfinished:
             self._store.close_unfinished(name)
         with StoreSink(self._store) as sink:
+            runner = EpisodeRunner(
+                self._resolved,
+                self._cell,
+                self._clock,
+                sink,
+                actor=HAND,
+                next_number=lambda: next_number(self._store),
+                schedule=TaskSchedule(self._resolved.task.backward),
+            )
             have = self._have()
             while have < wanted and not stop.is_set():
-                if self._cell.mode() is Mode.STOP:
-                    stop.wait(RETRY_S)
-                    continue
-                header = self._header()
-                try:
-                    episode = partial(self._loop.run_episode, header, None, sink, stopping=stop.is_set)
-                    told = run_in_turn(self._turns, header.reset, episode)
-                except RobotError as error:
-                    self._say(f"episode not run: {error}")
-                    sink.settle(SETTLE_S)
-                    stop.wait(RETRY_S)
-                    continue
+                ran = runner.attempt(
+                    lambda: Plan(kind=EpisodeKind.DEMO), stop, lambda error: self._say(f"episode not run: {error}")
+                )
                 sink.settle(SETTLE_S)
-                have = self._have()
-                self._say(f"{_in_words(told)}; {have} of {wanted} demonstrations")
+                if ran is not None:
+                    have = self._have()
+                    self._say(f"{_in_words(ran.outcome)}; {have} of {wanted} demonstrations")
         return have
 
     def _have(self) -> int:
         return count_valid_demos(self._store, goes_back=self._resolved.spec().goes_back)
-
-    def _header(self) -> EpisodeHeader:
-        number = next_number(self._store)
-        return EpisodeHeader(
-            episode_id=episode_id(number, EpisodeKind.DEMO, HAND),
-            kind=EpisodeKind.DEMO,
-            task=self._resolved.task.name,
-            actor=HAND,
-            started_unix_s=time.time(),
-            seed=reset_seed(self._resolved.run.seed, EpisodeKind.DEMO, number),
-            reset=self._turns.next(),
-        )
 
 
 def _in_words(told: EpisodeOutcome) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from reward_models.metrics import wilson_interval
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.rollout.control_loop import episode_id
+from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bench import header_of, label_of, steps_of
+from tests.run.bench import header_of, label_of, steps_of
 
 from robot_stack.learner.governor import Governor
 from robot_stack.processes.memory import tree_megabytes
-from robot_stack.rollout.seeds import reset_seed
+from robot_stack.rollout.episode_runner import reset_seed
 from robot_stack.runs.metrics import MetricsLog, read_metrics
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source

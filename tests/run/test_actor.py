@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from pathlib import Path
 from typing import cast
 
 import pytest
-from fake_cell import FakeCell
-from tiny_run import write_run
+from tests.run.fake_cell import FakeCell
+from benchmarks.tiny_run import write_run
 
-from robot_stack.rollout.actor import Actor
+from robot_stack.rollout import episode_runner
+from robot_stack.rollout.actor import Actor, EpisodeCounter
 from robot_stack.runs.metrics import read_metrics
 from robot_stack.transport.backend import LearnerStatus
-from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.client import LearnerClient, LinkCounters
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.event import Label
 from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.transition import EpisodeHeader, Step
 
 
 class FakeClient:
-    """A learner in training, with parameters that it hands out once."""
+    """A learner in a phase, with parameters that it hands out once."""
 
     refusal = ""
 
-    def __init__(self, params: Params) -> None:
-        self._fresh: Params | None = params
+    link = True
+    counters = LinkCounters(
+        spooled=0, acked=0, not_spooled=0, reconnects=0, params_version=0, params_refused=0, refused=0
+    )
+
+    def __init__(self, params: Params | None = None, *, phase: str = "training") -> None:
+        self._fresh = params
+        self._phase = phase
+        self.begun: list[str] = []
 
     def latest(self) -> Params | None:
         params, self._fresh = self._fresh, None
         return params
 
     def status(self, timeout_s: float) -> LearnerStatus:
-        return LearnerStatus(phase="training")
+        return LearnerStatus(phase=self._phase)
+
+    def newest(self, episode_id: str) -> LiveScore | None:
+        return None
+
+    def begin(self, header: EpisodeHeader) -> None:
+        self.begun.append(header.episode_id)
+
+    def push(self, step: Step) -> None:
+        pass
+
+    def label(self, label: Label) -> None:
+        pass
+
+    def wait_acked(self, timeout_s: float) -> bool:
+        return True
 
 
 def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) -> None:
@@ -66,6 +94,58 @@ def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) 
 def test_plans_that_cannot_be_read_are_refused_by_file(tmp_path: Path) -> None:
     cell = FakeCell()
     (tmp_path / "a.protocol.json").write_text('{"level": ')
-    client = cast(LearnerClient, FakeClient(Params(version=1, tensors={}, sha256="", metadata={})))
+    client = cast(LearnerClient, FakeClient())
     with pytest.raises(ConfigError, match=r"a\.protocol\.json is unreadable .* remove it to begin at level 0"):
         Actor(write_run(tmp_path), tmp_path, cell, cell, client, "a")
+
+
+class Disk:
+    """A disk that is full until somebody frees space."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = True
+        self._sync = os.fsync
+        monkeypatch.setattr(os, "fsync", self._fsync)
+
+    def _fsync(self, fd: int) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._sync(fd)
+
+
+def test_a_full_disk_keeps_the_next_episode_waiting_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(episode_runner, "RETRY_S", 0.01)
+    disk, cell, stop, said = Disk(monkeypatch), FakeCell(events={0: "success"}), threading.Event(), list[str]()
+    client = FakeClient(phase="collecting_demos")
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+
+    def say(message: str) -> None:
+        said.append(message)
+        disk.full = len(said) < 3
+
+    def begin(header: EpisodeHeader) -> None:
+        client.begun.append(header.episode_id)
+        stop.set()
+
+    monkeypatch.setattr(client, "begin", begin)
+    assert actor.run(stop, say) == "stopped"
+    assert len(said) == 3
+    assert "No space left on device" in said[0]
+    assert client.begun == ["000000-demo-a"]
+    assert cell.calls[0].startswith("reset"), "nothing moves before there is room"
+    assert (tmp_path / "a.next").read_text() == "1"
+    assert [row["kind"] for row in read_metrics(tmp_path / "a.jsonl")] == ["fault"] * 3 + ["control"]
+
+
+def test_episode_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    counter = EpisodeCounter(tmp_path / "a.next")
+    assert [counter.take(), counter.take(), EpisodeCounter(tmp_path / "a.next").take()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("content", ["", "x", "-1"])
+def test_a_counter_that_cannot_be_read_is_refused_by_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.next").write_text(content)
+    with pytest.raises(ConfigError, match=r"a\.next is .*, must be the number of the next episode"):
+        EpisodeCounter(tmp_path / "a.next")

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bench import SPEC, header_of
-from fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
+from tests.run.bench import SPEC, header_of
+from tests.run.fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
 
-from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, EpisodeOutcome, LoopLimits
+from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import LabelSource, Verdict

@@ -12,7 +12,8 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
+from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Policy

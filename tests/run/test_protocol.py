@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from robot_stack.config.protocol import ProtocolConfig
-from robot_stack.rollout.curriculum import InterventionCurriculum, Plan
+from robot_stack.rollout.curriculum import InterventionCurriculum
+from robot_stack.rollout.episode_runner import Plan
 from robot_stack.types.transition import EpisodeKind, ResetType
 
 CONFIG = ProtocolConfig(max_level=3, window=4, below=0.5, demos=2, return_share=0.4, tries=3)

@@ -13,7 +13,8 @@ from robot_stack.learner.training_data import distance_progress, to_go
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, episode_id
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
+from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label
