@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from robot_stack.processes.prepared_run import DOMAIN
-from robot_stack.processes.profile import PROFILE_FILE, package_path, ros_environment
+from robot_stack.processes.profile import IMAGES_FILE, package_path, ros_environment
 from robot_stack.processes.table import RESOLVED
 from robot_stack.types.errors import ConfigError
 
@@ -25,12 +25,13 @@ def run(folder: Path | None) -> int:
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Return the ROS environment that the processes of the run in `folder` were started with.
+    """Return a ROS environment in which tools meet the processes of the run in `folder`, and its cameras' drivers.
 
     Raises:
         ConfigError: If it is no folder of a run that has been started.
     """
-    missing = [name for name in (RESOLVED, PROFILE_FILE, DOMAIN) if not (folder / name).is_file()]
+    missing = [name for name in (RESOLVED, DOMAIN) if not (folder / name).is_file()]
     if missing:
         raise ConfigError(f"run folder is {folder}, must hold {', '.join(missing)}; start the run with robot-stack up")
-    return ros_environment((folder / PROFILE_FILE).resolve(), int((folder / DOMAIN).read_text()))
+    profile = folder / IMAGES_FILE
+    return ros_environment(profile.resolve() if profile.is_file() else None, int((folder / DOMAIN).read_text()))

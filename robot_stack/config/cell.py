@@ -16,6 +16,8 @@ Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Point = tuple[Coordinate, Coordinate, Coordinate]
 Turn = Annotated[float, Field(ge=-math.pi, le=math.pi)]
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
+DdsReach = Literal["host", "network", "environment"]
+Address = Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
 
 
 class CameraMount(Section):
@@ -164,6 +166,11 @@ class CellConfig(Section):
     keep the last velocity for ever; without such a thing, leave it out."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
+    dds_reach: DdsReach = "host"
+    """Whom its processes can meet: drivers on this machine; on others too, over all network interfaces; or whom the
+    shell's own ROS variables say (RMW_IMPLEMENTATION, profiles, discovery), for CycloneDDS or Zenoh."""
+    dds_peers: Annotated[tuple[Address, ...], Field(max_length=16)] = ()
+    """IPv4 addresses of machines that multicast does not reach; with `dds_reach: network`."""
     learner_address: Annotated[str, Field(pattern=r"^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$")] = (
         "127.0.0.1:50051"
     )
@@ -172,6 +179,16 @@ class CellConfig(Section):
     """The operator's page."""
     learner_certs: Annotated[str, Field(min_length=1)] | None = None
     """Folder of a set made by `robot-stack certs`, at the same path on the learner's and the robot's machine."""
+
+    @field_validator("dds_peers")
+    @classmethod
+    def _peers_need_a_network(cls, peers: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        reach = info.data.get("dds_reach", "network")
+        if peers and reach != "network":
+            raise ValueError(
+                f"dds_peers is given with dds_reach {reach}, which asks nobody else; set dds_reach: network"
+            )
+        return peers
 
     @field_validator("arms")
     @classmethod

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.processes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.processes.profile import IMAGES_FILE, PROFILE_FILE, claim_domain, ros_environment, write_profiles
 from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import (
     RESOLVED,
@@ -82,8 +82,17 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     remove_stale()
     with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
         (folder / DOMAIN).write_text(f"{domain}\n")
-        ros = ros_environment(write_profile(folder).resolve(), domain, log_folder.resolve())
+        ros = ros_environment(_profile(run, folder), domain, log_folder.resolve())
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
+
+
+def _profile(run: ResolvedRun, folder: Path) -> Path | None:
+    """Write what the cell's `dds_reach` asks for in `folder`; return the profile of control, if there is to be one."""
+    if run.cell.dds_reach != "environment":
+        return write_profiles(folder, run.cell.dds_reach, run.cell.dds_peers).resolve()
+    for name in (PROFILE_FILE, IMAGES_FILE):  # of an earlier start in this folder
+        (folder / name).unlink(missing_ok=True)
+    return None
 
 
 def _has_drivers(run: ResolvedRun) -> bool:

@@ -1,11 +1,15 @@
-"""DDS profile and domain of a run: its processes meet over shared memory only, on a domain that no other run uses.
+"""DDS profiles and domain of a run: how its processes meet, on a domain that no other run uses.
 
-Without UDP sockets nothing outside this host can see or command the cell. Participants that vanish are forgotten
-after 3 s instead of 20. Whoever sends first to a participant that has just joined asks whether it listens, and sleeps a
-third of `healthy_check_timeout_ms` between two looks, in the thread that sends: with Fast DDS' own 1000 ms a
-`ros2 topic list` beside the cell can keep a process from its arm for 334 ms. Of 200 participants that join, end or are
-killed, 60 ms still cost one HOLD. Shorter times stall less and lose more: with 15 ms five runs of 200 had no HOLD, in a
-sixth living processes were taken for dead and heard nothing for 370 ms; with 6 ms they hear nothing for a second.
+The cell's `dds_reach` says how far. With `host`, the default, every process has UDP sockets on 127.0.0.1 and nothing
+else: no other machine sees or commands the cell, and other users' processes on this one can join it. Control never goes
+over Fast DDS' shared memory: a sender asks each new participant's port whether somebody listens, and sleeps a third of
+its `healthy_check_timeout_ms` between two looks, in the thread that sends. One `ros2 topic list` beside the cell kept a
+process from its arm for 334 ms; with 60 instead of the 1000 ms it was 20 to 104 ms, with 15 ms living processes were
+taken for dead. Over UDP the longest gap in 800 joins, ends and kills was 14 ms. Only what reads whole images of a
+camera's driver has shared memory too (`IMAGES_FILE`).
+
+`ROS_AUTOMATIC_DISCOVERY_RANGE` is left at the system's default: with LOCALHOST rmw_fastrtps adds a shared memory with
+1000 ms, and UDP sockets on all interfaces, to whatever the profile says.
 """
 
 from __future__ import annotations
@@ -13,21 +17,31 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from robot_stack.processes.shared_memory import SHARED_MEMORY, try_lock
+from robot_stack.config.cell import DdsReach
+from robot_stack.processes.shared_memory import try_lock
 from robot_stack.types.errors import ConfigError
 
 LAST_DOMAIN = 101
 PORT_BASE, PORTS_PER_DOMAIN = 7400, 250
-PROFILE_FILE = "fastdds.xml"
-PROFILE = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<dds xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
-  <profiles>
-    <transport_descriptors>
+PROFILE_FILE, IMAGES_FILE = "fastdds.xml", "fastdds_images.xml"
+PARTICIPANTS = 64
+"""Most on a domain that find each other without multicast."""
+PROFILE_VARIABLE = "FASTRTPS_DEFAULT_PROFILES_FILE"
+SOCKETS = """\
+      <transport_descriptor>
+        <transport_id>sockets</transport_id>
+        <type>UDPv4</type>
+        <receiveBufferSize>4194304</receiveBufferSize>
+        <maxInitialPeersRange>{participants}</maxInitialPeersRange>{only}
+      </transport_descriptor>
+"""
+ONLY_LOOPBACK = """
+        <interfaceWhiteList><address>127.0.0.1</address></interfaceWhiteList>"""
+SHARED = """\
       <transport_descriptor>
         <transport_id>shared_memory</transport_id>
         <type>SHM</type>
@@ -35,18 +49,28 @@ PROFILE = """\
         <maxMessageSize>8388608</maxMessageSize>
         <healthy_check_timeout_ms>60</healthy_check_timeout_ms>
       </transport_descriptor>
-    </transport_descriptors>
-    <participant profile_name="single_host" is_default_profile="true">
+"""
+NO_MULTICAST = """\
+          <metatrafficUnicastLocatorList><locator/></metatrafficUnicastLocatorList>
+"""
+PEER = "<locator><udpv4><address>{address}</address></udpv4></locator>"
+MULTICAST_ADDRESS = "239.255.0.1"
+PROFILE = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<dds xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
+  <profiles>
+    <transport_descriptors>
+{transports}    </transport_descriptors>
+    <participant profile_name="cell" is_default_profile="true">
       <rtps>
         <useBuiltinTransports>false</useBuiltinTransports>
-        <userTransports>
-          <transport_id>shared_memory</transport_id>
-        </userTransports>
+        <userTransports>{names}</userTransports>
         <builtin>
           <discovery_config>
             <leaseDuration><sec>3</sec></leaseDuration>
             <leaseAnnouncement><sec>1</sec></leaseAnnouncement>
           </discovery_config>
+{multicast}          <initialPeersList>{peers}</initialPeersList>
         </builtin>
       </rtps>
     </participant>
@@ -55,24 +79,52 @@ PROFILE = """\
 """
 
 
-def write_profile(folder: Path) -> Path:
-    """Write the Fast DDS profile as a file in `folder`; return its path."""
+def profile(reach: DdsReach, peers: Sequence[str] = (), *, images: bool) -> str:
+    """Return a Fast DDS profile as the text of its XML file.
+
+    Args:
+        reach: "host" binds 127.0.0.1 only, "network" all interfaces.
+        peers: Addresses of other machines that multicast does not reach.
+        images: Whether shared memory is added, for whole images of a driver on this machine.
+    """
+    alone = reach == "host"
+    sockets = SOCKETS.format(participants=PARTICIPANTS, only=ONLY_LOOPBACK if alone else "")
+    addresses = ["127.0.0.1"] if alone else [MULTICAST_ADDRESS, "127.0.0.1", *peers]
+    names = ["sockets", "shared_memory"] if images else ["sockets"]
+    return PROFILE.format(
+        transports=sockets + SHARED if images else sockets,
+        names="".join(f"<transport_id>{name}</transport_id>" for name in names),
+        multicast=NO_MULTICAST if alone else "",
+        peers="".join(PEER.format(address=address) for address in addresses),
+    )
+
+
+def write_profiles(folder: Path, reach: DdsReach = "host", peers: Sequence[str] = ()) -> Path:
+    """Write both Fast DDS profiles as files in `folder`; return the path of the one for control."""
+    (folder / IMAGES_FILE).write_text(profile(reach, peers, images=True))
     path = folder / PROFILE_FILE
-    path.write_text(PROFILE)
+    path.write_text(profile(reach, peers, images=False))
     return path
 
 
 def ros_environment(
-    profile: Path, domain: int, log_folder: Path | None = None, prefix: Path | None = None
+    profile: Path | None, domain: int, log_folder: Path | None = None, prefix: Path | None = None
 ) -> dict[str, str]:
-    """Return the ROS environment of a run whose Python is under `prefix`; default: this one's."""
-    environment = {
-        "FASTRTPS_DEFAULT_PROFILES_FILE": str(profile),
-        "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
-        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        "ROS_DOMAIN_ID": str(domain),
-        "RCUTILS_COLORIZED_OUTPUT": "0",
-    }
+    """Return the ROS environment of a run.
+
+    Args:
+        profile: Of Fast DDS; None where middleware, transports and discovery are those of the shell.
+        domain: Of DDS.
+        log_folder: For the logs of ROS.
+        prefix: Where the run's Python is; default: this one's.
+    """
+    environment = {"ROS_DOMAIN_ID": str(domain), "RCUTILS_COLORIZED_OUTPUT": "0"}
+    if profile is not None:
+        environment |= {
+            PROFILE_VARIABLE: str(profile),
+            "RMW_IMPLEMENTATION": "rmw_fastrtps_cpp",
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "SYSTEM_DEFAULT",
+        }
     if log_folder is not None:
         environment["ROS_LOG_DIR"] = str(log_folder / "ros")
     return {**environment, **package_path(prefix)}
@@ -122,21 +174,14 @@ def _lock(domain: int) -> int | None:
 
 
 def _occupied(domain: int) -> bool:
-    """Return whether a living participant listens on the domain; a dead one's files are not locked."""
+    """Return whether a participant, of whatever user, has a UDP socket among the ports of the domain."""
     first = PORT_BASE + PORTS_PER_DOMAIN * domain
-    for path in SHARED_MEMORY.glob("fastrtps_port*_el"):
-        number = path.name.removeprefix("fastrtps_port").removesuffix("_el")
-        if number.isdigit() and first <= int(number) < first + PORTS_PER_DOMAIN and _held(path):
-            return True
-    return False
+    return any(first <= port < first + PORTS_PER_DOMAIN for port in _bound_ports())
 
 
-def _held(path: Path) -> bool:
-    try:
-        descriptor = try_lock(path)
-    except OSError:
-        return path.exists()  # another user's
-    if descriptor is None:
-        return True
-    os.close(descriptor)
-    return False
+def _bound_ports() -> Iterator[int]:
+    """Yield the ports of all UDP sockets of this machine."""
+    for table in (Path("/proc/net/udp"), Path("/proc/net/udp6")):
+        if table.is_file():
+            for line in table.read_text().splitlines()[1:]:
+                yield int(line.split()[1].rpartition(":")[2], 16)

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.processes.profile import IMAGES_FILE, PROFILE_VARIABLE
 
 RESOLVED = "run.yaml"
 """The resolved run inside its folder."""
@@ -123,7 +124,7 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
                 argv=node("camera", "--camera", name),
                 respawn=True,
                 realtime=1,
-                env=ONE_THREAD,
+                env={**ONE_THREAD, **_images_environment(run, folder, name)},
             )
             for name in run.cameras
         ),
@@ -139,6 +140,13 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
         ),
         ProcessSpec(name="command_recorder", argv=node("command_recorder"), respawn=True, realtime=1, env=ONE_THREAD),
     )
+
+
+def _images_environment(run: ResolvedRun, folder: Path, camera: str) -> dict[str, str]:
+    """Return what gives a process that reads a driver's whole images shared memory."""
+    if run.cameras[camera].backend != "topic" or run.cell.dds_reach == "environment":
+        return {}
+    return {PROFILE_VARIABLE: str((folder / IMAGES_FILE).resolve())}
 
 
 def learner_process(folder: Path, address: str, *, python: str = sys.executable) -> ProcessSpec:

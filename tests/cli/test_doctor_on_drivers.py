@@ -15,10 +15,10 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
-from robot_stack.processes.profile import ros_environment, write_profile
+from robot_stack.processes.profile import ros_environment
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import RESOLVED, ProcessSpec
-from robot_stack.workcell.checkup.finding import Level
+from robot_stack.types.finding import Level
 
 SECONDS = float(os.environ.get("DOCTOR_SECONDS", "2"))
 """The figure asked for is a minute: DOCTOR_SECONDS=60."""
@@ -94,7 +94,7 @@ def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
     words = ("--run", str(beside / RESOLVED), "--namespace", "bench")
     row = ProcessSpec(name="drivers", argv=(sys.executable, DRIVERS, *words), realtime=2)
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    ros = ros_environment(write_profile(beside), run.cell.dds_domain, beside)
+    ros = ros_environment(None, run.cell.dds_domain, beside)  # a driver's shell: Fast DDS as it comes
     command = [sys.executable, "-m", "robot_stack.cli.main", "doctor", "bench", "--dry", "--seconds", str(SECONDS)]
     with Supervisor((row,), environment={**environment, **ros}, log_folder=beside):
         done = subprocess.run(

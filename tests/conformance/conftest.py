@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.processes.profile import claim_domain, ros_environment, write_profile
+from robot_stack.processes.profile import claim_domain, ros_environment, write_profiles
 
 DOMAIN = 70
-
-sys.path.append(str(Path(__file__).parents[1] / "teleop"))
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +31,8 @@ def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     with claim_domain(DOMAIN, exact=False) as domain:
         before = dict(os.environ)
-        os.environ.update(ros_environment(write_profile(tmp_path_factory.mktemp("ros")), domain))
-        import driver_doubles
+        os.environ.update(ros_environment(write_profiles(tmp_path_factory.mktemp("ros")), domain))
+        from tests.conformance import driver_doubles
         from rclpy.context import Context
 
         driver_doubles.CONTEXT = Context()
@@ -55,7 +51,7 @@ def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def make_bench(ros: None, sim_run: ResolvedRun) -> Callable[..., Any]:
     """Opens a bench of a backend; `changes` go into the robot file, `double` takes the place of the usual one."""
-    from conformance_rig import ARM, BACKENDS, Bench, robot_of
+    from tests.conformance.conformance_rig import ARM, BACKENDS, Bench, robot_of
 
     @contextmanager
     def open_bench(backend: str, double: Any = None, **changes: Any) -> Iterator[Any]:

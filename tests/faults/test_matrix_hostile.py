@@ -12,14 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matrix_rows import Measured
+from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from fault_bench import ARM, HERE, START_S, Bench, bench_of, fault_run, heard
-from fault_sink import MS, FaultSink
+from tests.faults.fault_bench import ARM, HERE, START_S, Bench, bench_of, fault_run, heard
+from tests.faults.fault_sink import MS, FaultSink
 from geometry_msgs.msg import TwistStamped
-from hostile_wire import Hostile, targets
+from tests.faults.hostile_wire import Hostile, targets
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState, Joy
 
@@ -305,10 +305,9 @@ def test_row_40_participants_that_join_leave_or_die_cost_no_watchdog(
     assert joined.stdout.split() == [str(number) for number in range(count)]
     gaps_ms = gaps_of(sink, begin, applied)
     assert max(gaps_ms) < PAUSED_MS
-    if not LONG:  # one join in a few hundred is still a HOLD: docs/safety.md
-        return
     assert {tick.decision.mode for tick in sink.ticks(begin)} == {Mode.POLICY}, (sink.banner, gaps_ms)
-    row.took(max(gaps_ms) / 1e3)
+    if LONG:  # on a machine that does nothing else
+        row.took(max(gaps_ms) / 1e3)
     row.saw(f"{count} joins, none of them a HOLD")
 
 

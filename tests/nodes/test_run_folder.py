@@ -16,9 +16,14 @@ from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.files.library import run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.processes.prepared_run import choose_table, free_address, prepared
-from robot_stack.processes.profile import claim_domain, write_profile
+from robot_stack.processes.profile import IMAGES_FILE, PROFILE_FILE, claim_domain, write_profiles
 from robot_stack.processes.table import RESOLVED, cell_processes, console_process, process_table
 from robot_stack.types.errors import ConfigError
+
+FOREIGN = TopicCameraConfig(
+    backend="topic", source_topic="/x", freeze_s=None, width_px=64, height_px=64, policy_width_px=64,
+    policy_height_px=64, rate_hz=30.0, max_age_s=0.2,
+)  # fmt: skip
 
 
 def test_a_second_run_gets_another_domain():
@@ -39,17 +44,13 @@ def test_a_real_cell_is_refused_rather_than_moved():
 
 
 def test_a_run_with_a_foreign_camera_driver_stays_on_its_domain(run, tmp_path):
-    foreign = TopicCameraConfig(
-        backend="topic", source_topic="/x", freeze_s=None, width_px=64, height_px=64, policy_width_px=64,
-        policy_height_px=64, rate_hz=30.0, max_age_s=0.2,
-    )  # fmt: skip
     with claim_domain(run.cell.dds_domain, exact=False) as taken:
         here = replace(run, cell=run.cell.model_copy(update={"dds_domain": taken}))
         with prepared(here, tmp_path / "simulated") as ready:
             assert ready.domain != taken
         with (
             pytest.raises(ConfigError, match=f"domain {taken} is in use"),
-            prepared(replace(here, cameras={"wrist": foreign}), tmp_path / "foreign"),
+            prepared(replace(here, cameras={"wrist": FOREIGN}), tmp_path / "foreign"),
         ):
             pass
 
@@ -67,7 +68,7 @@ def test_the_claim_ends_with_its_process():
 def test_another_program_on_the_domain_is_seen(tmp_path):
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     code = "import rclpy; rclpy.init(domain_id=84); n = rclpy.create_node('x'); print('up', flush=True); input()"
-    profile = {"FASTRTPS_DEFAULT_PROFILES_FILE": str(write_profile(tmp_path))}
+    profile = {"FASTRTPS_DEFAULT_PROFILES_FILE": str(write_profiles(tmp_path))}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **profile}
     ) as other:
@@ -79,11 +80,43 @@ def test_another_program_on_the_domain_is_seen(tmp_path):
             other.kill()
 
 
-def test_the_profile_has_shared_memory_and_nothing_else(tmp_path):
-    tree = ElementTree.parse(write_profile(tmp_path))
+@pytest.mark.parametrize(
+    ("reach", "file", "transports", "interfaces"),
+    [
+        ("host", PROFILE_FILE, ["UDPv4"], ["127.0.0.1"]),
+        ("host", IMAGES_FILE, ["UDPv4", "SHM"], ["127.0.0.1"]),
+        ("network", PROFILE_FILE, ["UDPv4"], []),
+        ("network", IMAGES_FILE, ["UDPv4", "SHM"], []),
+    ],
+)
+def test_only_readers_of_whole_images_have_shared_memory(tmp_path, reach, file, transports, interfaces):
+    tree = ElementTree.parse(write_profiles(tmp_path, reach).with_name(file))
     space = {"d": "http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles"}
-    assert [each.text for each in tree.iterfind(".//d:transport_descriptor/d:type", space)] == ["SHM"]
+    assert [each.text for each in tree.iterfind(".//d:transport_descriptor/d:type", space)] == transports
+    assert [each.text for each in tree.iterfind(".//d:interfaceWhiteList/d:address", space)] == interfaces
     assert tree.findtext(".//d:useBuiltinTransports", namespaces=space) == "false"
+
+
+def test_a_driver_camera_reads_images_over_shared_memory_and_nobody_else_does(run, tmp_path):
+    (tmp_path / "profiles").mkdir()
+    rows = cell_processes(replace(run, cameras={**run.cameras, "front": FOREIGN}), tmp_path)
+    assert [row.name for row in rows if "FASTRTPS_DEFAULT_PROFILES_FILE" in row.env] == ["camera_front"]
+
+
+def test_a_cell_that_leaves_the_middleware_to_the_shell_sets_none_of_its_variables(run, tmp_path):
+    prepared_before = write_profiles(tmp_path)
+    foreign = replace(run, cell=run.cell.model_copy(update={"dds_reach": "environment"}))
+    shell = {name: value for name, value in os.environ.items() if not name.startswith(("RMW", "FAST", "ROS_AUTO"))}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in set(os.environ) - set(shell):
+            patch.delenv(name)
+        patch.setenv("RMW_IMPLEMENTATION", "rmw_zenoh_cpp")
+        with prepared(foreign, tmp_path) as ready:
+            assert ready.environment["RMW_IMPLEMENTATION"] == "rmw_zenoh_cpp"
+            assert "FASTRTPS_DEFAULT_PROFILES_FILE" not in ready.environment
+            assert "ROS_AUTOMATIC_DISCOVERY_RANGE" not in ready.environment
+            assert not prepared_before.exists()
+            assert "RMW_IMPLEMENTATION" not in env.environment_of(tmp_path)
 
 
 def test_a_prepared_folder_holds_the_run_and_its_exports(run, tmp_path, capsys):
@@ -92,12 +125,12 @@ def test_a_prepared_folder_holds_the_run_and_its_exports(run, tmp_path, capsys):
         assert env.run(tmp_path) == 0
         printed = capsys.readouterr().out
         assert f"export ROS_DOMAIN_ID={ready.domain}\n" in printed
-        assert ready.environment["FASTRTPS_DEFAULT_PROFILES_FILE"] in printed
+        assert str(tmp_path / IMAGES_FILE) in printed
 
 
 def test_env_of_another_folder_says_what_is_missing(tmp_path, capsys):
     assert env.run(tmp_path) == 1
-    assert "must hold run.yaml, fastdds.xml, domain" in capsys.readouterr().err
+    assert "must hold run.yaml, domain" in capsys.readouterr().err
 
 
 def test_the_table_starts_robot_and_safety_first_and_requires_them(run, tmp_path):

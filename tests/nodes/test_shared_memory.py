@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from cell_rig import wait_until
+from tests.nodes.cell_rig import wait_until
 
-from robot_stack.processes.profile import write_profile
+from robot_stack.processes.profile import IMAGES_FILE, write_profiles
 from robot_stack.processes.shared_memory import SHARED_MEMORY, YOUNG_S, remove_stale
 
 LATER_S = 10 * YOUNG_S
@@ -57,7 +57,7 @@ def test_other_files_are_none_of_our_business(tmp_path):
 def test_a_killed_participant_loses_its_segment_and_a_living_one_keeps_it(tmp_path):
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     code = "import rclpy; rclpy.init(domain_id=88); n = rclpy.create_node('x'); print('up', flush=True); input()"
-    environment = {**os.environ, "FASTRTPS_DEFAULT_PROFILES_FILE": str(write_profile(tmp_path))}
+    environment = {**os.environ, "FASTRTPS_DEFAULT_PROFILES_FILE": str(write_profiles(tmp_path).with_name(IMAGES_FILE))}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     before = segments()
     with (

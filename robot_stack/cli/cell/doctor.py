@@ -28,8 +28,8 @@ from robot_stack.transport.access.security import security_of
 from robot_stack.transport.calls import learner_status
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError, StackError
+from robot_stack.types.finding import Finding, Level
 from robot_stack.workcell.checkup import finding, graph, host, links, operator, streams
-from robot_stack.workcell.checkup.finding import Finding
 
 if TYPE_CHECKING:
     from robot_stack.nodes.tools.doctor import DoctorNode
@@ -41,8 +41,11 @@ OTHERS_S = 4.0
 START_S = 40.0
 PERSON_S = 60.0
 ROUND_TRIPS = 50
-OTHERS = 2
-"""Processes with DDS beside the cell's: the actor and the bring-up, or this one."""
+REACHES = {
+    "host": "Fast DDS on this machine only",
+    "network": "Fast DDS on all network interfaces",
+    "environment": "middleware and transports as this shell says",
+}
 NOT_NEEDED = {"camera", "teleop", "load", "dds", "gpu", "disk", "learner"}
 """What may fail before a first motion: nothing is seen or learned in it, and a device that is held has shown itself."""
 ARMING_S = 15.0
@@ -82,7 +85,7 @@ def run(
     resolved = load_resolved(folder / RESOLVED) if folder is not None else load_cell(name, overrides, root)
     findings = [ros_finding(resolved), host.measure_disk(RUNS, resolved), host.judge_priority()]
     findings += [_memory(resolved), links.judge(resolved), *_learner(resolved)]
-    if findings[0].level is not finding.Level.FAIL:
+    if findings[0].level is not Level.FAIL:
         place = folder if folder is not None else RUNS / "doctor" / resolved.name
         failures: dict[str, str] = {}
         with own_cell(resolved, place, running=folder is not None, failures=failures) as ending:
@@ -107,7 +110,7 @@ def ros_finding(resolved: ResolvedRun) -> Finding:
         which = f"wheels, rclpy {version('ros-rclpy')}"
     except PackageNotFoundError:
         which = os.environ.get("ROS_DISTRO", "of unknown origin; source its setup file")
-    return finding.ok("ros", f"{which}; domain {resolved.cell.dds_domain}, Fast DDS over shared memory")
+    return finding.ok("ros", f"{which}; domain {resolved.cell.dds_domain}, {REACHES[resolved.cell.dds_reach]}")
 
 
 def _onward(resolved: ResolvedRun, name: str) -> str:
@@ -116,8 +119,8 @@ def _onward(resolved: ResolvedRun, name: str) -> str:
 
 
 def _memory(resolved: ResolvedRun) -> Finding:
-    processes = len(cell_processes(resolved, RUNS)) + OTHERS
-    return host.judge_shared_memory(shutil.disk_usage(SHARED_MEMORY).free, processes)
+    readers = sum(camera.backend == "topic" for camera in resolved.cameras.values())
+    return host.judge_shared_memory(shutil.disk_usage(SHARED_MEMORY).free, readers)
 
 
 def _learner(resolved: ResolvedRun) -> list[Finding]:
@@ -206,7 +209,7 @@ def judge_handshake(resolved: ResolvedRun, arm: str, said: Mapping[str, str]) ->
 
 def _first_motion(resolved: ResolvedRun, findings: Sequence[Finding], *, dry: bool) -> list[Finding]:
     """Move each arm a little while an operator holds the deadman, if nothing failed so far."""
-    failed = sorted({each.check for each in findings if each.level is finding.Level.FAIL} - NOT_NEEDED)
+    failed = sorted({each.check for each in findings if each.level is Level.FAIL} - NOT_NEEDED)
     if failed:
         text = f"nothing was moved, because of {', '.join(failed)}; mend that first"
         return [finding.warn("move", text)]

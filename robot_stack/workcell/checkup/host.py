@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.workcell.checkup.finding import Finding, fail, ok, warn
+from robot_stack.types.finding import Finding
+from robot_stack.workcell.checkup.finding import fail, ok, warn
 
 GB = 1e9
 LEAST_FREE_GB, LITTLE_FREE_GB = 2.0, 20.0
@@ -67,10 +68,10 @@ def measure_disk(folder: Path, run: ResolvedRun) -> Finding:
     return judge_disk(shutil.disk_usage(folder).free, WRITTEN_MB / took_s, needed_mb_s, folder)
 
 
-def judge_shared_memory(free_bytes: float, participants: int) -> Finding:
-    """Judge the free shared memory, of which every process of a cell takes a segment."""
-    needed = participants * SEGMENT_BYTES
-    measured = f"{free_bytes / 1e6:.0f} MB free for {participants} processes"
+def judge_shared_memory(free_bytes: float, readers: int) -> Finding:
+    """Judge the free shared memory, of which every process that reads a camera's driver takes a segment."""
+    needed = readers * SEGMENT_BYTES
+    measured = f"{free_bytes / 1e6:.0f} MB free for the images of {readers} drivers"
     if free_bytes < needed:
         remedy = "mount it larger, or in a container: --shm-size=1g"
         return fail("memory", f"shared memory: {measured}, must be {needed / 1e6:.0f} MB; {remedy}")
