@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel
 from torch import Tensor
 
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import Trunk
-from policies.learner import LearnerSpec
+from policies.learner import ActingNetwork, LearnerConfig, LearnerSpec
 from policies.registry import find_algorithm
 from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
@@ -44,7 +43,7 @@ def pack_tensors(
     return {prefix + name: tensor for prefix, tensors in parts for name, tensor in tensors.items()}
 
 
-def actor_metadata(trunk: Trunk, *, algorithm: str, config: BaseModel, trained: bool = False) -> dict[str, str]:
+def actor_metadata(trunk: Trunk, *, algorithm: str, config: LearnerConfig, trained: bool = False) -> dict[str, str]:
     """Return the metadata from which an actor rebuilds the networks around published tensors.
 
     Args:
@@ -117,7 +116,7 @@ class ActingPolicy:
             raise SpecError(f"trunk of params {params.version} is {trunk}, must be {self.trunk_id}")
         if params.version <= self.version:
             raise SpecError(f"params version is {params.version}, must be above {self.version}")
-        modules = [(self._network, _tensors(params, ACTOR))]
+        modules: list[tuple[ActingNetwork | Trunk, dict[str, Tensor]]] = [(self._network, _tensors(params, ACTOR))]
         if self._trained:
             modules.append((self._trunk, _tensors(params, TRUNK)))
         # all is looked at before anything is taken: torch copies what fits, then raises

@@ -130,11 +130,61 @@ def _images(images: Mapping[str, np.ndarray] | None) -> dict[str, Tensor]:
     return {name: torch.from_numpy(pixels) for name, pixels in (images or {}).items()}
 
 
+@runtime_checkable
+class LearnerConfig(Protocol):
+    """The settings that the update loop reads of any algorithm; a pydantic model."""
+
+    @property
+    def batch_size(self) -> int:
+        """Return the number of rows of a batch."""
+        ...
+
+    @property
+    def pretrain_updates(self) -> int:
+        """Return the number of updates before online training."""
+        ...
+
+    @property
+    def utd(self) -> float:
+        """Return the number of updates per online environment step."""
+        ...
+
+    @property
+    def shaping_weight(self) -> float:
+        """Return the weight of progress in the reward; 0 for an algorithm that reads no reward."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling:
+        """Return how batches are drawn from the replay."""
+        ...
+
+    def model_dump_json(self) -> str:
+        """Return the settings as JSON, from which an actor reads them back."""
+        ...
+
+
 class ActingNetwork(Protocol):
     """The network that an actor process runs: a small `nn.Module` on features, built by its algorithm."""
 
     chunk: int
     """Ticks that one decision covers."""
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Say whether weights have gradients; an `nn.Module` has this."""
+        ...
+
+    def eval(self) -> Any:
+        """Turn off what acts in training only; an `nn.Module` has this."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights by name."""
+        ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Restore the weights that `state_dict` returned."""
+        ...
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
         """Return whole actions (B, chunk * A) in [-1, 1].
@@ -153,9 +203,13 @@ class Learner(Protocol):
     """A learner of any algorithm: it learns from batches and resumes exactly from its own state."""
 
     name: str
-    updates: int
     ranks: Ranks
     """Who trains with it: one process unless several have joined."""
+
+    @property
+    def updates(self) -> int:
+        """Return the number of updates made so far."""
+        ...
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """Make one update from a batch and return detached scalar metrics."""

@@ -1,12 +1,9 @@
-"""The registry of algorithms by name."""
+"""The registry of algorithms by name: those below, and those of other packages (`robot_stack.plugins`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, Protocol, TypeVar
 
 from policies.bc.config import BCConfig
 from policies.bc.learner import BCLearner
@@ -18,50 +15,67 @@ from policies.hg_dagger.config import HGDAggerConfig
 from policies.jump_start.config import JumpStartConfig
 from policies.jump_start.learner import JumpStartLearner
 from policies.jump_start.policy import JumpStartPolicy
+from policies.learner import ActingNetwork, Learner, LearnerSpec
 from policies.residual.config import ResidualConfig
 from policies.residual.learner import ResidualLearner
 from policies.residual.policy import ResidualPolicy
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from policies.rlpd.policy import RLPDPolicy
-from robot_stack.types.errors import ConfigError
+from robot_stack import plugins
+from robot_stack.plugins import ConfigT, Part, Registry
+
+ConfigT_contra = TypeVar("ConfigT_contra", contravariant=True)
+
+
+class MakeLearner(Protocol[ConfigT_contra]):
+    """The builder of an algorithm's learner."""
+
+    def __call__(self, spec: LearnerSpec, config: ConfigT_contra, *, seed: int, device: str = "cpu") -> Learner:
+        """Build a learner at its first weights, on a device."""
+        ...
+
+
+class MakePolicy(Protocol[ConfigT_contra]):
+    """The builder of the network that acts with an algorithm's parameters."""
+
+    def __call__(self, spec: LearnerSpec, config: ConfigT_contra) -> ActingNetwork:
+        """Build the network; its weights are loaded afterwards."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Algorithm:
+class Algorithm(Part[ConfigT]):
     """A registered algorithm, as `algorithm: {name: ...}` names it.
 
     Attributes:
-        config: Model of its settings.
-        learner: Called as learner(spec, settings, seed=, device=), gives a `policies.learner.Learner`.
-        policy: Called as policy(spec, settings), gives the `policies.learner.ActingNetwork` of its parameters.
+        config: Model of its settings; its instances are `policies.learner.LearnerConfig` too.
+        learner: Builds what learns, from sizes and settings.
+        policy: Builds what acts.
     """
 
-    config: type[BaseModel]
-    learner: Callable[..., Any]
-    policy: Callable[..., Any]
+    learner: MakeLearner[ConfigT]
+    policy: MakePolicy[ConfigT]
 
 
-def _imitation_policy(spec: Any, config: Any) -> BCPolicy:
+def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> BCPolicy:
     return BCPolicy(spec, head=config.head, hidden=config.hidden)
 
 
-ALGORITHMS: Mapping[str, Algorithm] = {
-    "rlpd": Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy),
-    "bc": Algorithm(config=BCConfig, learner=BCLearner, policy=_imitation_policy),
-    "hg_dagger": Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, policy=_imitation_policy),
-    "residual": Algorithm(config=ResidualConfig, learner=ResidualLearner, policy=ResidualPolicy),
-    "cal_ql": Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy),
-    "jump_start": Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy),
-}
+RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy)
+BC = Algorithm(config=BCConfig, learner=BCLearner, policy=_imitation_policy)
+HG_DAGGER = Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, policy=_imitation_policy)
+RESIDUAL = Algorithm(config=ResidualConfig, learner=ResidualLearner, policy=ResidualPolicy)
+CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy)
+JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy)
+
+ALGORITHMS: Registry[Algorithm[Any]] = Registry(plugins.ALGORITHMS, Algorithm)
 
 
-def find_algorithm(name: str) -> Algorithm:
+def find_algorithm(name: str) -> Algorithm[Any]:
     """Return the algorithm of a name.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
     """
-    if name not in ALGORITHMS:
-        raise ConfigError(f"algorithm is {name!r}, must be one of {sorted(ALGORITHMS)}")
     return ALGORITHMS[name]

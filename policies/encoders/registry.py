@@ -1,4 +1,7 @@
-"""The registry of encoders by name, and the loading of a trunk that another process describes."""
+"""The registry of encoders by name, and the loading of a trunk that another process describes.
+
+Those below are built in; other packages bring more (`robot_stack.plugins`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ from policies.encoders.embedded import DemoFrames, EmbeddedConfig, EmbeddedTrunk
 from policies.encoders.pretrained import TimmConfig, TransformersConfig, make_timm, make_tower
 from policies.encoders.resnet import BLOCKS, ResNet, ResNetConfig, make_resnet
 from policies.encoders.trunk import ImageShape, Trunk
-from robot_stack.types.errors import ConfigError, SpecError
+from robot_stack import plugins
+from robot_stack.plugins import ConfigT, Part, Registry
+from robot_stack.types.errors import SpecError
 
 Shapes = Mapping[str, ImageShape]
 OnStep = Callable[[int, int, float], None]
@@ -27,7 +32,7 @@ def _ignore(step: int, steps: int, loss: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Encoder:
+class Encoder(Part[ConfigT]):
     """A registered encoder: its settings, how its trunk is made, and how it is loaded elsewhere.
 
     Attributes:
@@ -36,8 +41,7 @@ class Encoder:
         load: Called as load(shapes, settings, tensors); see `load_trunk`.
     """
 
-    config: type[BaseModel]
-    fit: Callable[[Shapes, Any, Iterable[DemoFrames], int, OnStep], Trunk]
+    fit: Callable[[Shapes, ConfigT, Iterable[DemoFrames], int, OnStep], Trunk]
     load: Callable[[Shapes, str, Mapping[str, Tensor]], Trunk]
 
 
@@ -63,7 +67,7 @@ def _fill(trunk: Any, tensors: Mapping[str, Tensor]) -> None:
         raise SpecError(f"weights of the trunk do not fit the cameras of this cell: {error}") from error
 
 
-def _resnet(kind: str) -> Encoder:
+def _resnet(kind: str) -> Encoder[ResNetConfig]:
     return Encoder(
         config=ResNetConfig,
         fit=lambda shapes, config, demos, seed, on_step: make_resnet(kind, shapes, config, seed=seed),
@@ -71,37 +75,35 @@ def _resnet(kind: str) -> Encoder:
     )
 
 
-ENCODERS: Mapping[str, Encoder] = {
-    "embedded": Encoder(
-        config=EmbeddedConfig,
-        fit=lambda shapes, config, demos, seed, on_step: fit_trunk(
-            list(demos), shapes, config, seed=seed, on_step=on_step
-        ),
-        load=_load_embedded,
-    ),
-    "resnet10": _resnet("resnet10"),
-    "resnet18": _resnet("resnet18"),
-    "timm": Encoder(
-        config=TimmConfig,
-        fit=lambda shapes, config, demos, seed, on_step: make_timm(shapes, config),
-        load=lambda shapes, settings, tensors: make_timm(shapes, TimmConfig.model_validate_json(settings)),
-    ),
-    "transformers": Encoder(
-        config=TransformersConfig,
-        fit=lambda shapes, config, demos, seed, on_step: make_tower(shapes, config),
-        load=lambda shapes, settings, tensors: make_tower(shapes, TransformersConfig.model_validate_json(settings)),
-    ),
-}
+def _fit_embedded(
+    shapes: Shapes, config: EmbeddedConfig, demos: Iterable[DemoFrames], seed: int, on_step: OnStep
+) -> Trunk:
+    return fit_trunk(list(demos), shapes, config, seed=seed, on_step=on_step)
 
 
-def find_encoder(name: str) -> Encoder:
+EMBEDDED = Encoder(config=EmbeddedConfig, fit=_fit_embedded, load=_load_embedded)
+RESNET10 = _resnet("resnet10")
+RESNET18 = _resnet("resnet18")
+TIMM = Encoder(
+    config=TimmConfig,
+    fit=lambda shapes, config, demos, seed, on_step: make_timm(shapes, config),
+    load=lambda shapes, settings, tensors: make_timm(shapes, TimmConfig.model_validate_json(settings)),
+)
+TRANSFORMERS = Encoder(
+    config=TransformersConfig,
+    fit=lambda shapes, config, demos, seed, on_step: make_tower(shapes, config),
+    load=lambda shapes, settings, tensors: make_tower(shapes, TransformersConfig.model_validate_json(settings)),
+)
+
+ENCODERS: Registry[Encoder[Any]] = Registry(plugins.ENCODERS, Encoder)
+
+
+def find_encoder(name: str) -> Encoder[Any]:
     """Return the encoder of a name.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
     """
-    if name not in ENCODERS:
-        raise ConfigError(f"encoder is {name!r}, must be one of {sorted(ENCODERS)}")
     return ENCODERS[name]
 
 

@@ -1,4 +1,4 @@
-"""The registry of large reward models by name."""
+"""The registry of large reward models by name: those below, and those of other packages (`robot_stack.plugins`)."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from reward_models.vlm.in_process import InProcess
 from reward_models.vlm.licences import check_licence
 from reward_models.vlm.prompt import Backend
 from reward_models.vlm.wording import read_prompt_file
+from robot_stack import plugins
+from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import RewardError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """A family of large reward models, as `reward: {name: ...}` names it.
+class Family(Part[ConfigT]):
+    """A family of large reward models, as `reward: {rescore: {name: ...}}` names it.
 
     Attributes:
         config: Model of its settings.
         make: From settings to the model, weights loaded.
     """
 
-    config: type[BaseModel]
-    make: Callable[[Any], RewardModel]
+    make: Callable[[ConfigT], RewardModel]
 
 
 def _make_vlac(settings: VlacSettings) -> RewardModel:
@@ -76,24 +77,22 @@ def _make_yesno(settings: YesNoSettings) -> RewardModel:
     return yesno.YesNo(_backend(settings), settings, wordings)
 
 
-FAMILIES: Mapping[str, Family] = {
-    "clip": Family(config=ClipSettings, make=ClipBaseline.load),
-    "grm": Family(config=GrmSettings, make=_make_grm),
-    "lrm": Family(config=LrmSettings, make=_make_lrm),
-    "roboreward": Family(config=RoboRewardSettings, make=_make_roboreward),
-    "vlac": Family(config=VlacSettings, make=_make_vlac),
-    "yesno": Family(config=YesNoSettings, make=_make_yesno),
-}
+CLIP = Family(config=ClipSettings, make=ClipBaseline.load)
+GRM = Family(config=GrmSettings, make=_make_grm)
+LRM = Family(config=LrmSettings, make=_make_lrm)
+ROBOREWARD = Family(config=RoboRewardSettings, make=_make_roboreward)
+VLAC = Family(config=VlacSettings, make=_make_vlac)
+YESNO = Family(config=YesNoSettings, make=_make_yesno)
+
+FAMILIES: Registry[Family[Any]] = Registry(plugins.REWARD_MODELS, Family)
 
 
-def find_family(name: str) -> Family:
+def find_family(name: str) -> Family[Any]:
     """Return the family of a name.
 
     Raises:
-        RewardError: If there is none.
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
     """
-    if name not in FAMILIES:
-        raise RewardError(f"reward model is {name!r}, must be one of {sorted(FAMILIES)}")
     return FAMILIES[name]
 
 
@@ -107,8 +106,8 @@ def make_reward_model(name: str, settings: BaseModel | Mapping[str, Any]) -> Rew
         settings: Of the class that the family names, or what such a class is made from.
 
     Raises:
-        RewardError: If there is no such family, settings do not fit, a package or weights are missing, or a licence
-            is not accepted.
+        ConfigError: If there is no such family.
+        RewardError: If settings do not fit, a package or weights are missing, or a licence is not accepted.
     """
     family = find_family(name)
     if not isinstance(settings, family.config):

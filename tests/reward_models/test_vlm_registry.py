@@ -15,7 +15,7 @@ from reward_models.vlm.config import GrmSettings, WeightsSettings
 from reward_models.vlm.licences import check_licence, licence_of
 from reward_models.vlm.optional import optional_import
 from reward_models.vlm.registry import FAMILIES, make_reward_model
-from robot_stack.types.errors import RewardError
+from robot_stack.types.errors import ConfigError, RewardError
 
 pytest.importorskip("httpx")
 
@@ -23,7 +23,7 @@ SERVER: dict[str, Any] = {"url": "http://127.0.0.1:8000/v1", "model": "org/any"}
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(RewardError, match=r"reward model is 'vlca', must be one of \['clip', 'grm', 'lrm', 'robo"):
+    with pytest.raises(ConfigError, match=r"reward model is 'vlca', must be one of clip, grm, .*; did you mean 'vlac'"):
         make_reward_model("vlca", {})
 
 
