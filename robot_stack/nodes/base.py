@@ -40,6 +40,7 @@ from robot_stack.nodes.qos import HEARTBEAT, STATE
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.types.errors import ConfigError, StackError
+from robot_stack.types.finding import Level
 
 HEARTBEAT_HZ = 20.0
 DIAGNOSTICS_HZ = 1.0
@@ -47,6 +48,7 @@ FOREVER_S = 1e8
 """Longer timeouts, and None, hang this executor."""
 LINGER_S = 0.05
 """Between the last message and leaving: what a subscriber has not taken by then goes with its publisher."""
+LEVELS = {Level.OK: DiagnosticStatus.OK, Level.WARN: DiagnosticStatus.WARN, Level.FAIL: DiagnosticStatus.ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ class StackNode(ManagedNode):
         return DiagnosticStatus(
             name=f"{self.get_name()}: {diagnosis.task}",
             hardware_id=self.get_namespace(),
-            level=bytes([diagnosis.level]),
+            level=LEVELS[diagnosis.level],
             message=diagnosis.message,
             values=[KeyValue(key=key, value=str(value)) for key, value in diagnosis.values.items()],
         )

@@ -1,22 +1,14 @@
-"""A process's report on itself: rates, ages and counts, with the levels of ROS diagnostics."""
+"""A process's report on itself: rates, ages and counts of each of its tasks."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 import numpy as np
 
-
-class Level(IntEnum):
-    """The level of a diagnosis, numbered as in diagnostic_msgs."""
-
-    OK = 0
-    WARN = 1
-    ERROR = 2
-    STALE = 3
+from robot_stack.types.finding import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,11 +30,12 @@ from robot_stack.nodes.conversion import (
     stamp_ns_of,
     state_from_msg,
 )
-from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED
 from robot_stack.sensing.sync import Synchroniser, SyncLimits
 from robot_stack.types.command import Decision, Mode
 from robot_stack.types.errors import SpecError
+from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault, Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
 

@@ -15,9 +15,10 @@ from rclpy.task import Future
 
 from robot_stack.control.drivers.handshake import WHY, Handshake, Pace, Question, Said, Standing, Way
 from robot_stack.nodes.base import StackNode
-from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.drivers.wires import type_called
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault
 
 LOST_NS = 2_000_000_000
@@ -76,7 +77,7 @@ class Asking:
         values |= {f"{question.field}{WHY}": fault.text for question, fault in faults.items()}
         task = f"handshake of {self._arm}"
         if faults:
-            return Diagnosis(task=task, level=Level.ERROR, message="; ".join(map(str, faults.values())), values=values)
+            return Diagnosis(task=task, level=Level.FAIL, message="; ".join(map(str, faults.values())), values=values)
         unasked = [question.whom() for question, each in standing.items() if each is Standing.UNASKABLE]
         if unasked:
             text = f"{', '.join(unasked)} cannot be asked for here; compare by hand"

@@ -29,9 +29,10 @@ from robot_stack.nodes.conversion import (
     vector_to_msg,
     wrench_to_msg,
 )
-from robot_stack.nodes.diagnostics import Diagnosis, Due, Level
+from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.door import GuardedTopic
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
+from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 
@@ -99,7 +100,7 @@ class ArmTopics:
         """Return a diagnosis of the arm's fault and watchdog; looks for new subscribers too, once a second."""
         self._views.look_for_subscribers()
         self._applied_wanted = self._applied.get_subscription_count() > 0
-        level, message = (Level.ERROR, self.fault.text) if self.fault else (Level.OK, "ok")
+        level, message = (Level.FAIL, self.fault.text) if self.fault else (Level.OK, "ok")
         values = {**self.watchdog.counters, "last_rejection": self.watchdog.last_rejection}
         return Diagnosis(task=f"arm {self._arm}", level=level, message=message, values=values)
 

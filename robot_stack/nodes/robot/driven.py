@@ -21,7 +21,7 @@ from robot_stack.control.drivers.driver_health import DriverHealth
 from robot_stack.control.drivers.handshake import Handshake
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
-from robot_stack.nodes.diagnostics import Diagnosis, Due, Level, RateMeter
+from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.drivers.asking import Asking
 from robot_stack.nodes.drivers.build import build_driver
 from robot_stack.nodes.drivers.driver import Driver
@@ -31,6 +31,7 @@ from robot_stack.nodes.drivers.sense import Sense
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.driver_questions import questions_about
@@ -112,7 +113,7 @@ class DrivenArm:
         driver = Diagnosis(task=f"driver of {self._name}", values=values)
         found = [self._face.diagnose(), driver, self._clocks(), self._asking.diagnose()]
         for topic, sentence in sorted(self._wires.mismatches.items()):
-            found.append(Diagnosis(task=f"qos of {topic}", level=Level.ERROR, message=sentence))
+            found.append(Diagnosis(task=f"qos of {topic}", level=Level.FAIL, message=sentence))
         return found
 
     def close(self) -> None:

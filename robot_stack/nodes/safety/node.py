@@ -38,7 +38,7 @@ from robot_stack.nodes.conversion import (
     state_from_msg,
     teleop_from_msg,
 )
-from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
+from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.door import GuardedTopic
 from robot_stack.nodes.qos import KEYS, LATCHED, NEWEST, SAMPLED
 from robot_stack.nodes.safety.limit_parameters import LimitParameters
@@ -46,6 +46,7 @@ from robot_stack.nodes.safety.stop_latch import StopLatch
 from robot_stack.nodes.safety.wires import ArmOutput, PolicyCommands
 from robot_stack.nodes.safety.wiring import Input, asks, problem_of_node
 from robot_stack.types.command import Mode, Source
+from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault, Refusal, RefusalKind
 from robot_stack.workcell.build_safety import build_safety, limits_of, stop_topics
 
@@ -102,13 +103,13 @@ class SafetyNode(StackNode):
             **said.counters,
             "last_rejection": said.last_rejection,
         }
-        level = {Mode.STOP: Level.ERROR, Mode.HOLD: Level.WARN}.get(said.mode, Level.OK)
+        level = {Mode.STOP: Level.FAIL, Mode.HOLD: Level.WARN}.get(said.mode, Level.OK)
         unheard, doubtful, forgetful = self._unheard, said.warning(now_ns), self._latch.error
         return [
             Diagnosis(task="filter", level=level, message=self._banner(), values=values),
-            Diagnosis(task="wiring", level=Level.ERROR if unheard else Level.OK, message=str(unheard or "ok")),
+            Diagnosis(task="wiring", level=Level.FAIL if unheard else Level.OK, message=str(unheard or "ok")),
             Diagnosis(task="inputs", level=Level.WARN if doubtful else Level.OK, message=str(doubtful or "ok")),
-            Diagnosis(task="stop file", level=Level.ERROR if forgetful else Level.OK, message=forgetful or "ok"),
+            Diagnosis(task="stop file", level=Level.FAIL if forgetful else Level.OK, message=forgetful or "ok"),
         ]
 
     def deactivate(self) -> None:

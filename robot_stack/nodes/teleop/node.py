@@ -20,10 +20,11 @@ from sensor_msgs.msg import Joy
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import events_to_msg, teleop_to_msg
-from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
+from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.qos import EVERY, NEWEST
 from robot_stack.nodes.teleop.source import connect
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.finding import Level
 from robot_stack.types.robot import TeleopSample
 
 READ_HZ = 250.0

@@ -18,9 +18,10 @@ from std_msgs.msg import String
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
-from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import LATCHED
 from robot_stack.types.errors import SpecError
+from robot_stack.types.finding import Level
 from robot_stack.workcell.bring_up import Ask, BringUp, Heard
 
 RATE_HZ = 20.0
@@ -45,7 +46,7 @@ class BringUpNode(StackNode):
     def diagnose(self) -> list[Diagnosis]:
         """Return a diagnosis of whether all nodes are active."""
         status = self._plan.status()
-        return [Diagnosis(task="cell", level=Level.OK if status == "active" else Level.ERROR, message=status)]
+        return [Diagnosis(task="cell", level=Level.OK if status == "active" else Level.FAIL, message=status)]
 
     def _on_stage(self, name: str) -> Callable[[String], None]:
         def receive(msg: String) -> None:

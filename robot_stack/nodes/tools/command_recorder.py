@@ -21,9 +21,10 @@ from std_msgs.msg import String
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
-from robot_stack.nodes.diagnostics import Diagnosis, Level
+from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED
 from robot_stack.types.errors import SpecError
+from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault
 from robot_stack.workcell.command_log import CommandLog, limits_from
 
@@ -66,7 +67,7 @@ class ArmRecorder:
     def diagnose(self) -> Diagnosis:
         """Return a diagnosis of the file being written, and why it is not if so."""
         values = {"file": str(self._path), "refused": self._refused}
-        level = Level.ERROR if self._error else Level.OK
+        level = Level.FAIL if self._error else Level.OK
         return Diagnosis(task=f"command log of {self._arm}", level=level, message=self._error or "ok", values=values)
 
     def close(self) -> None:
