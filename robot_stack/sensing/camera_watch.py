@@ -13,6 +13,8 @@ from enum import StrEnum
 
 import numpy as np
 
+from robot_stack.types.reason import Reason
+
 FUTURE_TOLERANCE_NS = 5_000_000
 """The same that the actor allows."""
 RECENT_NS = 1_000_000_000
@@ -39,18 +41,14 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The problem that a camera has now.
+class CameraProblem(Reason[Cause]):
+    """The problem that a camera has now; its text names camera and source.
 
     Attributes:
-        cause: Its kind.
         blind: True if the policy gets no images because of it; else a warning.
-        text: One sentence that names camera and source.
     """
 
-    cause: Cause
     blind: bool
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,20 +145,20 @@ class CameraWatch:
         self.counters[cause] += 1
         self._refused = (now_ns, cause, text)
 
-    def finding(self, now_ns: int) -> Finding | None:
+    def problem(self, now_ns: int) -> CameraProblem | None:
         """Return what is wrong now, in the sentence that explains most, or None."""
         blind_ns = now_ns - (self._since_ns if self._shown_ns is None else self._shown_ns)
         blind = blind_ns > self._limits.max_age_s * 1e9
         if self._refused is not None and now_ns - self._refused[0] < RECENT_NS:
             _, cause, text = self._refused
-            return Finding(cause=cause, blind=blind, text=f"{self._who}: {text}")
+            return CameraProblem(kind=cause, blind=blind, text=f"{self._who}: {text}")
         if not blind:
             return None
         for_ms, limit_ms = blind_ns / 1e6, self._limits.max_age_s * 1e3
         what = "no frame yet" if self._shown_ns is None else "no frame"
         reason = self.excuse or "check its cable, power and driver"
         text = f"{self._who}: {what} for {for_ms:.0f} ms (limit {limit_ms:.0f}): {reason}"
-        return Finding(cause=Cause.DEAD, blind=True, text=text)
+        return CameraProblem(kind=Cause.DEAD, blind=True, text=text)
 
     @property
     def identical(self) -> int:

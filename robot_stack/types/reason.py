@@ -8,6 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
+
+KindT = TypeVar("KindT", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason(Generic[KindT]):
+    """A reason of one of several kinds.
+
+    Attributes:
+        kind: What decides.
+        text: A plain sentence with what to do, for people.
+    """
+
+    kind: KindT
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class FaultKind(StrEnum):
@@ -39,20 +58,10 @@ class FaultKind(StrEnum):
     """The simulated world broke."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A reason not to move an arm, as its driver or the process in front of it says.
+class Fault(Reason[FaultKind]):
+    """A reason not to move an arm, as its driver or the process in front of it says."""
 
-    Attributes:
-        kind: What decides.
-        text: A plain sentence with what to do, for people.
-    """
-
-    kind: FaultKind
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
+    __slots__ = ()
 
 
 class RefusalKind(StrEnum):
@@ -116,17 +125,7 @@ class RefusalKind(StrEnum):
     """A process ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A reason for which the safety filter refuses a message or a request, or holds.
+class Refusal(Reason[RefusalKind]):
+    """A reason for which the safety filter refuses a message or a request, or holds."""
 
-    Attributes:
-        kind: What decides.
-        text: A plain sentence with what to do, for people.
-    """
-
-    kind: RefusalKind
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
+    __slots__ = ()

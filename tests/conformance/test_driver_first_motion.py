@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 import numpy as np
-from conformance_rig import PATIENCE_S, Bench
-from driver_doubles import ServoDouble
 
-from robot_stack.control.drivers.first_motion import FirstMotion, Trouble, Verdict, judge
+from robot_stack.control.drivers.first_motion import AxisVerdict, FirstMotion, Trouble, judge
+from tests.conformance.conformance_rig import PATIENCE_S, Bench
+from tests.conformance.driver_doubles import ServoDouble
 
 AXES = ("x", "y", "z", "rz")
 BOUND_S = 5 * PATIENCE_S
@@ -39,7 +39,7 @@ class BaseFrameDouble(ServoDouble):
         return super()._follow("base", entries)
 
 
-def first_motion(bench: Bench) -> list[Verdict]:
+def first_motion(bench: Bench) -> list[AxisVerdict]:
     """Drive it in the place of the safety process, with the poses that the robot process shows."""
     bench.await_ready()
     motion = FirstMotion(AXES, speed_m_s=0.025, rotation_speed_rad_s=0.1)
@@ -61,10 +61,10 @@ def first_motion(bench: Bench) -> list[Verdict]:
     ],
 )
 def test_what_is_wrong_with_a_driver_is_told_by_its_first_motion(make_bench, double, troubles):
-    said: list[Verdict] = []
+    said: list[AxisVerdict] = []
     for _ in range(3):  # until a busy machine keeps time
         with make_bench("servo", double) as bench:
             said = first_motion(bench)
-        if [verdict.trouble for verdict in said] == troubles:
+        if [verdict.kind for verdict in said] == troubles:
             return
     pytest.fail(f"{[verdict.text for verdict in said]}, not {troubles}")

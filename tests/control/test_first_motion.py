@@ -67,13 +67,13 @@ def moved_by(driver: Driver, start: Pose, held: Callable[[float], bool] = lambda
 
 
 def troubles(driver: Driver, start: Pose = DOWN) -> list[Trouble]:
-    return [verdict.trouble for verdict in judge(moved_by(driver, start)[0].moved)]
+    return [verdict.kind for verdict in judge(moved_by(driver, start)[0].moved)]
 
 
 @pytest.mark.parametrize("start", [DOWN, TILTED])
 def test_a_right_arm_passes_and_is_back_where_it_was(start: Pose) -> None:
     motion, end = moved_by(right, start)
-    assert [verdict.trouble for verdict in judge(motion.moved)] == [Trouble.NONE] * 6
+    assert [verdict.kind for verdict in judge(motion.moved)] == [Trouble.NONE] * 6
     assert [each.axis for each in motion.moved] == list(AXES)
     off = end.relative_to(start)
     assert np.linalg.norm(off.position_m) < 1e-6
@@ -154,4 +154,4 @@ def test_only_axes_that_the_task_has_are_driven() -> None:
 
 def test_nothing_moved_is_no_frame() -> None:
     still = Moved(axis="x", way=np.zeros(6), rotation=DOWN.rotation)
-    assert [verdict.trouble for verdict in judge([still])] == [Trouble.STILL]
+    assert [verdict.kind for verdict in judge([still])] == [Trouble.STILL]

@@ -36,16 +36,16 @@ def at(k: int) -> int:
 def test_a_steady_camera_is_shown_and_nothing_is_said() -> None:
     camera = watch()
     assert all(shown(camera, k) for k in range(1, 100))
-    assert camera.finding(at(99)) is None
+    assert camera.problem(at(99)) is None
     assert not camera.counters
 
 
 def test_a_camera_that_was_never_seen_is_dead_after_its_age() -> None:
     camera = watch()
-    assert camera.finding(T0 + 150 * MS) is None
-    found = camera.finding(T0 + 151 * MS)
+    assert camera.problem(T0 + 150 * MS) is None
+    found = camera.problem(T0 + 151 * MS)
     assert found is not None
-    assert (found.cause, found.blind) == (Cause.DEAD, True)
+    assert (found.kind, found.blind) == (Cause.DEAD, True)
     assert found.text == (
         "camera wrist (topic /wrist/image_raw): no frame yet for 151 ms (limit 150): check its cable, power and driver"
     )
@@ -55,8 +55,8 @@ def test_silence_is_blind_at_the_exact_age_and_the_excuse_is_given() -> None:
     camera = watch()
     shown(camera, 1)
     camera.excuse = "device /dev/video0 does not exist"
-    assert camera.finding(at(1) + 150 * MS) is None
-    found = camera.finding(at(1) + 151 * MS)
+    assert camera.problem(at(1) + 150 * MS) is None
+    found = camera.problem(at(1) + 151 * MS)
     assert found is not None
     assert found.text.endswith("no frame for 151 ms (limit 150): device /dev/video0 does not exist")
 
@@ -77,9 +77,9 @@ def test_a_badly_stamped_frame_is_refused_counted_and_named(offset_ms: int | Non
     stamp_ns = 0 if offset_ms is None else now_ns + offset_ms * MS
     assert not camera.take_stamp(stamp_ns, now_ns)
     assert camera.counters == {cause: 1}
-    found = camera.finding(now_ns)
+    found = camera.problem(now_ns)
     assert found is not None
-    assert (found.cause, found.blind) == (cause, False)
+    assert (found.kind, found.blind) == (cause, False)
     assert found.text.startswith("camera wrist (topic /wrist/image_raw): ")
     assert words in found.text
 
@@ -102,9 +102,9 @@ def test_one_refused_frame_is_a_warning_and_many_are_blindness() -> None:
     blind = []
     for k in range(2, 12):
         camera.refuse(Cause.FORMAT, "encoding is 'mono16'", at(k))
-        found = camera.finding(at(k))
+        found = camera.problem(at(k))
         assert found is not None
-        assert found.cause is Cause.FORMAT
+        assert found.kind is Cause.FORMAT
         blind.append(found.blind)
     assert blind == [k * PERIOD_NS > PERIOD_NS + 150 * MS for k in range(2, 12)]
 
@@ -114,7 +114,7 @@ def test_a_warning_is_over_after_a_second_of_good_frames() -> None:
     camera.refuse(Cause.FORMAT, "x", T0)
     for k in range(1, 40):
         shown(camera, k)
-        assert (camera.finding(at(k)) is None) is (at(k) - T0 >= RECENT_NS)
+        assert (camera.problem(at(k)) is None) is (at(k) - T0 >= RECENT_NS)
 
 
 def test_content_that_does_not_change_is_frozen_though_its_stamps_are_fresh() -> None:
@@ -122,9 +122,9 @@ def test_content_that_does_not_change_is_frozen_though_its_stamps_are_fresh() ->
     taken = [shown(camera, k, digest=7) for k in range(1, 60)]
     still = [(k - 1) * PERIOD_NS / 1e9 >= 0.5 for k in range(1, 60)]
     assert taken == [not each for each in still]
-    found = camera.finding(at(59))
+    found = camera.problem(at(59))
     assert found is not None
-    assert (found.cause, found.blind) == (Cause.FROZEN, True)
+    assert (found.kind, found.blind) == (Cause.FROZEN, True)
     assert "frozen: 59 identical images in 1.9 s" in found.text
     assert shown(camera, 60, digest=8)
 
@@ -168,6 +168,6 @@ def test_a_small_thing_in_the_dark_is_something() -> None:
 def test_blindness_ends_with_the_first_good_frame() -> None:
     camera = watch()
     shown(camera, 1)
-    assert camera.finding(at(40)) is not None
+    assert camera.problem(at(40)) is not None
     assert shown(camera, 40)
-    assert camera.finding(at(40)) is None
+    assert camera.problem(at(40)) is None

@@ -263,7 +263,7 @@ def _verdicts(here: Listening[DoctorNode], arm: str) -> list[Finding]:
         state = "the safety process was silent" if mode is None else f"mode {mode[0]}: {mode[1] or 'no reason'}"
         return [finding.fail("move", f"{arm} was not moved along every axis within {MOVE_S:g} s; {state}")]
     return [
-        (finding.ok if each.trouble is Trouble.NONE else finding.fail)("move", f"{arm} {each.text}")
+        (finding.ok if each.kind is Trouble.NONE else finding.fail)("move", f"{arm} {each.text}")
         for each in verdicts
     ]
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robot_stack.types.pose import Pose
+from robot_stack.types.reason import Reason
 from robot_stack.types.spec import AXES
 
 WAY_M = 0.01
@@ -62,12 +63,10 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The verdict on the motion of one axis."""
+class AxisVerdict(Reason[Trouble]):
+    """The verdict on the motion along or about one axis of the tool, one of `AXES`."""
 
     axis: str
-    trouble: Trouble
-    text: str
 
 
 class FirstMotion:
@@ -148,13 +147,13 @@ def _moved(axis: str, start: Pose, now: Pose) -> Moved:
     return Moved(axis=axis, way=np.concatenate([way.position_m, way.rotation.as_rotvec()]), rotation=start.rotation)
 
 
-def judge(moved: Sequence[Moved]) -> list[Verdict]:
+def judge(moved: Sequence[Moved]) -> list[AxisVerdict]:
     """Return the verdict on each axis, in the order in which they were moved."""
     in_base = _in_base_frame(moved)
     return [_judge(each, in_base=in_base) for each in moved]
 
 
-def _judge(each: Moved, *, in_base: bool) -> Verdict:
+def _judge(each: Moved, *, in_base: bool) -> AxisVerdict:
     place, wanted, unit = _asked(each.axis)
     own, other = (each.way[:3], each.way[3:]) if place < 3 else (each.way[3:], each.way[:3])
     size, along = float(np.linalg.norm(own)), float(own @ unit)
@@ -162,8 +161,8 @@ def _judge(each: Moved, *, in_base: bool) -> Verdict:
     if place >= 3:
         shown = f"{np.rad2deg(along):.2f} deg of {np.rad2deg(wanted):.0f}"
 
-    def verdict(trouble: Trouble, text: str) -> Verdict:
-        return Verdict(axis=each.axis, trouble=trouble, text=f"{each.axis}: {text}")
+    def verdict(trouble: Trouble, text: str) -> AxisVerdict:
+        return AxisVerdict(kind=trouble, axis=each.axis, text=f"{each.axis}: {text}")
 
     if size < LEAST_SHARE * wanted:
         return verdict(Trouble.STILL, f"moved {shown}, must follow; is its controller active?")

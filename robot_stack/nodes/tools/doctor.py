@@ -26,7 +26,7 @@ from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.control.drivers.first_motion import Verdict
+from robot_stack.control.drivers.first_motion import AxisVerdict
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import (
     events_from_msg,
@@ -133,7 +133,7 @@ class DoctorNode(Node):
             self._listen_to_frames()
         self.handshakes: dict[str, dict[str, str]] = {}
         """Arm -> what its robot process says of the questions it has put to the driver."""
-        self.motions: dict[str, list[Verdict]] = {}
+        self.motions: dict[str, list[AxisVerdict]] = {}
         """Arm -> what came of its first motion."""
         for arm in run.robots:
             self.create_subscription(String, result_topic(arm), partial(self._on_motion, arm), LATCHED)

@@ -22,7 +22,7 @@ from std_msgs.msg import String
 
 from robot_stack.config.resolved import RunArm
 from robot_stack.control.action_space import ActionSpace
-from robot_stack.control.drivers.first_motion import SPEED_SHARE, FirstMotion, Trouble, Verdict, judge
+from robot_stack.control.drivers.first_motion import SPEED_SHARE, AxisVerdict, FirstMotion, Trouble, judge
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, run_node
 from robot_stack.nodes.conversion import mode_from_text, state_from_msg
@@ -46,11 +46,9 @@ def result_topic(arm: str) -> str:
     return f"{arm}/{RESULT}"
 
 
-def verdicts_of(text: str) -> list[Verdict]:
+def verdicts_of(text: str) -> list[AxisVerdict]:
     """Parse the verdicts in a message on `result_topic`."""
-    return [
-        Verdict(axis=each["axis"], trouble=Trouble(each["trouble"]), text=each["text"]) for each in json.loads(text)
-    ]
+    return [AxisVerdict(kind=Trouble(each["kind"]), axis=each["axis"], text=each["text"]) for each in json.loads(text)]
 
 
 class ArmMotion:
