@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from robot_stack.cli.run_folder import find_folder
+from robot_stack.disk.durable import write_durable
 
 if TYPE_CHECKING:
     from robot_stack.learner.reward.evaluation import Evaluated
@@ -86,9 +87,7 @@ def _write(path: Path, found: Evaluated, title: str) -> tuple[dict[str, Any], Pa
     path.parent.mkdir(parents=True, exist_ok=True)
     result = document(found.report, fit_s=found.fit_s)
     for file, text in ((path, json.dumps(result, indent=2) + "\n"), (path.with_suffix(".csv"), table(found.report))):
-        draft = file.with_suffix(file.suffix + ".tmp")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(file)
+        write_durable(file, text)
     page = write_reward_page(
         path.with_suffix(".html"), found.report, found.episodes, title=title, fit_s=found.fit_s, left_out=found.left_out
     )

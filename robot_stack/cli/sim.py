@@ -17,6 +17,7 @@ from robot_stack.cli.page_address import PageAddress
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import write_durable
 from robot_stack.learner.settings import learning_settings
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.processes.prepared_run import free_address, prepared
@@ -130,7 +131,7 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
         check_same(load_resolved(saved), wanted, folder)
     build_local_cell(wanted, 0).observe()  # GL, scene and cameras work, or a message says what to install
     (folder / "log").mkdir(parents=True, exist_ok=True)
-    _write(saved, wanted.to_yaml())
+    write_durable(saved, wanted.to_yaml())
     phases = _read_json(folder / "phases.json")
     memory = _read_json(folder / "memory.json")
     return DryRun(folder=folder, resolved=wanted, plain=plain, phases=dict(phases), peak_mb=memory.get("peak_mb", 0.0))
@@ -179,8 +180,8 @@ def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
         if now_s - sampled_s > MEMORY_S:
             sampled_s = now_s
             dry_run.peak_mb = max(dry_run.peak_mb, tree_megabytes(os.getpid()))
-            _write(dry_run.folder / "memory.json", json.dumps({"peak_mb": dry_run.peak_mb}))
-            _write(dry_run.folder / "phases.json", json.dumps(dry_run.phases))
+            write_durable(dry_run.folder / "memory.json", json.dumps({"peak_mb": dry_run.peak_mb}))
+            write_durable(dry_run.folder / "phases.json", json.dumps(dry_run.phases))
 
 
 def evaluate(dry_run: DryRun, say: _Say) -> None:
@@ -207,7 +208,7 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
 
     _wait([_evaluation(folder, name, episodes) for name in names], show)
     dry_run.phases["evaluation"] = dry_run.phases.get("evaluation", 0.0) + time.monotonic() - started_s
-    _write(folder / "phases.json", json.dumps(dry_run.phases))
+    write_durable(folder / "phases.json", json.dumps(dry_run.phases))
 
 
 def report(dry_run: DryRun, say: _Say) -> None:
@@ -301,12 +302,6 @@ class _terminate_as_interrupt:
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGTERM, self._before)
-
-
-def _write(path: Path, text: str) -> None:
-    draft = path.with_suffix(path.suffix + ".tmp")
-    draft.write_text(text)
-    draft.replace(path)
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:

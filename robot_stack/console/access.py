@@ -8,6 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.types.errors import ConfigError
 
 ADDRESS_FILE = "console.url"
@@ -80,11 +81,7 @@ def write_address(path: Path, address: str) -> None:
 
     Only the owner can read the file, because the address may hold the token.
     """
-    draft = path.with_suffix(".tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(address + "\n")
-    draft.replace(path)
+    write_durable(path, address + "\n", mode=0o600)
 
 
 class Gate:

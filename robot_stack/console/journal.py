@@ -7,14 +7,14 @@ this machine, else beside the labels.
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from robot_stack.disk.jsonl import append_row, read_jsonl
+from robot_stack.replay.annotations import label_from
 from robot_stack.types.errors import StoreError
-from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.event import Label
 
 FOLDER = "console"
 LABELS, NOTES = "labels.jsonl", "notes.jsonl"
@@ -42,18 +42,14 @@ class Journal:
         """
         try:
             self._labels.parent.mkdir(parents=True, exist_ok=True)
-            rows = read_rows(self._labels)
+            read_jsonl(self._labels, self._read)
         except OSError as error:
             raise _refusal(self._labels, error) from error
-        for row in rows:
-            try:
-                self._read(row)
-            except (ValueError, KeyError, TypeError):
-                continue  # of another version of this program, or edited by hand
 
     def _read(self, row: dict[str, Any]) -> None:
+        """Take a line of the labels; what is of another version of this program, or edited by hand, is left out."""
         if "sent" not in row:
-            label = label_of(row)
+            label = label_from(row)
             self._waiting[_key(label)] = label
             return
         episode_id, stamp_unix_s = row["sent"]
@@ -97,7 +93,7 @@ class Journal:
 
     def notes(self) -> dict[str, str]:
         """Return the newest note of each episode."""
-        return {str(row["episode_id"]): str(row["text"]) for row in read_rows(self.notes_path) if "episode_id" in row}
+        return dict(read_jsonl(self.notes_path, lambda row: (str(row["episode_id"]), str(row["text"]))).rows)
 
     @property
     def notes_path(self) -> Path:
@@ -112,50 +108,8 @@ class Journal:
             raise _refusal(path, error) from error
 
 
-def append_row(path: Path, row: dict[str, Any]) -> None:
-    """Append one line to a file, whole or not at all; it is on disk when this returns.
-
-    Half a line of a killed process is closed first.
-    """
-    with path.open("a+b") as file:
-        start = file.seek(0, os.SEEK_END)
-        torn = False
-        if start:
-            file.seek(start - 1)
-            torn = file.read(1) != b"\n"
-        try:
-            file.write((b"\n" if torn else b"") + json.dumps(row).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            os.ftruncate(file.fileno(), start)
-            raise
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return all whole rows of a file; one that was torn is left out."""
-    rows = []
-    for line in path.read_bytes().splitlines() if path.exists() else ():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
-    return rows
-
-
 def _key(label: Label) -> tuple[str, float]:
     return label.episode_id, label.stamp_unix_s
-
-
-def label_of(row: dict[str, Any]) -> Label:
-    """Return a label from its JSON form.
-
-    Raises:
-        ValueError, KeyError, TypeError: If it is none.
-    """
-    return Label(**{**row, "verdict": Verdict(row["verdict"]), "source": LabelSource(row["source"])})
 
 
 def _refusal(path: Path, error: OSError) -> StoreError:

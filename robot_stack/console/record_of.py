@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from robot_stack.console.heard import Heard
-from robot_stack.console.journal import label_of
 from robot_stack.console.tail import Tail
+from robot_stack.disk.jsonl import mapping
+from robot_stack.replay.annotations import label_from
 
 
 class RunRecord:
@@ -18,19 +20,14 @@ class RunRecord:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._labels = Tail(folder / "store" / "labels.jsonl")
-        self._metrics = Tail(folder / "metrics.jsonl")
-        self._actors: dict[Path, Tail] = {}
+        # what is wrong with its own file, the learner says
+        self._labels = Tail(folder / "store" / "labels.jsonl", label_from)
+        self._metrics = Tail(folder / "metrics.jsonl", mapping)
+        self._actors: dict[Path, Tail[dict[str, Any]]] = {}
 
     def read_into(self, heard: Heard) -> None:
         """Read what was written since the last call into `heard`."""
         for path in sorted((self._folder / "actor").glob("*.jsonl")):
-            heard.rows(self._actors.setdefault(path, Tail(path)).rows())
+            heard.rows(self._actors.setdefault(path, Tail(path, mapping)).rows())
         heard.rows(self._metrics.rows())
-        labels = []
-        for row in self._labels.rows():
-            try:
-                labels.append(label_of(row))
-            except (ValueError, KeyError, TypeError):
-                continue  # the learner says what is wrong with its own file
-        heard.labels(labels)
+        heard.labels(self._labels.rows())

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from robot_stack.replay.durable import WriterLock, sync_directory
+from robot_stack.disk.durable import sync_directory
+from robot_stack.replay.durable import WriterLock
 from robot_stack.types.errors import StoreError
 
 LOCK = "writer.lock"

@@ -13,8 +13,8 @@ import numpy as np
 
 from robot_stack.datasets.declared import check_names
 from robot_stack.datasets.store_view import IDENTITY, LABELS, NOTES, ORIGIN, Note, StoreView, broken
+from robot_stack.disk.durable import write_json
 from robot_stack.replay.columns import columns
-from robot_stack.replay.durable import write_json
 from robot_stack.replay.episode_store import SUFFIX
 from robot_stack.replay.episode_writer import write_whole
 from robot_stack.replay.identity import check_identity

@@ -19,6 +19,7 @@ from robot_stack.datasets import bounds
 from robot_stack.datasets.declared import check_declared, check_names, check_sizes
 from robot_stack.datasets.inside import inside_folder, short_text
 from robot_stack.datasets.told import text_of
+from robot_stack.disk.jsonl import read_jsonl
 from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import SCHEMA_VERSION
 from robot_stack.replay.episode_store import SUFFIX
@@ -143,7 +144,8 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
     """
     spec, task = _identity(root / IDENTITY)
     inside_folder(root, root)
-    labels, damaged = read_labels(root / LABELS)
+    said = read_labels(root / LABELS)
+    damaged = dict(said.damaged)
     closed: list[str] = []
     unfinished: list[str] = []
     for path in (root / "episodes").glob("*" + SUFFIX):
@@ -165,7 +167,7 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
         episodes=tuple(sorted(closed)),
         unfinished=tuple(sorted(unfinished)),
         quarantined={**_set_aside(root / "quarantine"), **damaged},
-        labels=tuple(labels),
+        labels=tuple(said.rows),
         notes=_notes(root / NOTES),
     )
 
@@ -209,13 +211,10 @@ def _set_aside(aside: Path) -> dict[str, str]:
 
 
 def _notes(path: Path) -> tuple[Note, ...]:
-    found = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            found.append(Note(**json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise StoreError(f"a line of {path} is unreadable ({error!r}), must be a note; remove the line") from error
-    return tuple(found)
+    found = read_jsonl(path, lambda row: Note(**row))
+    for where, why in found.damaged.items():
+        raise StoreError(f"{where} of {path.parent} is unreadable ({why}), must be a note; remove the line")
+    return tuple(found.rows)
 
 
 def _origin_text(root: Path, key: str) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from robot_stack.replay.durable import PARTIAL, write_durable
+from robot_stack.disk.durable import PARTIAL, write_durable
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.params import Params
 

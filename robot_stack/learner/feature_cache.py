@@ -20,8 +20,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.replay.columns import IMAGE_PREFIX, columns
-from robot_stack.replay.durable import write_durable
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.stored_episode import StoredEpisode, header_from
 from robot_stack.types.errors import StoreError

@@ -25,9 +25,9 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import FitReport, fit
 from reward_models.progress.model import ARRAYS, ProgressModel
+from robot_stack.disk.durable import disk_errors, write_durable
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.learner.training_data import demo_frames
-from robot_stack.replay.durable import disk_errors, write_durable
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import ConfigError, ResumeError, RewardError, SpecError
 from robot_stack.types.spec import Spec

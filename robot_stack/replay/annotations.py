@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -13,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from robot_stack.replay.durable import append_line, disk_errors, sync_directory, write_durable
+from robot_stack.disk.durable import disk_errors, sync_directory, write_durable
+from robot_stack.disk.jsonl import JsonLines, append_row, read_jsonl
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
@@ -46,7 +46,8 @@ class LabelLog:
         whole = raw.rfind(b"\n") + 1
         if whole != len(raw):
             write_durable(self._path, raw[:whole])
-        self._labels, self.damaged = read_labels(self._path)
+        found = read_labels(self._path)
+        self._labels, self.damaged = found.rows, found.damaged
 
     def append(self, label: Label) -> bool:
         """Append a label to the log; False if this very label is there already.
@@ -59,25 +60,14 @@ class LabelLog:
         if label in self._labels:
             return False
         with disk_errors(f"writing a label of {label.episode_id}"):
-            append_line(self._path, json.dumps(asdict(label)))
+            append_row(self._path, asdict(label))
         self._labels.append(label)
         return True
 
 
-def read_labels(path: Path) -> tuple[list[Label], dict[str, str]]:
-    """Read the labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing.
-
-    A last line without its end is still being written, or was torn by a crash, and does not count.
-    """
-    raw = path.read_bytes() if path.exists() else b""
-    labels: list[Label] = []
-    damaged: dict[str, str] = {}
-    for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
-        try:
-            labels.append(label_from(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            damaged[f"{path.name} line {number}"] = f"unreadable label: {error!r}"
-    return labels, damaged
+def read_labels(path: Path) -> JsonLines[Label]:
+    """Read the labels of a log in the order of their arrival, and why lines of it are unreadable; changes nothing."""
+    return read_jsonl(path, label_from)
 
 
 def label_from(raw: Mapping[str, Any]) -> Label:

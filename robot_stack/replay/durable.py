@@ -1,23 +1,21 @@
-"""Files that survive a power cut: write, fsync, rename, fsync the directory."""
+"""What keeps a store durable: chunks fsynced before they get their names, many at a time, and one writer."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from zarr.core.buffer import Buffer
 from zarr.storage import LocalStore
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.types.errors import StoreError
 
-PARTIAL = ".partial"
 SYNCS_AT_ONCE = 32
 """A disk commits together what waits for it: 200 files one after the other took 3.2 s, 16 at a time 0.6 s."""
 
@@ -34,49 +32,6 @@ def at_once(call: Callable[[Item], None], items: Iterable[Item], threads: int) -
         future.result()
 
 
-def sync_directory(path: Path) -> None:
-    """Make renames and new names in `path` durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def write_durable(path: Path, content: bytes | memoryview) -> None:
-    """Replace `path` by `content`, so that at any instant it holds all of the old or all of the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + PARTIAL)
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
-
-
-def write_json(path: Path, content: object) -> None:
-    """Replace `path` durably by indented JSON, as `write_durable` does."""
-    write_durable(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
-
-
-def append_line(path: Path, line: str) -> None:
-    """Append one line durably. A failed append leaves no torn line behind."""
-    with path.open("ab") as file:
-        start = file.tell()
-        try:
-            file.write(line.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            os.ftruncate(file.fileno(), start)
-            raise
-
-
 class DurableLocalStore(LocalStore):
     """A zarr directory store whose every chunk and metadata file is fsynced before it is renamed into place."""
 
@@ -88,18 +43,6 @@ class DurableLocalStore(LocalStore):
             raise FileExistsError(self.root / key)
         content = memoryview(value.as_buffer_like())
         await asyncio.get_running_loop().run_in_executor(_disk, write_durable, self.root / key, content)
-
-
-@contextmanager
-def disk_errors(doing: str) -> Iterator[None]:
-    """Turn a full, failing or read-only disk into a StoreError that says what was not done."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(
-            f"{doing} failed: {error.strerror or error} ({error.filename or 'no file named'}); "
-            "free space or fix permissions, what was flushed before is safe"
-        ) from error
 
 
 class WriterLock:

@@ -13,9 +13,10 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+from robot_stack.disk.durable import PARTIAL, disk_errors, sync_directory, write_durable
 from robot_stack.replay.annotations import LabelLog, ScoreFiles
 from robot_stack.replay.columns import check_step
-from robot_stack.replay.durable import PARTIAL, WriterLock, at_once, disk_errors, sync_directory, write_durable
+from robot_stack.replay.durable import WriterLock, at_once
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
 from robot_stack.replay.manifest import FILE_NAME, Manifest
@@ -305,5 +306,5 @@ class EpisodeStore:
         path.rename(target)
         sync_directory(aside)
         if target.is_dir():
-            write_durable(target / "reason.txt", (reason + "\n").encode())
+            write_durable(target / "reason.txt", reason + "\n")
         self._quarantined[target.name] = reason

@@ -17,8 +17,9 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.array_spec import ArrayConfigParams
 from zarr.storage import LocalStore
 
+from robot_stack.disk.durable import sync_directory
 from robot_stack.replay.columns import Column, action_row, columns, frame_row
-from robot_stack.replay.durable import DurableLocalStore, at_once, sync_directory
+from robot_stack.replay.durable import DurableLocalStore, at_once
 from robot_stack.replay.manifest import Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, complete_steps, episode_attributes
 from robot_stack.types.errors import StoreError

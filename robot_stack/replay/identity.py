@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from robot_stack.disk.durable import write_json
 from robot_stack.replay.columns import SCHEMA_VERSION
-from robot_stack.replay.durable import write_json
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from robot_stack.replay.durable import PARTIAL, write_json
+from robot_stack.disk.durable import PARTIAL, write_json
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.learner.reward.labelled import recorded_frames
 from robot_stack.report.film import Film, draw_film, explain
 from robot_stack.report.html import STYLE
@@ -29,9 +30,7 @@ def write_audit(folder: Path) -> Path:
     record = read_run(folder)
     found = audit(record)
     for name, text in ((JSON, json.dumps(as_json(found), indent=2) + "\n"), (PAGE, render_audit(record, found))):
-        draft = folder / f"{name}.tmp"
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(folder / name)
+        write_durable(folder / name, text)
     return folder / PAGE
 
 

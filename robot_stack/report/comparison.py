@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.report.html import STYLE
 from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share, succeeded
 from robot_stack.report.run_folder import RunRecord, goes_back, read_run
@@ -61,9 +62,9 @@ def write_comparison(folders: Sequence[Path]) -> Path:
     runs = [_read(place, name) for place, name in zip(places, short_names(places))]
     plot = places[0] / "plots" / PLOT
     drawn = draw(runs, plot)
-    page, draft = places[0] / PAGE, places[0] / f"{PAGE}.tmp"
-    draft.write_text(render(runs, plot if drawn else None), encoding="utf-8")
-    return draft.replace(page)
+    page = places[0] / PAGE
+    write_durable(page, render(runs, plot if drawn else None))
+    return page
 
 
 def short_names(places: Sequence[Path]) -> list[str]:

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.player import players
 from robot_stack.report.plots import Plot, draw_plots
@@ -49,9 +50,9 @@ def write_report(folder: Path) -> Path:
     summary = write_summary(folder)
     record = read_run(folder)
     page = render_report(record, summary, draw_plots(record))
-    draft = folder / "report.html.tmp"
-    draft.write_text(page, encoding="utf-8")
-    return draft.replace(folder / "report.html")
+    path = folder / "report.html"
+    write_durable(path, page)
+    return path
 
 
 def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot]) -> str:

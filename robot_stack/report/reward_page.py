@@ -13,6 +13,7 @@ from reward_models.evaluate.estimate import Estimate, Rate
 from reward_models.evaluate.groups import GroupOpd
 from reward_models.evaluate.harness import Report
 from reward_models.interface import LabelledEpisode
+from robot_stack.disk.durable import write_durable
 from robot_stack.report.film import draw_film
 from robot_stack.report.html import STYLE
 from robot_stack.report.plot_reward_evaluation import draw_finals, draw_kinds, film_of, worst
@@ -65,9 +66,8 @@ def write_reward_page(
 {body}
 </body></html>
 """
-    draft = path.with_suffix(path.suffix + ".tmp")
-    draft.write_text(page, encoding="utf-8")
-    return draft.replace(path)
+    write_durable(path, page)
+    return path
 
 
 def _body(

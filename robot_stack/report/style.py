@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from robot_stack.disk.durable import write_durable
 
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#6E6E6E"
 """Okabe and Ito, 2008. Blue is the policy and orange the operator, as in the banner of the console."""
@@ -58,9 +61,8 @@ class Sheet:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                draft = self._path.with_suffix(".tmp")
-                self._figure.savefig(draft, format="png", dpi=DPI)
-                draft.replace(self._path)
+                picture = io.BytesIO()
+                self._figure.savefig(picture, format="png", dpi=DPI)
+                write_durable(self._path, picture.getbuffer())
         finally:
             self._rc.__exit__(None, None, None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reward_models.metrics import wilson_interval
+from robot_stack.disk.durable import write_durable
 from robot_stack.report.run_folder import Row, RunRecord, numbers, read_run
 
 ENDS = 20
@@ -30,12 +30,7 @@ def build_summary(folder: Path) -> dict[str, Any]:
 def write_summary(folder: Path) -> dict[str, Any]:
     """Build the figures and write `summary.json` beside the run, whole or not at all; returns them."""
     summary = build_summary(folder)
-    draft = folder / "summary.json.tmp"
-    with draft.open("w") as file:
-        file.write(json.dumps(summary, indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(folder / "summary.json")
+    write_durable(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
     return summary
 
 

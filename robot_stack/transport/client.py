@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.access.security import Credentials, Security, require_loopback
 from robot_stack.transport.access.sessions import Role
@@ -264,9 +264,4 @@ class LearnerClient:
         self._write_binding()
 
     def _write_binding(self) -> None:
-        draft = self._binding.with_suffix(".tmp")
-        with draft.open("w") as file:
-            json.dump({"spec": self._spec.digest, "run": self._run_id}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._binding)
+        write_durable(self._binding, json.dumps({"spec": self._spec.digest, "run": self._run_id}))

@@ -7,6 +7,7 @@ import struct
 import zlib
 from pathlib import Path
 
+from robot_stack.disk.durable import sync_directory
 from robot_stack.types.errors import StoreError
 
 _HEAD = struct.Struct("<II")
@@ -33,7 +34,7 @@ class Segment:
         """Create an empty segment, on disk by name when this returns."""
         path = folder / f"{first:016d}{SUFFIX}"
         path.touch()
-        sync_folder(folder)
+        sync_directory(folder)
         return cls(path)
 
     @classmethod
@@ -87,12 +88,3 @@ class Segment:
                 f"record {position} of {self.path} is not what was written, must be; check the disk, move the file away"
             )
         return record
-
-
-def sync_folder(folder: Path) -> None:
-    """Make new and removed names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -12,7 +12,7 @@ import gzip
 import json
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import numpy as np
 from robot_stack.control.audit.replay_checker import AppliedTwist, LoggedTick
 from robot_stack.control.kinematics.body import ArmBody
 from robot_stack.control.safety.limits import JointLimit, SafetyLimits
+from robot_stack.disk.jsonl import JsonLines, parse_jsonl
 from robot_stack.types.command import Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.pose import Pose
@@ -147,12 +148,14 @@ def read_log(path: Path) -> RecordedLog:
     Raises:
         StoreError: If it is none, or a line in the middle is damaged.
     """
-    entries, whole = _lines(path)
-    header = entries[0] if entries else None
+    lines = _lines(path)
+    for where, why in lines.damaged.items():
+        raise StoreError(f"{where} of {path.parent} is damaged ({why}), must be a line of a command log")
+    header = lines.rows[0] if lines.rows else None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise StoreError(f"{path} is no command log of format {FORMAT}, must be; give a file of runs/NAME/commands")
-    log = RecordedLog(arm=str(header["arm"]), whole=whole)
-    for number, entry in enumerate(entries[1:], start=2):
+    log = RecordedLog(arm=str(header["arm"]), whole=not lines.torn)
+    for number, entry in enumerate(lines.rows[1:], start=2):
         try:
             _take(log, entry)
         except (IndexError, KeyError, TypeError, ValueError, SpecError) as error:
@@ -180,16 +183,20 @@ def limits_from(plain: dict[str, Any]) -> SafetyLimits:
     )
 
 
-def _lines(path: Path) -> tuple[list[Any], bool]:
-    entries: list[Any] = []
+def _lines(path: Path) -> JsonLines[Any]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            entries.extend(map(json.loads, file))  # one by one: what comes before a torn line is kept
-    except (EOFError, zlib.error, json.JSONDecodeError):
-        return entries, False
-    except (OSError, UnicodeDecodeError) as error:
+        with gzip.open(path, "rb") as file:
+            return parse_jsonl(_as_far_as_it_goes(file), path.name, lambda entry: entry)
+    except OSError as error:
         raise StoreError(f"{path} is unreadable ({error}), must be a command log") from error
-    return entries, True
+
+
+def _as_far_as_it_goes(file: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a compressed file, and an empty one without its end where the file was torn."""
+    try:
+        yield from file
+    except (EOFError, zlib.error):
+        yield b""
 
 
 def _take(log: RecordedLog, entry: list[Any]) -> None:

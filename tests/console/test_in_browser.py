@@ -19,15 +19,15 @@ import pytest
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("playwright", reason="no Playwright on this machine: pip install playwright")
 
-from page_rig import FakeCell, served
 from playwright import sync_api
-from tcp_proxy import SLOW, TcpProxy
-from test_rights import real_run
 
 from robot_stack.config.resolve import load_run
-from robot_stack.console.journal import read_rows
+from robot_stack.disk.jsonl import mapping, read_jsonl
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
+from tests.console.page_rig import FakeCell, served
+from tests.console.test_rights import real_run
+from tests.faults.tcp_proxy import SLOW, TcpProxy
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
@@ -192,9 +192,8 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     page.get_by_label("episode 41 was: discard").click()
     says(page, f"li[data-id='{first}'] .said", "discard")
     says(page, f"li[data-id='{first}']", "on its way to the learner")
-    assert [row["verdict"] for row in read_rows(tmp_path / "console" / "labels.jsonl") if "verdict" in row][
-        -1
-    ] == "discard"
+    said = read_jsonl(tmp_path / "console" / "labels.jsonl", mapping).rows
+    assert [row["verdict"] for row in said if "verdict" in row][-1] == "discard"
     cell.mode(Mode.STOP, "stop pressed (gamepad)")
     word(page, "STOP")
     page.get_by_role("button", name="clear the stop").click()

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from robot_stack.console.journal import Journal, append_row, read_rows
+from robot_stack.console.journal import Journal
 from robot_stack.console.tail import Tail
 from robot_stack.console.verdicts import operator_label
 from robot_stack.datasets.store_view import Note
+from robot_stack.disk.jsonl import mapping
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 
@@ -80,17 +81,9 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
         Journal(tmp_path).open()
 
 
-def test_rows_are_whole_lines(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    assert read_rows(path) == []
-    append_row(path, {"a": 1})
-    append_row(path, {"b": "ü"})
-    assert read_rows(path) == [{"a": 1}, {"b": "ü"}]
-
-
 def test_a_tail_gives_each_whole_line_once(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    tail = Tail(path)
+    tail = Tail(path, mapping)
     assert tail.rows() == []
     path.write_text('{"n": 1}\nnonsense\n{"n": 2}\n{"n":')
     assert tail.rows() == [{"n": 1}, {"n": 2}]
@@ -105,4 +98,4 @@ def test_of_a_file_that_is_very_long_the_newest_part_is_read(tmp_path, monkeypat
     monkeypatch.setattr("robot_stack.console.tail.MOST_BYTES", 30)
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(f'{{"n": {n}}}\n' for n in range(10)))
-    assert Tail(path).rows() == [{"n": 7}, {"n": 8}, {"n": 9}], "9 bytes a line, and 3 of a cut one"
+    assert Tail(path, mapping).rows() == [{"n": 7}, {"n": 8}, {"n": 9}], "9 bytes a line, and 3 of a cut one"

@@ -58,7 +58,7 @@ def test_a_finished_run_gets_every_plot_as_a_png_with_something_on_it(own_run: P
         image = imread(plot.path)
         assert image.shape[1] > 900
         assert image[..., :3].std() > 0.02
-    assert not list((own_run / "plots").glob("*.tmp"))
+    assert not list((own_run / "plots").glob("*.partial"))
 
 
 def test_a_plot_without_input_is_left_out_and_an_old_one_is_removed(own_run: Path) -> None:

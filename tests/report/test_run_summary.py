@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_run import PRETRAIN, UTD, Played, write_run
 
 from reward_models.metrics import wilson_interval
 from robot_stack.report.run_folder import read_run
@@ -14,6 +13,7 @@ from robot_stack.report.targets import figures
 from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from tests.report.fake_run import PRETRAIN, UTD, Played, write_run
 
 KEYS = {
     "task": None,
@@ -58,7 +58,7 @@ def test_a_finished_run_has_every_key_and_misses_nothing(finished_run: Path) -> 
 def test_the_file_holds_what_is_returned_and_no_draft_stays(own_run: Path) -> None:
     (own_run / "summary.json").write_text("of an earlier report")
     assert write_summary(own_run) == json.loads((own_run / "summary.json").read_text()) == build_summary(own_run)
-    assert not list(own_run.glob("*.tmp"))
+    assert not list(own_run.glob("*.partial"))
 
 
 def test_false_dones_count_against_failures_and_misses_against_successes(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.util import load_yaml_guess_indent
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.types.errors import ConfigError
 
 Edits = Mapping[tuple[str, ...], Any]
@@ -84,14 +84,8 @@ def write_edited(source: Path, target: Path, edits: Edits) -> None:
         ConfigError: If a key on the way holds something else than a mapping, or the file cannot be written.
     """
     text = edited(source.read_text(encoding="utf-8"), edits)
-    draft = target.with_name(target.name + ".tmp")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
+        write_durable(target, text)
     except OSError as error:
         raise ConfigError(f"{target} is not writable ({error.strerror}), must be; check whose it is") from error
 

@@ -18,10 +18,10 @@ import hashlib
 import hmac
 import os
 import secrets
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from robot_stack.disk.durable import create_durable
 from robot_stack.types.errors import ConfigError
 
 KEY_FILE = "wire.key"
@@ -47,7 +47,7 @@ class WireKey:
         """
         path = folder / KEY_FILE
         try:
-            _make(path)
+            create_durable(path, secrets.token_hex(KEY_BYTES).encode(), mode=0o600)
             found = path.stat()
             if found.st_mode & 0o077 or found.st_uid != os.getuid():
                 raise ConfigError(
@@ -102,20 +102,3 @@ class WireKey:
 def frame_of(frame_id: str) -> str:
     """Return the TF frame in a header's frame_id, sealed or not."""
     return frame_id.partition(MARK)[0]
-
-
-def _make(path: Path) -> None:
-    """Write a key if there is none, whole or not at all: a reader never sees half of it, of two makers one wins."""
-    if path.exists():
-        return
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

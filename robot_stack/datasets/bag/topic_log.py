@@ -9,7 +9,7 @@ from pathlib import Path
 
 from robot_stack.datasets.bag.write import SUFFIX
 from robot_stack.datasets.extras import need
-from robot_stack.replay.durable import disk_errors
+from robot_stack.disk.durable import disk_errors
 from robot_stack.types.errors import StoreError
 
 LARGEST_BYTES = 1 << 30

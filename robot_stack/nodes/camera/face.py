@@ -11,17 +11,19 @@ import numpy as np
 from sensor_msgs.msg import Image
 
 from robot_stack.config.camera import CameraConfig, LiveCameraConfig
+from robot_stack.disk.durable import write_durable
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.camera.topic_peers import deaf_subscribers
 from robot_stack.nodes.conversion import image_to_msg
-from robot_stack.nodes.diagnostics import Diagnosis, Level, RateMeter
+from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.qos import NEWEST
-from robot_stack.sensing.camera_watch import CameraWatch, Cause, Finding, WatchLimits
+from robot_stack.sensing.camera_watch import CameraProblem, CameraWatch, Cause, WatchLimits
 from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.likeness import likeness, read_reference, swapped_with, thumbnail
 from robot_stack.sensing.pixels import to_rgb
 from robot_stack.types.errors import ConfigError, SpecError
+from robot_stack.types.finding import Level
 
 LOOK_HZ = 20.0
 LOG_AGAIN_NS = 1_000_000_000
@@ -57,7 +59,7 @@ class CameraNode(StackNode):
         self._meter = RateMeter(config.rate_hz)
         self._least_gap_ns = SURPLUS * 1e9 / config.rate_hz
         self._taken_ns = 0
-        self._finding: Finding | None = None
+        self._problem: CameraProblem | None = None
         self._logged: tuple[int, tuple[Cause, str] | None] = (0, None)
         self._references = _references(settings)
         self._scores: dict[str, float] = {}
@@ -80,7 +82,7 @@ class CameraNode(StackNode):
             found.append(self._view())
         deaf = deaf_subscribers(self, self._images)
         if deaf:
-            found.append(Diagnosis(task="subscribers", level=Level.ERROR, message=deaf))
+            found.append(Diagnosis(task="subscribers", level=Level.FAIL, message=deaf))
         return found
 
     def figures(self) -> dict[str, object]:
@@ -133,14 +135,14 @@ class CameraNode(StackNode):
         """Judge the camera, and publish and log a change at once."""
         now_ns = time.monotonic_ns()
         self.look(now_ns)
-        was_blind = self._finding is not None and self._finding.blind
-        self._finding = finding = self.watch.finding(now_ns)
-        changed = was_blind is not (finding is not None and finding.blind)
-        if finding is not None and finding.blind:
-            reason = (finding.cause, self.watch.excuse)
+        was_blind = self._problem is not None and self._problem.blind
+        self._problem = problem = self.watch.problem(now_ns)
+        changed = was_blind is not (problem is not None and problem.blind)
+        if problem is not None and problem.blind:
+            reason = (problem.kind, self.watch.excuse)
             if changed or (reason != self._logged[1] and now_ns - self._logged[0] > LOG_AGAIN_NS):
                 self._logged = (now_ns, reason)
-                self.get_logger().error(finding.text)
+                self.get_logger().error(problem.text)
         elif changed:
             self._meter = RateMeter(self._rate_hz)  # the gap is no slowness
             self.get_logger().info(f"camera {self.name} ({self._source}) is seen again")
@@ -148,8 +150,8 @@ class CameraNode(StackNode):
             self.publish_diagnostics()
 
     def _judgement(self, now_ns: int) -> tuple[Level, str]:
-        if self._finding is not None:
-            return Level.ERROR if self._finding.blind else Level.WARN, self._finding.text
+        if self._problem is not None:
+            return Level.FAIL if self._problem.blind else Level.WARN, self._problem.text
         frequency_hz = self._meter.values(now_ns).get("frequency_hz")
         if isinstance(frequency_hz, float) and frequency_hz < SLOW * self._rate_hz:
             text = (
@@ -179,9 +181,8 @@ class CameraNode(StackNode):
         upright = to_rgb(self.framing.upright(captured), encoding)
         pictures = {"captured.png": upright, "view.png": thumbnail(upright), "policy.png": image}
         for name, picture in pictures.items():
-            part = folder / f"part-{name}"
-            cv2.imwrite(str(part), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
-            part.rename(folder / name)
+            _, encoded = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+            write_durable(folder / name, encoded.tobytes())
 
 
 def config_of(settings: NodeSettings) -> CameraConfig:

@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+from robot_stack.disk.durable import sync_directory
 from robot_stack.types.reason import Refusal, RefusalKind
 
 PATIENCE_NS = 500_000_000
@@ -83,7 +84,7 @@ class StopLatch:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             if not self._path.exists() or self._path.stat().st_size != SIZE:
                 self._put(_content("stop", "unreadable stop file") if self.kept else _content(CLEAR, ""))
-                _sync(self._path.parent)
+                sync_directory(self._path.parent)
         except OSError as error:
             self.error = f"stop file {self._path} is not made ({error.strerror}), must be before arming; free the disk"
 
@@ -110,11 +111,3 @@ def _content(state: str, reason: str) -> bytes:
     since = time.strftime("%Y-%m-%d %H:%M:%S %z")
     said = {"state": state, "reason": reason[:MOST_TEXT], "since": since, "pid": os.getpid()}
     return json.dumps(said).ljust(SIZE).encode()
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

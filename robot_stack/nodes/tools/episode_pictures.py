@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 
 from robot_stack.console.journal import FOLDER
+from robot_stack.disk.durable import write_durable
 from robot_stack.types.errors import SpecError
 from robot_stack.types.names import check_name
 
@@ -58,10 +59,7 @@ class EpisodePictures:
         shown = [*self._first.values(), *(self._newest[camera] for camera in self._first)]
         strip = np.hstack([_small(image) for image in shown])
         try:
-            path = self._path(episode_id)
-            draft = path.with_suffix(".tmp")
-            draft.write_bytes(jpeg_of(strip))
-            draft.replace(path)
+            write_durable(self._path(episode_id), jpeg_of(strip))
         except (OSError, SpecError):
             return
         self._kept.add(episode_id)

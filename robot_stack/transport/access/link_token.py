@@ -8,6 +8,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from robot_stack.disk.durable import create_durable
 from robot_stack.types.errors import TransportError
 
 FILE = "link.token"
@@ -42,8 +43,7 @@ class LinkToken:
         path = folder / FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if not os.path.lexists(path):
-                _make(path)
+            create_durable(path, secrets.token_hex(TOKEN_BYTES).encode() + b"\n", mode=0o600)
         except OSError as error:
             raise TransportError(
                 f"{path} cannot be made ({error.strerror}), must be there for the learner link; choose a run folder "
@@ -92,24 +92,3 @@ def check_token(token: str, what: str, advice: str) -> None:
             f"{what} is {len(token)} characters, must be {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS} printable ASCII "
             f"characters; {advice}"
         )
-
-
-def _make(path: Path) -> None:
-    """Write a new token file beside `path`, then link it into place.
-
-    A link is refused where another process was faster, and nobody ever sees half a token.
-    """
-    draft = path.with_name(f".{FILE}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)  # whatever the umask says
-            file.write(secrets.token_hex(TOKEN_BYTES).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, path)
-        except FileExistsError:
-            return
-    finally:
-        draft.unlink()

@@ -1,0 +1,94 @@
+"""Files of JSON values, one a line, only ever appended to: how a line is added, and how lines are read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines(Generic[Row]):
+    """The content of a file of JSON lines.
+
+    Attributes:
+        rows: Of the lines that were read, in their order.
+        damaged: Name of the file and number of the line, as in "labels.jsonl line 3" -> why it could not be read.
+        torn: Whether the last line has no end: it is still being written, or a crash tore it. It does not count.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    damaged: dict[str, str] = field(default_factory=dict)
+    torn: bool = False
+
+
+def read_jsonl(path: Path, parse: Callable[[Any], Row]) -> JsonLines[Row]:
+    """Read a file of JSON lines; without a file there are none.
+
+    Args:
+        path: Read as it is now; nothing is changed.
+        parse: Makes a row of one line's value; a ValueError, KeyError or TypeError damns the line and no other.
+
+    Raises:
+        OSError: If there is a file and it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return parse_jsonl(file, path.name, parse)
+    except FileNotFoundError:
+        return JsonLines()
+
+
+def parse_jsonl(lines: Iterable[bytes], name: str, parse: Callable[[Any], Row]) -> JsonLines[Row]:
+    """Parse JSON lines, each with its end; `name` is what damaged lines are named after. Empty lines are left out."""
+    rows: list[Row] = []
+    damaged: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith(b"\n"):
+            return JsonLines(rows, damaged, torn=True)
+        if not line.strip():
+            continue
+        try:
+            rows.append(parse(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            damaged[f"{name} line {number}"] = repr(error)
+    return JsonLines(rows, damaged)
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return the value of a line that must be a JSON object.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"line is {value!r}, must be a JSON object")
+    return value
+
+
+def append_row(path: Path, row: Mapping[str, Any]) -> None:
+    """Append one line to a file, whole or not at all; it is on disk when this returns.
+
+    Half a line of a killed process is closed first.
+
+    Raises:
+        OSError: If the disk refuses; the file is as before.
+    """
+    with path.open("a+b") as file:
+        start = file.seek(0, os.SEEK_END)
+        torn = False
+        if start:
+            file.seek(start - 1)
+            torn = file.read(1) != b"\n"
+        try:
+            file.write((b"\n" if torn else b"") + json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.ftruncate(file.fileno(), start)
+            raise
