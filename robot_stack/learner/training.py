@@ -407,8 +407,9 @@ class Training:
     def _trouble(self) -> str:
         """Return what an operator should know before anything else, or ""."""
         disk = self._backend.failure if self._backend is not None else ""
-        cache = self._recorded.cache
-        return disk or self._writer.failure or (cache.failure if cache is not None else "")
+        cache, rescorer = self._recorded.cache, self._rescorer
+        kept = cache.failure if cache is not None else ""
+        return disk or self._writer.failure or kept or (rescorer.failure if rescorer is not None else "")
 
     # ------------------------------------------------------------------------------------------------ accounts
     def _log_episodes(self, *, final: bool = False) -> None:

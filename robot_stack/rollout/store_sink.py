@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.types.errors import StackError, StoreError
+from robot_stack.types.errors import StoreError, error_text
 from robot_stack.types.event import Label
 from robot_stack.types.transition import EpisodeHeader, Step
 
@@ -35,7 +35,7 @@ class StoreSink:
         self._queue: queue.SimpleQueue[EpisodeHeader | Step | Label | None] = queue.SimpleQueue()
         self._taken = threading.Semaphore(0)
         self._handed_over = 0
-        self._failure: StackError | None = None
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._write, name="store", daemon=True)
 
     def __enter__(self) -> StoreSink:
@@ -83,10 +83,10 @@ class StoreSink:
         """Raise the error that stands in the way of recording.
 
         Raises:
-            StoreError: If the disk has refused something.
+            StoreError: If the disk has refused something, or writing it has ended on an error that nobody foresaw.
         """
         if self._failure is not None:
-            raise StoreError(f"recording failed: {self._failure}") from self._failure
+            raise StoreError(f"recording failed: {error_text(self._failure)}") from self._failure
 
     def _put(self, item: EpisodeHeader | Step | Label) -> None:
         self._handed_over += 1
@@ -115,9 +115,9 @@ class StoreSink:
             self._guard(lambda: self._store.append_label(item))
 
     def _guard(self, write: Callable[[], object]) -> None:
-        """Write unless the disk has refused before: what follows a refusal would have a gap."""
+        """Write unless a write has failed before: what follows it would have a gap."""
         if self._failure is None:
             try:
                 write()
-            except StackError as error:
+            except Exception as error:  # the top of this thread: `check` raises it where the recording can end
                 self._failure = error

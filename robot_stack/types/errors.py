@@ -33,3 +33,8 @@ class RobotError(StackError):
 
 class RewardError(StackError):
     """A reward model cannot score: missing capability, bad weights, unreadable answer."""
+
+
+def error_text(error: Exception) -> str:
+    """Return what an operator is told of an error: its message, and of one that nobody foresaw its kind as well."""
+    return str(error) if isinstance(error, StackError) else f"{error!r}; report this"

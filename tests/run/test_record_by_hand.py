@@ -115,15 +115,16 @@ def test_a_stop_ends_the_recording_between_two_episodes(resolved, tmp_path) -> N
 
 
 class Refusing:
-    """A store on a disk that is full from the `limit`-th write on."""
+    """A store on a disk that is full from the `limit`-th write on, or that breaks there in another way."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, error: Exception | None = None) -> None:
         self.written: list[object] = []
         self._limit = limit
+        self._error = StoreError("disk is full, must have room; free some") if error is None else error
 
     def _write(self, what: object) -> bool:
         if len(self.written) >= self._limit:
-            raise StoreError("disk is full, must have room; free some")
+            raise self._error
         self.written.append(what)
         return True
 
@@ -148,6 +149,16 @@ def test_after_the_disk_has_refused_no_further_episode_begins() -> None:
         with pytest.raises(StoreError, match="recording failed: disk is full"):
             refused()
     assert store.written == [header(0)]
+
+
+def test_an_error_that_nobody_foresaw_ends_the_recording_with_its_text() -> None:
+    sink = StoreSink(Refusing(1, KeyError("front")))
+    sink.__enter__()
+    sink.begin(header(0))
+    sink.begin(header(1))
+    for refused in (lambda: sink.settle(10.0), lambda: sink.begin(header(2)), lambda: sink.__exit__(None, None, None)):
+        with pytest.raises(StoreError, match=r"recording failed: KeyError\('front'\); report this"):
+            refused()
 
 
 def test_everything_that_was_handed_over_is_written_on_leaving() -> None:

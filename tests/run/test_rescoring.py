@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import Bench
 
 from reward_models.decode import hop_between
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
@@ -18,6 +17,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
+from tests.run.bench import Bench
 
 pytestmark = pytest.mark.long
 
@@ -199,3 +199,28 @@ def test_a_disk_that_refuses_scores_ends_nothing(rig: Rig) -> None:
     rig.rescorer._deliver = taking
     rig.rescorer.offer("000011-online-a")
     rig.wait_for(1)
+
+
+@pytest.mark.parametrize("where", ["_read", "_deliver"])
+def test_an_error_that_nobody_foresaw_is_said_and_the_next_episode_gets_scores(rig: Rig, where: str) -> None:
+    def broken(_: object) -> None:
+        raise KeyError("front")
+
+    rig.episode("000010-online-a")
+    rig.episode("000011-online-a")
+    whole = getattr(rig.rescorer, where)
+    setattr(rig.rescorer, where, broken)
+    rig.rescorer.offer("000010-online-a")
+    for _ in range(300):
+        if rig.rescorer.failed:
+            break
+        threading.Event().wait(0.01)
+    assert rig.rescorer.failed == {"000010-online-a": "KeyError('front'); report this"}
+    assert (
+        rig.rescorer.failure
+        == "reward model synthetic-v1 has no scores for 000010-online-a: KeyError('front'); report this"
+    )
+    setattr(rig.rescorer, where, whole)
+    rig.rescorer.offer("000011-online-a")
+    rig.wait_for(1)
+    assert rig.delivered[0].episode_id == "000011-online-a"

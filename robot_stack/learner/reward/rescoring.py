@@ -28,7 +28,7 @@ from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward.labelled import recorded_frames
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.types.errors import RewardError, StoreError
+from robot_stack.types.errors import RewardError, StackError, error_text
 from robot_stack.types.reward import EpisodeScores
 
 log = logging.getLogger(__name__)
@@ -147,6 +147,8 @@ class Rescorer:
         self.known: set[str] = set()
         self.failed: dict[str, str] = {}
         """Episode -> why it has no scores; it is asked about again after a restart."""
+        self.failure = ""
+        """The newest error that nobody foresaw, for the operator, or ""."""
         self._thread = threading.Thread(target=self._work, name="rescore", daemon=True)
 
     def start(self) -> None:
@@ -184,8 +186,8 @@ class Rescorer:
         while (episode_id := self._waiting.get()) is not None:
             try:
                 self._ask(self._read(episode_id))
-            except (RewardError, StoreError) as error:
-                self._fail(episode_id, str(error))
+            except Exception as error:  # the top of this thread: an error costs one episode its scores, and is said
+                self._fail(episode_id, error)
 
     def _ask(self, episode: StoredEpisode) -> None:
         count = len(episode.arrays["proprio"])
@@ -209,8 +211,21 @@ class Rescorer:
         _Collector(parts, lambda answers: self._decode(episode, at, answers)).submit(self._service)
 
     def _decode(self, episode: StoredEpisode, at: np.ndarray, answers: dict[str, np.ndarray]) -> None:
-        """Decode the answers about an episode into scores and deliver them, in the service's thread."""
-        episode_id, count = episode.header.episode_id, len(episode.arrays["proprio"])
+        """Deliver the scores that the answers about an episode make; called in the service's thread, never raises."""
+        episode_id = episode.header.episode_id
+        try:
+            self._deliver(self._scores(episode, at, answers))
+        except Exception as error:  # the service's thread must end neither on a full disk nor on anything else
+            self._fail(episode_id, error)
+        else:
+            self.known.add(episode_id)
+
+    def _scores(self, episode: StoredEpisode, at: np.ndarray, answers: dict[str, np.ndarray]) -> EpisodeScores:
+        """Decode the answers about the frames `at` of an episode into scores of all its frames.
+
+        Raises:
+            RewardError: If no answer could be read.
+        """
         phi = potential(
             self._can,
             steps=answers.get("steps"),
@@ -219,25 +234,24 @@ class Rescorer:
             progress=answers.get("progress"),
         )
         if not np.isfinite(phi).any():
-            self._fail(episode_id, "no answer could be read")
-            return
+            raise RewardError("no answer could be read")
+        count = len(episode.arrays["proprio"])
         success = answers.get("done", np.full(len(at), np.nan))
-        scores = EpisodeScores(
-            episode_id=episode_id,
+        return EpisodeScores(
+            episode_id=episode.header.episode_id,
             version=self.version,
             progress=np.clip(spread_out(phi, at, count), 0.0, 1.0),
             success=np.clip(spread_out(success, at, count), 0.0, 1.0),
         )
-        try:
-            self._deliver(scores)
-        except StoreError as error:  # the service's thread must not end because a disk is full
-            self._fail(episode_id, str(error))
-        else:
-            self.known.add(episode_id)
 
-    def _fail(self, episode_id: str, why: str) -> None:
+    def _fail(self, episode_id: str, error: Exception) -> None:
+        """Keep and log why an episode has no scores; the operator hears of what nobody foresaw."""
+        why = error_text(error)
+        said = f"reward model {self.version} has no scores for {episode_id}: {why}"
+        if not isinstance(error, StackError):
+            self.failure = said
         self.failed[episode_id] = why
-        log.warning("reward model %s has no scores for %s: %s", self.version, episode_id, why)
+        log.warning("%s", said)
 
 
 def make_rescorer(
