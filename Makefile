@@ -111,13 +111,13 @@ docs: $(INSTALLED)
 	$(BIN)/mkdocs build --quiet
 
 bench: gl $(INSTALLED)
-	$(BIN)/python benchmarks/collect.py
+	$(BIN)/python -m benchmarks.collect
 
 bench-algorithms: gl $(INSTALLED)
-	$(BIN)/python benchmarks/algorithms.py
+	$(BIN)/python -m benchmarks.algorithms
 
 bench-shaping: gl $(INSTALLED)
-	$(BIN)/python benchmarks/shaping.py
+	$(BIN)/python -m benchmarks.shaping
 
 clean:
 	rm -rf $(VENV) build dist install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

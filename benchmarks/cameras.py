@@ -1,6 +1,6 @@
 """What passing a camera's images through costs: CPU of the camera process, images lost, age at the actor.
 
-Run: python benchmarks/cameras.py [--quick]
+Run: python -m benchmarks.cameras [--quick]
 
 A driver in this process publishes 640x480 images at 30 Hz, raw or as JPEG; a camera process passes them on as the
 policy's 128x128; this process receives them as the actor does. Everything over DDS with shared memory, on a domain of
@@ -165,7 +165,7 @@ def config_of(way: str, folder: Path) -> CameraConfig:
 def camera_process(way: str, folder: Path, environment: dict[str, str]) -> Iterator[int]:
     """Its process id."""
     if way.endswith("_naive"):
-        words = [sys.executable, str(Path(__file__)), "--naive", way.removesuffix("_naive")]
+        words = [sys.executable, "-m", "benchmarks.cameras", "--naive", way.removesuffix("_naive")]
     else:
         where = ["--run", str(folder / RESOLVED), "--namespace", "sim", "--camera", "wrist"]
         words = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where]

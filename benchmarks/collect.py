@@ -1,6 +1,6 @@
 """Runs every benchmark, each in a process of its own, and writes RESULTS.md and results.json beside this file.
 
-Run: make bench, or python benchmarks/collect.py [--quick] [--only NAME ...]. With --only, the figures of the others
+Run: make bench, or python -m benchmarks.collect [--quick] [--only NAME ...]. With --only, the figures of the others
 stay as they are.
 """
 
@@ -36,7 +36,7 @@ BENCHMARKS = (
     "console",
 )
 PACKAGES = ("torch", "numpy", "zarr", "grpcio")
-CALL = "import json, sys; from {name} import measure; print('FIGURES', json.dumps(measure({quick})))"
+CALL = "import json, sys; from benchmarks.{name} import measure; print('FIGURES', json.dumps(measure({quick})))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,8 @@ def measured(name: str, *, quick: bool) -> dict[str, float]:
     started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", CALL.format(name=name, quick=quick)],
-        cwd=FOLDER,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(FOLDER)},
+        cwd=FOLDER.parent,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         text=True,
         check=False,

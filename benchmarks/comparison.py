@@ -13,7 +13,8 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import torch
-from lockstep import smoothed
+
+from benchmarks.lockstep import smoothed
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -1,4 +1,4 @@
-"""What the operator's page costs, and how fast it is. Run: python benchmarks/console.py [--quick]
+"""What the operator's page costs, and how fast it is. Run: python -m benchmarks.console [--quick]
 
 Real processes over DDS: safety, teleop and console. The benchmark publishes the robot's state, a policy's commands and
 two cameras of 640x480 at 30 Hz, in a process of its own; one page is open in Chromium, four more are clients that show
@@ -29,10 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fed_cell import FedCell, fed_cell, fed_run
 from sensor_msgs.msg import Image
 from std_msgs.msg import String
 
+from benchmarks.fed_cell import FedCell, fed_cell, fed_run
 from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.console.app import build_digest
 from robot_stack.console.outbox import IMAGE_HEAD
@@ -43,6 +43,7 @@ from robot_stack.processes.table import console_process
 from robot_stack.types.command import Mode, Source
 
 DOMAIN = 91
+ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT, IMAGES_HZ = 640, 480, 30.0
 WATCHERS = 4
 UPDATES, QUICK_UPDATES = 200, 20
@@ -138,8 +139,8 @@ def ordinary() -> None:
 @contextmanager
 def watchers(url: str) -> Iterator[None]:
     """Clients that are sent everything, in a process of their own."""
-    words = [sys.executable, __file__, "--watch", url]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=ordinary) as process:
+    words = [sys.executable, "-m", "benchmarks.console", "--watch", url]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=ordinary) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()

@@ -1,7 +1,7 @@
 """A full RLPD cycle against what it cannot do without: its matrix products, or the bare network on the same images.
 
 A cycle is two critic updates, one actor and temperature update, and all targets, at batch 256 with two cameras of
-128x128, 18-D proprio, 7-D action and 2 critics of [256, 256]. Run: python benchmarks/cycle.py [--quick]
+128x128, 18-D proprio, 7-D action and 2 critics of [256, 256]. Run: python -m benchmarks.cycle [--quick]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Updates per second on a GPU, each with a batch of its own off the replay: as shipped, and eager in float32.
 
 Sizes are those of `cycle`. What is measured against the GPU's peak is the multiplications of matrix products and
-convolutions alone. Without a GPU nothing is measured. Run: python benchmarks/gpu.py [--quick]
+convolutions alone. Without a GPU nothing is measured. Run: python -m benchmarks.gpu [--quick]
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import argparse
 import time
 from collections.abc import Callable
 
-import cycle
 import numpy as np
-import replay_sample
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks import cycle, replay_sample
 from policies import precision
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.learner.batches import Batches, make_batches

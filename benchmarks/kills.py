@@ -1,6 +1,6 @@
 """kill -9 of a learner at random instants: every step that it acknowledged is on disk and in the replay exactly once.
 
-Run: python benchmarks/kills.py [--quick]
+Run: python -m benchmarks.kills [--quick]
 
 A real learner process, fed over the real link with synthetic episodes at five times real time. Half of the kills come
 at any instant after it was started, so also while it reads the store, fits or resumes; the other half while it
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from tiny_run import header_of, steps_of, write_run
 
+from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.annotations import LabelLog
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode

@@ -1,6 +1,6 @@
 """The learner link on one machine: how fast parameters and steps arrive, and that no tick ever waits for either.
 
-Run: python benchmarks/link.py [--quick]
+Run: python -m benchmarks.link [--quick]
 
 The learner has a process of its own: the real gRPC server and backend on a real episode store. The actors are real
 clients in this one, with a step of two 128x128 cameras each at 10 Hz. All of it twice: in clear, with the token of its

@@ -1,6 +1,6 @@
 """What a transition costs: resident memory of the replay, and disk of the episode store on rendered images.
 
-Run: python benchmarks/replay_memory.py [--quick]
+Run: python -m benchmarks.replay_memory [--quick]
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from replay_sample import FEATURES, cell_spec, fill
 
+from benchmarks.replay_sample import FEATURES, cell_spec, fill
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -65,8 +65,12 @@ def rss_per_transition(transitions: int) -> float:
 def rss_repeats(*, quick: bool) -> list[float]:
     """`rss_per_transition`, each time in a process of its own."""
     transitions, repeats = (2_000, 1) if quick else (10_000, 3)
-    command = [sys.executable, __file__, "--rss", str(transitions)]
-    return [float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(repeats)]
+    command = [sys.executable, "-m", "benchmarks.replay_memory", "--rss", str(transitions)]
+    said = [
+        subprocess.run(command, cwd=Path(__file__).parents[1], check=True, capture_output=True, text=True).stdout
+        for _ in range(repeats)
+    ]
+    return [float(text) for text in said]
 
 
 def disk_shares(*, quick: bool) -> list[float]:

@@ -1,6 +1,6 @@
 """Time to sample a batch from replay: against an update, against a memory copy, and against gathering row by row.
 
-Run: python benchmarks/replay_sample.py [--quick]
+Run: python -m benchmarks.replay_sample [--quick]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scoring a whole replay with a new version of the embedded model while the learner goes on.
 
-Run: python benchmarks/rescore.py [--quick]
+Run: python -m benchmarks.rescore [--quick]
 
 50,000 transitions in 1,250 episodes of features as the dry run's trunk gives them. A thread scores them whole with a
 fresh model, as after a refit, and makes it the active one; beside it RLPD updates as in the dry run. Updates a second
@@ -15,8 +15,8 @@ import threading
 import time
 
 import numpy as np
-from cycle import batch, learner
 
+from benchmarks.cycle import batch, learner
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit

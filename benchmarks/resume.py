@@ -1,6 +1,6 @@
 """Seconds from starting the learner on the folder of a killed run to its first update.
 
-Run: python benchmarks/resume.py [--quick]
+Run: python -m benchmarks.resume [--quick]
 
 50,000 transitions in 700 episodes, two cameras of 64x64, the embedded trunk, its features in the cache as a run
 leaves them. A learner makes trunk, reward model, features and checkpoint, and is killed with SIGKILL. Then it is
@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from kills import LearnerProcess
-from tiny_run import header_of, steps_of, write_run
-
+from benchmarks.kills import LearnerProcess
+from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.replay.episode_store import EpisodeStore

@@ -1,6 +1,6 @@
 """What the robot's machine has to do without a learner: CPU of each process, messages lost, ticks.
 
-Run: python benchmarks/robot_side.py [--quick]
+Run: python -m benchmarks.robot_side [--quick]
 
 All processes of a cell as `robot-stack deploy` starts them, over DDS with shared memory, with a policy of the shipped
 size on a CPU at 10 Hz and the safety filter at 100 Hz. This process plays the drivers: an arm behind MoveIt Servo with
@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 import rclpy
 import torch
-from cameras import HEIGHT, RATE_HZ, ROI, WIDTH, cpu_s, pictures
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped, WrenchStamped
 from rclpy.signals import SignalHandlerOptions
@@ -36,6 +35,7 @@ from rclpy.task import Future
 from sensor_msgs.msg import Image, JointState, Joy
 from std_msgs.msg import Header, Int8, String
 
+from benchmarks.cameras import HEIGHT, RATE_HZ, ROI, WIDTH, cpu_s, pictures
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.registry import find_algorithm

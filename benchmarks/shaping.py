@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.comparison import Comparison, Result
 from benchmarks.lockstep import human_share, kept_file, practise_from_shared
-
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.rollout.evaluate import HELD_OUT, evaluation_runner, load_params

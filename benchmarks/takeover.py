@@ -1,4 +1,4 @@
-"""How fast an operator has the robot, and how smoothly it goes back. Run: python benchmarks/takeover.py [--quick]
+"""How fast an operator has the robot, and how smoothly it goes back. Run: python -m benchmarks.takeover [--quick]
 
 Two real processes, teleop and safety, over DDS on shared memory. The benchmark publishes the device's Joy, the robot's
 state at 100 Hz and a policy's commands at 20 Hz, and takes the commands that would reach the robot.
@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from fed_cell import FedCell, fed_cell, fed_run, steps_over_limit
 
+from benchmarks.fed_cell import FedCell, fed_cell, fed_run, steps_over_limit
 from robot_stack.types.command import Decision, Mode, Source
 
 DOMAIN = 90

@@ -1,6 +1,6 @@
 """A large reward model behind the live one: what asking costs, in this process and served, and whether ticks notice.
 
-Run: python benchmarks/vlm.py [--quick]
+Run: python -m benchmarks.vlm [--quick]
 
 The weights are tiny and random, of the real architectures and through the real processors; so the figures are those
 of everything around the network. Questions are pairs of 128x128 frames for GRM, eight images each, in the order in
@@ -25,12 +25,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "reward_models"))
-import tiny_vlms
-
 from reward_models.interface import Frame, Instruction, PairQuery, RewardModel
 from reward_models.service import ScoringService
 from reward_models.vlm.registry import make_reward_model
+from tests.reward_models import tiny_vlms
 
 HOP = ("<score>+45%", "</score>")
 QUESTIONS, QUICK_QUESTIONS = 200, 16

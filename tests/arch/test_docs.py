@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from source_tree import PACKAGES, ROOT, python_files, tree
 
 from robot_stack.cli.main import VERBS
+from tests.arch.source_tree import PACKAGES, ROOT, python_files, tree
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 HEADINGS = re.findall(r"^### (.+)$", (ROOT / "docs/troubleshooting.md").read_text(), flags=re.MULTILINE)
@@ -90,4 +90,4 @@ def test_the_safety_page_has_a_measured_row_for_every_fault() -> None:
         for mark in re.findall(r"@pytest\.mark\.row\((\d+)\)", path.read_text())
     }
     assert [int(row[0]) for row in rows] == sorted(marked)
-    assert all({row[1], row[2]} <= texts for row in rows), "make faults, then python tests/faults/write_table.py"
+    assert all({row[1], row[2]} <= texts for row in rows), "make faults, then python -m tests.faults.write_table"

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from source_tree import CODE, PACKAGES, ROOT, calls, imported, python_files, tree, written_files
+
+from tests.arch.source_tree import CODE, PACKAGES, ROOT, calls, imported, python_files, tree, written_files
 
 Rule = Callable[[ast.AST], Iterator[str]]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tomllib
 
-from source_tree import PACKAGES, ROOT
+from tests.arch.source_tree import PACKAGES, ROOT
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 

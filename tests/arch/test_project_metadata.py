@@ -7,7 +7,8 @@ import tomllib
 
 from catkin_pkg.package import parse_package
 from packaging.requirements import Requirement
-from source_tree import ROOT
+
+from tests.arch.source_tree import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import changed, contents, label, made_episode, made_spec, write_folder
 
 from robot_stack.cli.main import main
 from robot_stack.datasets.store_view import open_store
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.datasets.data_rig import changed, contents, label, made_episode, made_spec, write_folder
 
 PAGE = Path(__file__).parents[2] / "docs/datasets.md"
 COMMANDS = [

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_run import write_run
-from watermarked import Watermark
 
 from reward_models.interface import ClipQuery
 from reward_models.progress.config import ProgressConfig
@@ -19,6 +17,8 @@ from robot_stack.learner.reward import evaluation as reward_evaluation
 from robot_stack.learner.reward import synthetic as generated
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
+from tests.report.fake_run import write_run
+from tests.reward_models.watermarked import Watermark
 
 TEXT = "insert the orange peg into the blue socket"
 

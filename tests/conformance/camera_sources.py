@@ -12,7 +12,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from camera_rig import CELL, RATE_HZ, RUN, Bench, configured, pictures, reference
 from rclpy.clock import Clock, ClockType
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CompressedImage, Image, JointState
@@ -26,6 +25,7 @@ from robot_stack.nodes.qos import NEWEST
 from robot_stack.sensing.v4l2_source import V4l2Source
 from robot_stack.workcell.build import build_world
 from robot_stack.workcell.sim_camera import SimCamera
+from tests.conformance.camera_rig import CELL, RATE_HZ, RUN, Bench, configured, pictures, reference
 
 STEADY = Clock(clock_type=ClockType.STEADY_TIME)
 TOPIC = "/wrist/image_raw"

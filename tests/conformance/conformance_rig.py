@@ -11,15 +11,6 @@ from typing import Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from driver_doubles import (
-    DriverDouble,
-    FrankaDouble,
-    PoseDouble,
-    ServoDouble,
-    TrajectoryDouble,
-    UrDouble,
-    VelocityDouble,
-)
 from geometry_msgs.msg import TwistStamped
 from rclpy.clock import Clock, ClockType
 from rclpy.experimental.events_executor import EventsExecutor
@@ -55,6 +46,15 @@ from robot_stack.nodes.sealing import Sealer
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
+from tests.conformance.driver_doubles import (
+    DriverDouble,
+    FrankaDouble,
+    PoseDouble,
+    ServoDouble,
+    TrajectoryDouble,
+    UrDouble,
+    VelocityDouble,
+)
 
 ARM = "fr3"
 KEY = WireKey.random()
@@ -132,7 +132,7 @@ def robot_of(backend: str, **changes: Any) -> DriverRobot:
     said = {key: value for key, value in shipped.model_dump().items() if key in common}
     frames = {"base_frame": "base", "tcp_frame": "tcp", "gripper": GRIPPER, "driver": SAYS}
     frames["joint_states_timeout_s"] = BUSY_S
-    robot = kinds(RobotConfig)[backend].model_validate(
+    robot = ROBOTS.builtin[backend].model_validate(
         {**said, **frames, "backend": backend, **BACKENDS[backend][1], **changes}
     )
     assert isinstance(robot, DriverRobot)

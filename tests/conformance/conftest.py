@@ -32,8 +32,9 @@ def ros(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with claim_domain(DOMAIN, exact=False) as domain:
         before = dict(os.environ)
         os.environ.update(ros_environment(write_profiles(tmp_path_factory.mktemp("ros")), domain))
-        from tests.conformance import driver_doubles
         from rclpy.context import Context
+
+        from tests.conformance import driver_doubles
 
         driver_doubles.CONTEXT = Context()
         contexts = (None, driver_doubles.CONTEXT)

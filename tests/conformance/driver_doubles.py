@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
-from kinematic_arm import KinematicArm
 from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.clock import Clock, ClockType
@@ -28,6 +27,7 @@ from robot_stack.nodes.drivers.messages import pose_from_msg, pose_to_msg
 from robot_stack.nodes.qos import LATCHED
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import rotate_twist
+from tests.conformance.kinematic_arm import KinematicArm
 
 CONTEXT: Context | None = None
 """A participant of their own, as another process has it. The fixture `ros` sets it."""

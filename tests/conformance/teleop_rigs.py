@@ -10,7 +10,6 @@ import struct
 from dataclasses import replace
 
 import numpy as np
-from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 from scipy.spatial.transform import Rotation
 
 from robot_stack.config.files.library import config_root
@@ -29,6 +28,7 @@ from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
+from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
 MS = 1_000_000
 STEP_NS = 4 * MS

@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from conformance_rig import BACKENDS, MS, TIMEOUT_S, misfit, wait_until
-from driver_doubles import FINGER_OPEN_M, JOINTS
-from kinematic_arm import KinematicArm
+from tests.conformance.conformance_rig import BACKENDS, MS, TIMEOUT_S, misfit, wait_until
+from tests.conformance.driver_doubles import FINGER_OPEN_M, JOINTS
+from tests.conformance.kinematic_arm import KinematicArm
 
 TWIST = [0.04, -0.03, -0.05, 0.0, 0.1, 0.3]
 DRIVERS = [backend for backend in BACKENDS if backend != "sim"]

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from camera_rig import ERROR, Bench, camera, configured, domain, pictures, wait_for
-from camera_sources import TOPIC, Driver
+from tests.conformance.camera_rig import ERROR, Bench, camera, configured, domain, pictures, wait_for
+from tests.conformance.camera_sources import TOPIC, Driver
 
 SECOND_NS = 10**9
 WHO = f"camera wrist (topic {TOPIC}): "

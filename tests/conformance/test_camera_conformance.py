@@ -12,8 +12,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from camera_rig import ERROR, MAX_AGE_S, OK, RATE_HZ, Bench, camera, domain, wait_for
-from camera_sources import SOURCES, make
+from tests.conformance.camera_rig import ERROR, MAX_AGE_S, OK, RATE_HZ, Bench, camera, domain, wait_for
+from tests.conformance.camera_sources import SOURCES, make
 
 SAMPLE = 20
 

@@ -9,8 +9,6 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 import numpy as np
-from conformance_rig import ARM, SAYS, await_words, wait_until
-from driver_doubles import ServoDouble, TrajectoryDouble, UnitlessDouble, servo_parameters
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
@@ -19,6 +17,8 @@ from robot_stack.nodes.drivers import asking
 from robot_stack.nodes.drivers.asking import active_controllers, parameter_values
 from robot_stack.nodes.drivers.grippers import goal_of
 from robot_stack.types.reason import FaultKind
+from tests.conformance.conformance_rig import ARM, SAYS, await_words, wait_until
+from tests.conformance.driver_doubles import ServoDouble, TrajectoryDouble, UnitlessDouble, servo_parameters
 
 HANDSHAKE = f"robot: handshake of {ARM}"
 

@@ -6,14 +6,14 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from conformance_rig import ARM, FROM_TOPIC, GRIPPER, await_words, robot_of, wait_until
-from driver_doubles import ServoDouble, TrajectoryDouble, UrDouble
 from geometry_msgs.msg import PoseStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import Bool
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_stack.types.errors import ConfigError
+from tests.conformance.conformance_rig import ARM, FROM_TOPIC, GRIPPER, await_words, robot_of, wait_until
+from tests.conformance.driver_doubles import ServoDouble, TrajectoryDouble, UrDouble
 
 PROGRAM = "/io_and_status_controller/robot_program_running"
 OTHER_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -11,12 +11,18 @@ import pytest
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 import numpy as np
-from conformance_rig import FROM_TOPIC, GRIPPER, await_words, misfit, robot_of, wait_until
-from driver_doubles import FINGER_OPEN_M, TrajectoryDouble, UnitlessDouble, UrVelocityDouble, VelocityDouble
 from geometry_msgs.msg import TransformStamped
 from std_msgs.msg import String
 
 from robot_stack.nodes.qos import LATCHED
+from tests.conformance.conformance_rig import FROM_TOPIC, GRIPPER, await_words, misfit, robot_of, wait_until
+from tests.conformance.driver_doubles import (
+    FINGER_OPEN_M,
+    TrajectoryDouble,
+    UnitlessDouble,
+    UrVelocityDouble,
+    VelocityDouble,
+)
 
 DOWN = [0.0, 0.0, 0.05, 0.0, 0.0, 0.0]
 

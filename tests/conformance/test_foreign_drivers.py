@@ -12,13 +12,13 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from camera_rig import ERROR, OK, RATE_HZ, WARN, Bench, camera, configured, domain, pictures, wait_for
-from camera_sources import TOPIC, Driver
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import Image
 
 from robot_stack.nodes import topics
 from robot_stack.sensing.likeness import thumbnail
+from tests.conformance.camera_rig import ERROR, OK, RATE_HZ, WARN, Bench, camera, configured, domain, pictures, wait_for
+from tests.conformance.camera_sources import TOPIC, Driver
 
 SECOND_NS = 10**9
 WHO = f"camera wrist (topic {TOPIC}): "

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
-sys.path.append(str(Path(__file__).parents[1] / "servos"))
-
-from conformance_rig import KEY, Safety, Spinning, wait_until
-from sts_emulator import NAMES, STATUS, StsBus
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
@@ -25,6 +19,8 @@ from robot_stack.config.robot import RobotConfig
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.robot.node import build
 from robot_stack.types.reason import FaultKind
+from tests.conformance.conformance_rig import KEY, Safety, Spinning, wait_until
+from tests.servos.sts_emulator import NAMES, STATUS, StsBus
 
 ARM = "so101"
 TURN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.4])

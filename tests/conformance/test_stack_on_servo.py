@@ -13,8 +13,6 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from conformance_rig import ARM, Spinning, robot_of, wait_until
-from driver_doubles import SENSOR, ServoDouble
 from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 
@@ -34,6 +32,8 @@ from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_world
 from robot_stack.workcell.local_cell import see
 from sim.scene import TIMESTEP_S
+from tests.conformance.conformance_rig import ARM, Spinning, robot_of, wait_until
+from tests.conformance.driver_doubles import SENSOR, ServoDouble
 
 START_S = 40.0
 WRENCH = {"topic": "/wrench_of_the_world", "frame": "tcp"}

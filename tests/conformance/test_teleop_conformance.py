@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from teleop_rigs import RIGS, STEP_NS, Rig
 
 from robot_stack.config.resolve import load_run
 from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
@@ -14,6 +13,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.robot import EVENTS, TeleopSample
 from robot_stack.types.spec import AXES
 from robot_stack.workcell.build import build_operator
+from tests.conformance.teleop_rigs import RIGS, STEP_NS, Rig
 
 MESSAGE_TIMEOUT_S = 0.15
 

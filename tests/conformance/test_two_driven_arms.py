@@ -12,15 +12,15 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-import driver_doubles
 import rclpy
-from conformance_rig import KEY, Safety, Spinning, robot_of, wait_until
-from driver_doubles import DriverDouble, ServoDouble, UrDouble
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.robot.node import build
+from tests.conformance import driver_doubles
+from tests.conformance.conformance_rig import KEY, Safety, Spinning, robot_of, wait_until
+from tests.conformance.driver_doubles import DriverDouble, ServoDouble, UrDouble
 
 TWIST = np.array([0.04, -0.03, -0.05, 0.0, 0.1, 0.3])
 KINDS = {"left": ("servo", ServoDouble), "right": ("ur", UrDouble)}

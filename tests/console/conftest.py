@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-from page_rig import FakeCell, sim_run
 
-TESTS = Path(__file__).parents[1]
-sys.path += [str(TESTS / "transport"), str(TESTS / "faults")]
+from tests.console.page_rig import FakeCell, sim_run
 
 
 @pytest.fixture(scope="session")

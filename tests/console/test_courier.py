@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from fake_learner import TOKEN, FakeLearner
-from page_rig import FakeCell
 
 from robot_stack.console.label_forwarder import LabelForwarder
 from robot_stack.console.verdicts import operator_label
@@ -15,6 +13,8 @@ from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import SpecError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import LiveScore
+from tests.console.page_rig import FakeCell
+from tests.transport.fake_learner import TOKEN, FakeLearner
 
 EPISODE = "000041-online-actor"
 LABEL = operator_label(EPISODE, Verdict.FAILURE, 5.0)

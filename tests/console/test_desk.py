@@ -7,8 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-from page_rig import Done, FakeCell, sim_run
-from test_rights import real_run
 
 from robot_stack.console.heard import CLAIM_NS
 from robot_stack.console.messages import Move, PageError, Press, Say, Seen, Sit, Undo, Write
@@ -17,6 +15,8 @@ from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import LiveScore
+from tests.console.page_rig import Done, FakeCell, sim_run
+from tests.console.test_rights import real_run
 
 S = 1_000_000_000
 EPISODE = "000041-online-actor"

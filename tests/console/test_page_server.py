@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("websockets", reason="no WebSockets on this machine: pip install 'robot-stack[console]'")
 
-from page_rig import hello, served
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -26,6 +25,7 @@ from robot_stack.console.outbox import IMAGE_HEAD
 from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
+from tests.console.page_rig import hello, served
 
 TOKEN = "a-token-of-enough-characters"
 WAIT_S = 10.0
@@ -311,3 +311,21 @@ def test_the_port_moves_on_this_machine_and_is_found_again(tmp_path):
 def test_an_address_of_another_machine_is_told():
     with pytest.raises(RobotError, match=r"must be free and this machine's .*; change console.address of the cell"):
         listen("192.0.2.1:8642")
+
+
+def test_a_fault_in_what_is_sent_to_the_pages_ends_the_server_and_is_told(cell, monkeypatch):
+    """A page that is sent nothing any more looks like a cell in which nothing moves."""
+
+    def fail(now_ns: int) -> dict:
+        raise ZeroDivisionError("a figure of a page")
+
+    with served(cell) as url, tab(url) as page:
+        page.shows(lambda now: now["writer"] == "a", "the desk")
+        server = cell.server
+        assert server is not None
+        server.check()
+        monkeypatch.setattr(cell.desk, "now", fail)
+        assert page.closed() != 1000
+        server.stop()
+        with pytest.raises(RobotError, match="ZeroDivisionError.*must run until it is stopped; start the run anew"):
+            server.check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from page_rig import sim_run
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
@@ -15,6 +14,7 @@ from robot_stack.console.rights import ENABLING, Rights
 from robot_stack.console.shown import keys
 from robot_stack.teleop.bindings import CONTROLS, MOTIONS
 from robot_stack.types.errors import ConfigError
+from tests.console.page_rig import sim_run
 
 
 def real_run() -> ResolvedRun:

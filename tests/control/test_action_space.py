@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import Rig, twist
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -15,6 +14,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from tests.control.filter_rig import Rig, twist
 
 
 def spec(*arms: ArmSpec) -> Spec:

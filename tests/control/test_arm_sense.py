@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fr3_chain import HOME, chain_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -13,6 +12,7 @@ from robot_stack.control.drivers.arm_sense import ArmSense, Frames, JointReader,
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind
+from tests.control.fr3_chain import HOME, chain_of
 
 MS = 1_000_000
 NAMES = [f"fr3_joint{number}" for number in range(1, 8)]

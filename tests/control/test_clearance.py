@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from robot_stack.control.safety.clearance import Clearance, clearances_of
 from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.reason import RefusalKind
+from tests.control.clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
 
 pytestmark = pytest.mark.long
 

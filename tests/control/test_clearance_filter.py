@@ -7,8 +7,6 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from clearance_arm import shipped_body
-from filter_rig import DOWN, LIMITS, Rig, TwoArmRig, twist
 
 from robot_stack.config.resolve import load_run
 from robot_stack.control.kinematics.body import ArmBody, Capsule, HalfSpace
@@ -19,6 +17,8 @@ from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind
 from robot_stack.workcell.build_safety import build_safety, limits_of, unwatched_of
 from robot_stack.workcell.command_log import limits_from
+from tests.control.clearance_arm import shipped_body
+from tests.control.filter_rig import DOWN, LIMITS, Rig, TwoArmRig, twist
 
 
 def gantry(table_m: float, *, x: float = 0.0, turned: float = 0.0) -> ArmBody:

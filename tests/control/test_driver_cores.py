@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fr3_chain import HOME, chain_of, limits_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -20,6 +19,7 @@ from robot_stack.control.drivers.ur import UrStatus
 from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
+from tests.control.fr3_chain import HOME, chain_of, limits_of
 
 CHAIN, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
 SOLVER = JointMotionSolver(CHAIN, LIMITS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import Rig, twist
 
 from robot_stack.control.executed import ExecutedAccumulator
 from robot_stack.types.command import Command, Decision, Mode, Source
+from tests.control.filter_rig import Rig, twist
 
 
 def decision(

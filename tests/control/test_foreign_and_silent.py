@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import MS, Rig, twist
 
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
+from tests.control.filter_rig import MS, Rig, twist
 
 PUSH = twist(x=0.05)
 

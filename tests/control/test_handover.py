@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import LIMITS, TICK_NS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.types.command import Decision, Mode, Source
+from tests.control.filter_rig import LIMITS, TICK_NS, Rig, twist
 
 TICK_S = TICK_NS / 1e9
 HANDS = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(lambda part: np.array([0.0, 0.0, 0.0, *part]))

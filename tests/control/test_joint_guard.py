@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import LIMITS, TICK_NS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.joint_guard import JointGuard
 from robot_stack.control.safety.limits import JointLimit
 from robot_stack.types.command import Mode
+from tests.control.filter_rig import LIMITS, TICK_NS, Rig, twist
 
 JOINTS = tuple(JointLimit(name=f"joint{n}", min_rad=-1.0, max_rad=1.0, max_speed_rad_s=2.0) for n in range(7))
 GUARDED = replace(LIMITS, joints=JOINTS, joint_range_share=0.9)

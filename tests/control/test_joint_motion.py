@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fr3_chain import HOME, chain_of, limits_of, robot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.control.kinematics.chain import Chain, ChainJoint, transform_of
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 from robot_stack.types.pose import rotate_twist
+from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
 
 FR3, LIMITS = chain_of("fr3_franka"), limits_of("fr3_franka")
 SOLVER = JointMotionSolver(FR3, LIMITS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import MS, twist
 
 from robot_stack.control.safety.doorkeeper import Doorkeeper
 from robot_stack.control.safety.key_admission import KeyAdmission
 from robot_stack.control.safety.output_watchdog import BRAKING_NS, HardLimits, OutputWatchdog
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind
+from tests.control.filter_rig import MS, twist
 
 NOW = 10_000_000 * MS
 PUSH = twist(x=0.1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fr3_chain import HOME, MujocoFr3, chain_of, limits_of, robot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -16,6 +15,7 @@ from robot_stack.control.kinematics.chain import Chain, ChainJoint
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 from robot_stack.workcell.build_arm import build_chain
+from tests.control.fr3_chain import HOME, MujocoFr3, chain_of, limits_of, robot
 
 FR3 = chain_of("fr3_franka")
 FR3_LIMITS = limits_of("fr3_franka")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fr3_chain import HOME, chain_of
 
 from robot_stack.control.drivers.arm_sense import JointReader
 from robot_stack.control.drivers.core import DriverCommand
@@ -16,6 +15,7 @@ from robot_stack.control.drivers.pose_target import PoseTargetCore
 from robot_stack.control.kinematics.chain import Chain, ChainJoint
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 from robot_stack.control.safety.bounds import inside_box
+from tests.control.fr3_chain import HOME, chain_of
 
 ROOT = Path(__file__).resolve().parents[2] / "robot_stack"
 HOUR_NS = 3600 * 1_000_000_000

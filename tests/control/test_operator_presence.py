@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import MS, Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.control.safety.presence import ABSENT_S
 from robot_stack.types.command import Mode
+from tests.control.filter_rig import MS, Rig
 
 
 def attended(rig: Rig, seconds: float) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import DOWN, LIMITS, TICK_NS, Rig, twist
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.audit.replay_checker import (
@@ -21,6 +20,7 @@ from robot_stack.control.audit.replay_checker import (
 from robot_stack.control.safety.limits import JointLimit, SafetyLimits
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.pose import Pose
+from tests.control.filter_rig import DOWN, LIMITS, TICK_NS, Rig, twist
 
 
 def good_log() -> list[LoggedTick]:

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
-from filter_rig import LIMITS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,8 @@ from robot_stack.control.safety.clearance import clearances_of
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.motion import MotionShaper
 from robot_stack.types.command import Command, Decision, Mode, Source
+from tests.control.clearance_arm import TABLE, WIDE, KinematicArm, shipped_body, watched_arm
+from tests.control.filter_rig import LIMITS, Rig, twist
 
 pytestmark = pytest.mark.long
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import DOWN, Rig
-from fr3_chain import HOME, chain_of, limits_of, robot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -28,6 +26,8 @@ from robot_stack.control.reset import (
 )
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
+from tests.control.filter_rig import DOWN, Rig
+from tests.control.fr3_chain import HOME, chain_of, limits_of, robot
 
 pytestmark = pytest.mark.long
 

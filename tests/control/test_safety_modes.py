@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import LIMITS, MS, TICK_NS, Rig, twist
 
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
+from tests.control.filter_rig import LIMITS, MS, TICK_NS, Rig, twist
 
 ASKED = Refusal(kind=RefusalKind.SERVICE, text="test")
 STOP_PRESSED = Refusal(kind=RefusalKind.KEY, text="stop pressed")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from filter_rig import LIMITS, MS, TICK_NS, Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.reason import Refusal, RefusalKind
+from tests.control.filter_rig import LIMITS, MS, TICK_NS, Rig
 
 TEST = Refusal(kind=RefusalKind.SERVICE, text="test")
 

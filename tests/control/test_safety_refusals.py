@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import MS, Rig, twist
 
 from robot_stack.types.command import Mode, Source
+from tests.control.filter_rig import MS, Rig, twist
 
 BROKEN = [
     ({"twist": np.full(6, np.nan)}, "must be finite"),

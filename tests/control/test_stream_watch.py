@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from filter_rig import MS, Rig, TwoArmRig, twist
 
 from robot_stack.control.safety.clock_watch import ClockWatch
 from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.control.safety.publisher_guard import RELEASE_NS, PublisherGuard
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import Fault, FaultKind
+from tests.control.filter_rig import MS, Rig, TwoArmRig, twist
 
 PUSH = twist(x=0.05)
 BUTTON = "safety/stop_input/desk"

@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from filter_rig import LIMITS, Rig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.limits import TIGHTENABLE, SafetyLimits, tightened
 from robot_stack.types.errors import ConfigError
+from tests.control.filter_rig import LIMITS, Rig, twist
 
 
 @pytest.mark.parametrize("name", TIGHTENABLE)

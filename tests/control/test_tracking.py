@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import Rig, joints_at, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
@@ -18,6 +17,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import RobotState
+from tests.control.filter_rig import Rig, joints_at, twist
 
 WIDE = SafetyLimits(
     box_min_m=(-3.0, -3.0, -3.0),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from filter_rig import DOWN, Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from robot_stack.types.pose import Pose, rotate_twist
+from tests.control.filter_rig import DOWN, Rig
 
 PARTS = st.lists(st.floats(-1, 1), min_size=3, max_size=3).map(np.array)
 TWISTS = st.lists(st.floats(-1, 1), min_size=6, max_size=6).map(np.array)

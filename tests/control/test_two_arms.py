@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from filter_rig import LIMITS, MS, TwoArmRig, twist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reason import Fault, FaultKind
+from tests.control.filter_rig import LIMITS, MS, TwoArmRig, twist
 
 PUSH = {"left": twist(x=0.1), "right": twist(y=0.1)}
 

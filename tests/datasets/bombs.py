@@ -9,10 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data_rig import made_episode, made_spec
-
 from robot_stack.datasets.bag import messages
 from robot_stack.types.spec import Spec
+from tests.datasets.data_rig import made_episode, made_spec
 
 
 def about(spec: Spec, **changes: object) -> dict[str, Any]:
@@ -55,13 +54,12 @@ def zeros_bag(path: Path, images: int = 300) -> None:
 
 
 if __name__ == "__main__":  # child of a test: import a folder under a look at its memory
-    sys.path.insert(0, sys.argv[1])
     from robot_stack.datasets.bag.read import import_mcap
     from robot_stack.types.errors import StoreError
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        import_mcap(Path(sys.argv[2]), Path(sys.argv[3]), on_episode=lambda *_: None)
+        import_mcap(Path(sys.argv[1]), Path(sys.argv[2]), on_episode=lambda *_: None)
         said = "taken"
     except StoreError as error:
         said = str(error)

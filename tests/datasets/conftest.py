@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from data_rig import label, made_episode, write_folder
 
 from robot_stack.datasets.store_view import StoreView
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.datasets.data_rig import label, made_episode, write_folder
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.datasets.data_rig import STEP_M, changed, label, made_episode, made_spec, write_folder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.finding import Level
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.datasets.data_rig import STEP_M, changed, label, made_episode, made_spec, write_folder
 
 Spoil = Callable[[StoredEpisode], StoredEpisode]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from data_rig import contents, full_disk, made_episode, write_folder
 
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.edit import Changes, edit
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.types.errors import StoreError
+from tests.datasets.data_rig import contents, full_disk, made_episode, write_folder
 
 DIES = """
 import os, sys

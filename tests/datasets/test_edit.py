@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import assert_same_episode, contents, label, made_episode, write_folder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
+from tests.datasets.data_rig import assert_same_episode, contents, label, made_episode, write_folder
 
 NOW = 1.8e9
 

@@ -16,14 +16,14 @@ import pytest
 pytest.importorskip("mcap_ros2.writer", reason="mcap-ros2-support is not installed: pip install 'robot-stack[export]'")
 
 import zstandard
-from bombs import about, bag, image, zeros_bag
-from data_rig import contents, made_spec
 
 from robot_stack.datasets import bounds
 from robot_stack.datasets.bag import messages
 from robot_stack.datasets.bag.read import import_mcap
 from robot_stack.datasets.bag.records import raw_messages
 from robot_stack.types.errors import StoreError
+from tests.datasets.bombs import about, bag, image, zeros_bag
+from tests.datasets.data_rig import contents, made_spec
 
 MAGIC = b"\x89MCAP0\r\n"
 SMALL = made_spec(cameras=("front",))
@@ -44,9 +44,9 @@ def refused(folder: Path, tmp_path: Path, words: str) -> None:
 def test_small_file_that_unpacks_to_much_takes_little_memory(tmp_path: Path) -> None:
     zeros_bag(tmp_path / "in" / "a.mcap")
     assert (tmp_path / "in" / "a.mcap").stat().st_size < 100_000
-    command = [sys.executable, str(Path(__file__).with_name("bombs.py")), str(Path(__file__).parents[2])]
+    command = [sys.executable, "-m", "tests.datasets.bombs", str(tmp_path / "in"), str(tmp_path / "out")]
     said = subprocess.run(
-        [*command, str(tmp_path / "in"), str(tmp_path / "out")], capture_output=True, text=True, timeout=120, check=True
+        command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120, check=True
     )
     found = json.loads(said.stdout)
     assert "unpacked size of" in found["said"]

@@ -16,7 +16,6 @@ pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pi
 av = pytest.importorskip("av", reason="PyAV is not installed: pip install 'robot-stack[export]'")
 
 import pyarrow as pa  # noqa: E402
-from data_rig import made_episode, made_spec, write_folder  # noqa: E402
 
 from robot_stack.datasets.lerobot import layout  # noqa: E402
 from robot_stack.datasets.lerobot.codec import VideoReader  # noqa: E402
@@ -24,6 +23,7 @@ from robot_stack.datasets.lerobot.export import export_lerobot  # noqa: E402
 from robot_stack.datasets.lerobot.ingest import import_lerobot  # noqa: E402
 from robot_stack.datasets.lerobot.tables import read_bounded  # noqa: E402
 from robot_stack.types.errors import StoreError  # noqa: E402
+from tests.datasets.data_rig import made_episode, made_spec, write_folder  # noqa: E402
 
 SPEC = made_spec(side_px=64)
 DATA = "data/chunk-000/file-000.parquet"

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from data_rig import contents, label, made_episode, write_folder
 
 from robot_stack.datasets.check import last_success
 from robot_stack.datasets.edit import Changes, edit
@@ -24,6 +23,7 @@ from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.manifest import FILE_NAME
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
+from tests.datasets.data_rig import contents, label, made_episode, write_folder
 
 NAME = "000001-demo-a"
 EPISODE = f"episodes/{NAME}.zarr"

@@ -9,7 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import (
+
+from robot_stack.datasets.lerobot import layout
+from robot_stack.datasets.lerobot.codec import CODECS, VideoReader, VideoWriter, encoders
+from robot_stack.datasets.lerobot.rows import foreign_episode
+from robot_stack.datasets.lerobot.stats import image_stats, merge_stats, vector_stats
+from robot_stack.datasets.store_view import StoreView, open_store
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.types.command import Source
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.spec import CameraSpec
+from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.datasets.data_rig import (
     TEXT,
     assert_same_episode,
     contents,
@@ -21,18 +33,6 @@ from data_rig import (
     two_arm_spec,
     write_folder,
 )
-
-from robot_stack.datasets.lerobot import layout
-from robot_stack.datasets.lerobot.codec import CODECS, encoders
-from robot_stack.datasets.lerobot.rows import foreign_episode
-from robot_stack.datasets.lerobot.stats import image_stats, merge_stats, vector_stats
-from robot_stack.datasets.store_view import StoreView, open_store
-from robot_stack.replay.columns import IMAGE_PREFIX
-from robot_stack.types.command import Source
-from robot_stack.types.errors import StoreError
-from robot_stack.types.event import LabelSource, Verdict
-from robot_stack.types.spec import CameraSpec
-from robot_stack.types.transition import EndReason, EpisodeKind
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'robot-stack[export]'")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed: pip install 'robot-stack[export]'")
@@ -366,6 +366,25 @@ def test_dataset_that_lerobot_has_cut_is_read_without_the_frames_behind_the_tabl
     again = open_store(tmp_path / "b")
     assert again.episodes == view.episodes
     assert [again.read(i).length for i in again.episodes] == [19, 24, 19, 11, 19]
+
+
+def test_dataset_that_lerobot_has_cut_to_one_episode_is_read_without_its_last_frame(
+    view: StoreView, tmp_path: Path
+) -> None:
+    """There is no second episode whose frames follow at once: that the videos end with the rows tells."""
+    cut = tmp_path / "cut"
+    exported = export_lerobot(view, view.episodes[3:4], cut, codec="h264", on_episode=quiet)
+    for camera in view.spec.cameras:
+        path = cut / layout.place(layout.VIDEO, 0, video_key=layout.video_key(camera.name))
+        reader = VideoReader(path, 10, camera.shape)
+        images = reader.take(0, exported.rows)
+        reader.close()
+        writer = VideoWriter(path, CODECS["h264"], camera, 10)
+        writer.add(images)
+        writer.close()
+    import_lerobot(cut, tmp_path / "b", like=None, on_episode=quiet)
+    again = open_store(tmp_path / "b")
+    assert [(name, again.read(name).length) for name in again.episodes] == [(view.episodes[3], exported.rows - 1)]
 
 
 def test_actions_of_another_scale_are_refused(copy: Path, tmp_path: Path) -> None:

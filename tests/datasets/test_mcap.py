@@ -8,7 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import (
+
+from robot_stack.datasets.bag import messages
+from robot_stack.datasets.store_view import StoreView, open_store
+from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Verdict
+from tests.datasets.data_rig import (
     assert_same_episode,
     contents,
     full_disk,
@@ -19,11 +24,6 @@ from data_rig import (
     two_arm_spec,
     write_folder,
 )
-
-from robot_stack.datasets.bag import messages
-from robot_stack.datasets.store_view import StoreView, open_store
-from robot_stack.types.errors import StoreError
-from robot_stack.types.event import Verdict
 
 reader = pytest.importorskip(
     "mcap_ros2.reader", reason="mcap-ros2-support is not installed: pip install 'robot-stack[export]'"

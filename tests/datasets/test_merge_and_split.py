@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from data_rig import assert_same_episode, contents, label, made_episode, made_spec, write_folder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import summarize
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
+from tests.datasets.data_rig import assert_same_episode, contents, label, made_episode, made_spec, write_folder
 
 
 def test_merged_folder_holds_the_episodes_and_labels_of_all(tmp_path: Path) -> None:

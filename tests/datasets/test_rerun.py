@@ -8,7 +8,6 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-from data_rig import full_disk, label, made_episode, two_arm_spec, write_folder
 
 from robot_stack.datasets.rerun_files import export_rerun
 from robot_stack.datasets.store_view import StoreView
@@ -18,6 +17,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
+from tests.datasets.data_rig import full_disk, label, made_episode, two_arm_spec, write_folder
 
 chunks = pytest.importorskip("rerun.chunk", reason="rerun-sdk is not installed: pip install 'robot-stack[rerun]'")
 

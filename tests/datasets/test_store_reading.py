@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_rig import TEXT, assert_same_episode, changed, contents, made_episode, made_spec, write_folder
 
 from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import select, summarize, totals
@@ -18,6 +17,7 @@ from robot_stack.replay.outcome import Outcome
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.datasets.data_rig import TEXT, assert_same_episode, changed, contents, made_episode, made_spec, write_folder
 
 
 def test_line_says_how_an_episode_counts_and_who_says_so(view: StoreView) -> None:

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from data_rig import full_disk
 
 from robot_stack.datasets.bag.messages import DEFINITIONS, STRING
 from robot_stack.types.errors import StoreError
+from tests.datasets.data_rig import full_disk
 
 pytest.importorskip("mcap_ros2", reason="mcap-ros2-support is not installed: pip install 'robot-stack[export]'")
 
@@ -72,14 +72,12 @@ def test_each_further_file_begins_with_what_is_latched(tmp_path: Path) -> None:
 
 def test_what_was_flushed_survives_a_kill(tmp_path: Path) -> None:
     program = (
-        "import os, signal; from pathlib import Path; from test_topic_log import *\n"
+        "import os, signal; from pathlib import Path; from tests.datasets.test_topic_log import *\n"
         f"log = TopicLog(Path({str(tmp_path / 'bag')!r}))\n"
         "log.add(NEWS, cdr('a'), 1); log.flush(); log.add(NEWS, cdr('b'), 2)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
-    here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parents[1]), *sys.path])
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": path}, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert texts(tmp_path / "bag" / "000.mcap", whole=False) == [(NEWS.topic, "a", 1)]
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from matrix_rows import ROWS, Measured
 
-TESTS = Path(__file__).parents[1]
-sys.path += [str(TESTS / folder) for folder in ("nodes", "control", "transport", "flow")]
-sys.path.append(str(TESTS.parent / "benchmarks"))
+from tests.faults.matrix_rows import ROWS, Measured
 
 FILE = "FAULTS_JSON"
 """Set by `make faults`: where the measurements go. With it, the long form of each row runs."""

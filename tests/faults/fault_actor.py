@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from fault_bench import Bench
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import Image
 
@@ -24,6 +23,7 @@ from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Label
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from tests.faults.fault_bench import Bench
 
 
 class SlowPolicy:

@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import rclpy
-from fault_sink import FaultSink
 from rclpy.signals import SignalHandlerOptions
 
 from robot_stack.config.resolve import load_run
@@ -21,6 +20,7 @@ from robot_stack.control.safety.seal import WireKey
 from robot_stack.processes.prepared_run import PreparedRun, prepared
 from robot_stack.processes.table import RESOLVED, module_of, namespace_of
 from robot_stack.workcell.build_safety import limits_of
+from tests.faults.fault_sink import FaultSink
 
 HERE = Path(__file__).parent
 DOMAIN = 64

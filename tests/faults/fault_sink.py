@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from cell_rig import wait_until
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.executors import Executor
@@ -53,6 +52,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.reason import Fault
 from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.command_log import RecordedLog
+from tests.nodes.cell_rig import wait_until
 
 MS = 1_000_000
 POLICY_HZ, HAND_HZ = 20.0, 50.0

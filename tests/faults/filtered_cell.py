@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from fault_cell import fake_policy_network
-from fault_rig import SPEC, FilteredArm
 
 from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
 from robot_stack.rollout import live_policy
@@ -18,6 +16,8 @@ from robot_stack.types.params import Params
 from robot_stack.types.reason import Refusal
 from robot_stack.types.robot import TeleopSample
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from tests.faults.fault_cell import fake_policy_network
+from tests.faults.fault_rig import SPEC, FilteredArm
 
 
 class Ages:

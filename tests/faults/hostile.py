@@ -6,13 +6,13 @@ import os
 from collections import Counter
 
 import numpy as np
-from filter_rig import MS, TICK_NS, Rig
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.audit.replay_checker import check_log
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
+from tests.control.filter_rig import MS, TICK_NS, Rig
 
 FULL, SHORT = 100_000, 10_000
 """Commands in `make faults`, and in `make test`."""

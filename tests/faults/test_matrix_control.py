@@ -15,14 +15,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from matrix_rows import Measured
+
+from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from fault_bench import ARM, START_S, Bench, bench_of, fault_run, heard
-from fault_sink import MS, FaultSink
 from geometry_msgs.msg import TwistStamped
-from hostile import hostile_run
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import Joy
@@ -37,6 +35,9 @@ from robot_stack.nodes.safety.stop_latch import CLEAR
 from robot_stack.processes.table import RESOLVED, namespace_of
 from robot_stack.types.command import Mode, Source
 from robot_stack.workcell.build_safety import limits_of
+from tests.faults.fault_bench import ARM, START_S, Bench, bench_of, fault_run, heard
+from tests.faults.fault_sink import MS, FaultSink
+from tests.faults.hostile import hostile_run
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 """5 mm/s: one tick of braking, so that what is measured is the watchdog."""

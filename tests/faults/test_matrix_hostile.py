@@ -12,14 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
 from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from tests.faults.fault_bench import ARM, HERE, START_S, Bench, bench_of, fault_run, heard
-from tests.faults.fault_sink import MS, FaultSink
 from geometry_msgs.msg import TwistStamped
-from tests.faults.hostile_wire import Hostile, targets
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState, Joy
 
@@ -31,6 +29,9 @@ from robot_stack.nodes.sealing import Sealer
 from robot_stack.processes.table import namespace_of
 from robot_stack.types.command import Mode
 from robot_stack.types.pose import Pose
+from tests.faults.fault_bench import ARM, HERE, START_S, Bench, bench_of, fault_run, heard
+from tests.faults.fault_sink import MS, FaultSink
+from tests.faults.hostile_wire import Hostile, targets
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 LONG = "FAULTS_JSON" in os.environ

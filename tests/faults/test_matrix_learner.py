@@ -20,13 +20,8 @@ from types import SimpleNamespace
 import grpc
 import numpy as np
 import pytest
-from fake_learner import SPEC, TASK, TOKEN, FakeLearner, equal_steps, make_header, make_step, operator, wait_until
-from filtered_cell import FilteredCell, OncePublished
-from kills import run as kill_learners
-from matrix_rows import Measured
-from real_learner import RealLearner
-from tcp_proxy import HALF, HOLE, PASS, SLOW, TcpProxy
 
+from benchmarks.kills import run as kill_learners
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
 from policies.registry import find_algorithm
@@ -49,6 +44,21 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from tests.faults.filtered_cell import FilteredCell, OncePublished
+from tests.faults.matrix_rows import Measured
+from tests.faults.tcp_proxy import HALF, HOLE, PASS, SLOW, TcpProxy
+from tests.transport.fake_learner import (
+    SPEC,
+    TASK,
+    TOKEN,
+    FakeLearner,
+    equal_steps,
+    make_header,
+    make_step,
+    operator,
+    wait_until,
+)
+from tests.transport.real_learner import RealLearner
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent

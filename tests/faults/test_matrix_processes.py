@@ -15,14 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matrix_rows import Measured
+
+from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 import rclpy
-from fault_actor import Episode, joined
-from fault_bench import ARM, DOMAIN, ROOT, START_S, Bench, bench_of, fault_run, heard, ros_in_this_process
-from fault_sink import MS, FaultSink
 from geometry_msgs.msg import TwistStamped
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
@@ -45,6 +43,9 @@ from robot_stack.processes.table import RESOLVED, cell_processes, namespace_of
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
 from robot_stack.workcell.build_safety import limits_of
+from tests.faults.fault_actor import Episode, joined
+from tests.faults.fault_bench import ARM, DOMAIN, ROOT, START_S, Bench, bench_of, fault_run, heard, ros_in_this_process
+from tests.faults.fault_sink import MS, FaultSink
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 BEST_EFFORT = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)

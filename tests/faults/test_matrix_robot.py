@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from matrix_rows import Measured
+
+from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
-
-from fault_actor import Cameras, Episode, joined
-from fault_bench import Bench, bench_of, fault_run, heard
-from fault_sink import MS, FaultSink
 
 from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
+from tests.faults.fault_actor import Cameras, Episode, joined
+from tests.faults.fault_bench import Bench, bench_of, fault_run, heard
+from tests.faults.fault_sink import MS, FaultSink
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 FREEZE_FRAMES = 30

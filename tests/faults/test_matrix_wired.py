@@ -11,17 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matrix_rows import Measured
+
+from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from fault_bench import ARM, START_S, Bench, bench_of, fault_run, heard
-from fault_sink import MS, FaultSink
 from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import Joy
 
 from robot_stack.nodes import topics
 from robot_stack.types.command import Mode
+from tests.faults.fault_bench import ARM, START_S, Bench, bench_of, fault_run, heard
+from tests.faults.fault_sink import MS, FaultSink
 
 SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 BUTTONS = [topics.stop_input("desk"), topics.stop_input("door")]

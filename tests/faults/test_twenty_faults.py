@@ -20,24 +20,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fault_cell import ScriptedCell, SwitchingSource, fake_policy_network
-from fault_rig import (
-    IDLE,
-    SPEC,
-    TASK,
-    FilteredArm,
-    H,
-    P,
-    action_row,
-    cell_spec,
-    header_of,
-    learner_of,
-    record,
-    steps_of,
-    tensors,
-    unmoved,
-    weights,
-)
 from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 from scipy.spatial.transform import Rotation
@@ -66,6 +48,24 @@ from robot_stack.types.errors import ResumeError, StoreError, TransportError
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from tests.faults.fault_cell import ScriptedCell, SwitchingSource, fake_policy_network
+from tests.faults.fault_rig import (
+    IDLE,
+    SPEC,
+    TASK,
+    FilteredArm,
+    H,
+    P,
+    action_row,
+    cell_spec,
+    header_of,
+    learner_of,
+    record,
+    steps_of,
+    tensors,
+    unmoved,
+    weights,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 

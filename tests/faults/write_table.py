@@ -1,6 +1,6 @@
 """Writes what `make faults` measured into docs/safety.md, between its two marks.
 
-python tests/faults/write_table.py build/faults.json
+python -m tests.faults.write_table build/faults.json
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from matrix_rows import ROWS
+from tests.faults.matrix_rows import ROWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "safety.md"
 BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"

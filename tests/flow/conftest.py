@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flow_rig import EPISODES, ActorProcess, Finished, Killed, Learner, actions, newest, stored, wait_for, write_run
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -22,8 +20,18 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
-
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from tests.flow.flow_rig import (
+    EPISODES,
+    ActorProcess,
+    Finished,
+    Killed,
+    Learner,
+    actions,
+    newest,
+    stored,
+    wait_for,
+    write_run,
+)
 
 START_S = 150.0
 """Two processes load torch and a whole run before the first step; beside other work that takes a minute."""

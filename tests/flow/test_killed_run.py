@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from flow_rig import PRETRAIN, Killed, actions, stored
-
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.flow.flow_rig import PRETRAIN, Killed, actions, stored
 
 
 def _controls(killed: Killed) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kills import run
+from benchmarks.kills import run
 
 
 def test_no_acknowledged_step_is_lost_or_doubled_by_kills(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flow_rig import Finished, stored, write_run
 
 from robot_stack.learner import process as learner
+from tests.flow.flow_rig import Finished, stored, write_run
 
 
 @pytest.fixture(autouse=True)

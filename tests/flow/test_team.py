@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from flow_rig import PRETRAIN, Finished, Learner, write_run
 
 from policies.distributed import Ranks
 from policies.learner import TensorBatch
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.distributed import batch_of, share_of
+from tests.flow.flow_rig import PRETRAIN, Finished, Learner, write_run
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from flow_rig import DEMOS, EPISODES, PRETRAIN, Finished, actions, stored
 
 from policies.acting import ActingPolicy
 from robot_stack.replay.episode_store import EpisodeStore
@@ -11,6 +10,7 @@ from robot_stack.rollout.evaluate import load_params
 from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
+from tests.flow.flow_rig import DEMOS, EPISODES, PRETRAIN, Finished, actions, stored
 
 
 def test_run_reaches_its_end_and_both_sides_leave_in_peace(finished: Finished) -> None:

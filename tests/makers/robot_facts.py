@@ -1,6 +1,6 @@
 """Facts of makers' repositories about robot files, and the table of them in docs/robots.md.
 
-`python tests/makers/robot_facts.py` writes the table anew.
+`python -m tests.makers.robot_facts` writes the table anew.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def robot_on(name: str, changes: dict[str, Any]) -> DriverRobot:
         for part in parts:
             place = place[part]
         place[last] = value
-    robot = kinds(RobotConfig)[said["backend"]].model_validate_json(json.dumps(said))
+    robot = ROBOTS.builtin[said["backend"]].model_validate_json(json.dumps(said))
     assert isinstance(robot, DriverRobot)
     return robot
 

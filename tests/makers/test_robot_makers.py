@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from robot_facts import BEGIN, DOCS, END, FILES, Fact, facts_of, read, robot_on, table, value_of
 from ruamel.yaml import YAML
 
 from robot_stack.config.files.library import config_root
+from tests.makers.robot_facts import BEGIN, DOCS, END, FILES, Fact, facts_of, read, robot_on, table, value_of
 
 CASES = [
     pytest.param(fact, distro, robot, changes.get(distro, {}), id=f"{robot}-{distro}-{fact.field}")
@@ -72,4 +72,4 @@ def test_on_a_distribution_with_other_names_the_file_as_it_is_would_be_wrong(rob
 
 def test_the_table_in_the_docs_is_that_of_the_fixtures():
     text = DOCS.read_text(encoding="utf-8")
-    assert f"{BEGIN}\n{table()}\n{END}" in text, "run python tests/makers/robot_facts.py"
+    assert f"{BEGIN}\n{table()}\n{END}" in text, "run python -m tests.makers.robot_facts"

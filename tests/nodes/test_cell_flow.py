@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cell_rig import START_S, running_cell, wait_until
 
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError
 from robot_stack.types.transition import EpisodeKind
+from tests.nodes.cell_rig import START_S, running_cell, wait_until
 
 MS = 1_000_000
 
@@ -27,7 +27,7 @@ MS = 1_000_000
 @pytest.fixture(scope="module")
 def started(run, tmp_path_factory):
     with running_cell(run, tmp_path_factory.mktemp("cell")) as (cell, supervisor):
-        from watcher import Watcher
+        from tests.nodes.watcher import Watcher
 
         with Watcher(run.run.cell, run.robot.name) as watcher:
             wait_until(lambda: watcher.applied and watcher.commands, 10, "commands and applied twists")

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from cell_rig import wait_until
 
 from robot_stack.processes.child import SCHED_SETATTR, SLICE_NS, wrapped
+from tests.nodes.cell_rig import wait_until
 
 SAY_PID_AND_NICE = "import os, time; print(os.getpid(), os.nice(0), flush=True); time.sleep(60)"
 LAUNCHER = "import subprocess, sys; p = subprocess.Popen(sys.argv[1:]); p.wait()"

@@ -19,12 +19,12 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
 pytest.importorskip("websockets", reason="no WebSockets on this machine")
 
-from fed_cell import FedCell, fed_cell, fed_run
 from sensor_msgs.msg import Image
 from std_msgs.msg import String
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from benchmarks.fed_cell import FedCell, fed_cell, fed_run
 from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.console.app import build_digest
 from robot_stack.console.outbox import IMAGE_HEAD

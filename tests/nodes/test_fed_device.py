@@ -11,8 +11,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
-from fed_cell import POLICY_TWIST, FedCell, fed_cell, fed_run, steps_over_limit
-
+from benchmarks.fed_cell import POLICY_TWIST, FedCell, fed_cell, fed_run, steps_over_limit
 from robot_stack.types.command import Mode, Source
 
 MS = 1_000_000

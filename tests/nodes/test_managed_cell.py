@@ -8,12 +8,12 @@ import threading
 import time
 
 import pytest
-from cell_rig import START_S, wait_until
 
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes, managed
 from robot_stack.workcell.bring_up import Heard, Stage
+from tests.nodes.cell_rig import START_S, wait_until
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 

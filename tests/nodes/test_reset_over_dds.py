@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cell_rig import running_cell, wait_until
 
 from robot_stack.config.cell import TaughtPose
 from robot_stack.config.resolve import load_run
@@ -16,6 +15,7 @@ from robot_stack.config.task import StartConfig
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
+from tests.nodes.cell_rig import running_cell, wait_until
 
 START = {"x": 0.52, "y": -0.03, "z": 0.16}
 JOINTS = "joints_rad: [0, -0.785, 0, -2.356, 0, 1.571, 0.785]"

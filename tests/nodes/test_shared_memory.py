@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.nodes.cell_rig import wait_until
 
 from robot_stack.processes.profile import IMAGES_FILE, write_profiles
 from robot_stack.processes.shared_memory import SHARED_MEMORY, YOUNG_S, remove_stale
+from tests.nodes.cell_rig import wait_until
 
 LATER_S = 10 * YOUNG_S
 SEGMENT = "fastrtps_0123456789abcdef"

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cell_rig import wait_until
 
 from robot_stack.nodes.safety import stop_latch
 from robot_stack.nodes.safety.stop_latch import CLEAR, SIZE, StopLatch
 from robot_stack.types.reason import RefusalKind
+from tests.nodes.cell_rig import wait_until
 
 
 @pytest.fixture

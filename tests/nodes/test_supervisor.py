@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from cell_rig import wait_until
 
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
+from tests.nodes.cell_rig import wait_until
 
 
 def row(name: str, script: str, **fields) -> ProcessSpec:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cell_rig import START_S, running_cell, wait_until
 
 from robot_stack.cli.check_log import violations
 from robot_stack.config.cell import TaughtPose
@@ -19,6 +18,7 @@ from robot_stack.config.task import StartConfig
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.command_log import read_log
+from tests.nodes.cell_rig import START_S, running_cell, wait_until
 
 MS = 1_000_000
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def started(two_arms, folder):
     with running_cell(two_arms, folder) as (cell, supervisor):
-        from watcher import Watcher
+        from tests.nodes.watcher import Watcher
 
         with Watcher(two_arms.run.cell, "left") as left, Watcher(two_arms.run.cell, "right") as right:
             wait_until(lambda: left.commands and right.commands, 10, "commands of both arms")

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from test_all_algorithms import TWO_ARMS, batch, make
 from torch import distributed
 
 from policies import precision
 from policies.distributed import ALONE, Ranks
 from robot_stack.learner.distributed import batch_of, share_of
+from tests.policies.test_all_algorithms import TWO_ARMS, batch, make
 
 
 def main(name: str, out: Path) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_task import SPEC, random_batch, through_a_file
 
 from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
 from policies.registry import ALGORITHMS
 from robot_stack.learner.governor import Governor
+from tests.policies.small_task import SPEC, random_batch, through_a_file
 
 SMALL: dict[str, dict[str, Any]] = {
     "rlpd": {},

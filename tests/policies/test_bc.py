@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from small_task import SPEC, flat, random_batch, through_a_file
 
 from policies.bc.config import BCConfig
 from policies.bc.learner import BCLearner
 from policies.learner import TensorBatch
+from tests.policies.small_task import SPEC, flat, random_batch, through_a_file
 
 CONFIG = BCConfig(hidden=(16,), head=8, learning_rate=3e-3)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_all_algorithms import CASES, SMALL, Case
 
 import policies.bc.learner as bc
 import policies.residual.learner as residual
@@ -16,6 +15,7 @@ from policies.device import find_device
 from policies.precision import FAST_BF16
 from policies.registry import ALGORITHMS
 from robot_stack.types.errors import ConfigError
+from tests.policies.test_all_algorithms import CASES, SMALL, Case
 
 pytestmark = pytest.mark.long
 

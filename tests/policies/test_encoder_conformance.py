@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_encoders import KINDS, POOLS, SHAPES, images, tiny_trunk
 
 from policies.encoders.heads import make_head
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import ImageShape, Trunk
 from robot_stack.types.errors import SpecError
+from tests.policies.tiny_encoders import KINDS, POOLS, SHAPES, images, tiny_trunk
 
 pytestmark = pytest.mark.long
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_task import SPEC, through_a_file
-from test_all_algorithms import SMALL, TWO_ARMS, batch
 
 from policies.learner import LearnerSpec
 from policies.precision import FAST_BF16
 from policies.registry import ALGORITHMS
+from tests.policies.small_task import SPEC, through_a_file
+from tests.policies.test_all_algorithms import SMALL, TWO_ARMS, batch
 
 pytestmark = pytest.mark.long
 

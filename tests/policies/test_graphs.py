@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from recorded_ops import OpRecorder
-from small_task import through_a_file
-from test_all_algorithms import TWO_ARMS, batch, make
 
 from policies.graphs import WARM_UP, Graphs
+from tests.policies.recorded_ops import OpRecorder
+from tests.policies.small_task import through_a_file
+from tests.policies.test_all_algorithms import TWO_ARMS, batch, make
 
 SETTINGS: dict[str, Any] = {
     "critics": 4,

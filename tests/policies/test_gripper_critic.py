@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_task import SPEC, flat, random_batch
 
 from policies.learner import TensorBatch
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
+from tests.policies.small_task import SPEC, flat, random_batch
 
 pytestmark = pytest.mark.long
 
@@ -45,24 +45,53 @@ def test_target_is_double_dqn_with_the_penalty_on_changes() -> None:
     torch.testing.assert_close(got, torch.tensor([[1.0 - 0.02 + 0.9 * 2.0], [0.5]]))
 
 
-def test_rows_that_say_nothing_about_the_gripper_are_not_learned_from() -> None:
-    q = torch.zeros(3, 1, 3)
-    target = torch.tensor([[1.0], [2.0], [100.0]])
-    label = torch.tensor([[True], [True], [False]])
-    loss = losses.gripper_loss(q, torch.ones(3, 1, dtype=torch.long), target, label, label.sum())
-    assert float(loss) == pytest.approx((1 + 4) / 2)
-
-
-def test_unlabelled_gripper_entries_change_nothing_in_the_gripper_critic() -> None:
-    moved = []
-    for entry in (-1.0, 1.0):
-        made, rows = learner(), batch()
-        rows.label[:32, 2] = False
-        rows.action[:32, 2] = entry
+def test_what_was_executed_is_learned_from_whoever_did_it() -> None:
+    learned = []
+    for shown in (True, False):
+        made, rows = learner(gripper_margin=0.0), batch()
+        rows.label[:32, 2] = shown
         made.update(rows)
         assert made.policy.gripper is not None
-        moved.append(flat(made.policy.gripper))
-    assert torch.equal(*moved)
+        learned.append(flat(made.policy.gripper))
+    assert torch.equal(*learned)
+    loss = losses.gripper_loss(torch.zeros(3, 1, 3), torch.ones(3, 1, dtype=torch.long), torch.tensor([[1.0], [2], [3]]))
+    assert float(loss) == pytest.approx((1 + 4 + 9) / 3)
+
+
+def test_the_margin_is_missed_by_what_the_best_other_choice_lacks_to_it() -> None:
+    q = torch.tensor([[[0.0, 0.5, 0.48]], [[0.0, 0.5, 0.0]], [[9.0, 0.0, 0.0]]])
+    chosen = torch.tensor([[STAY], [STAY], [STAY]])
+    weight = torch.tensor([[2.0], [1.0], [0.0]])
+    loss = losses.gripper_margin_loss(q, chosen, weight, torch.tensor(2), margin=0.05)
+    assert float(loss) == pytest.approx(2.0 * (0.48 + 0.05 - 0.5) / 2)
+
+
+def test_only_labelled_entries_of_experts_have_a_margin() -> None:
+    moved = []
+    for margin in (0.0, 0.5):
+        for entries in (slice(0, 0), slice(0, 4)):
+            made, rows = learner(gripper_margin=margin), batch()
+            rows.label[:, 2] = False
+            rows.label[entries, 2] = True
+            rows.label[8:, 2] = True  # not an expert's
+            made.update(rows)
+            assert made.policy.gripper is not None
+            moved.append(flat(made.policy.gripper))
+    assert torch.equal(moved[0], moved[1])
+    assert torch.equal(moved[0], moved[2])
+    assert not torch.equal(moved[0], moved[3])
+
+
+def test_the_margin_teaches_the_operators_choice_where_nothing_pays() -> None:
+    made, rows = learner(gripper_margin=0.05), batch()
+    rows.discount.zero_()
+    rows.reward.zero_()
+    rows.features[:8], rows.action[:8, 2] = 2.0, 1.0
+    for _ in range(200):
+        made.update(rows)
+    rng = torch.Generator().manual_seed(0)
+    action = made.policy.act(rows.features[:8], rows.proprio[:8], tick=0, rng=rng, deterministic=True)
+    assert (action[:, 2] == 1.0).all()
 
 
 def test_penalty_from_the_settings_reaches_what_is_learned() -> None:

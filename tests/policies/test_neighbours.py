@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from small_task import SPEC, flat, random_batch
 
 from policies.cal_ql.config import CalQLConfig
 from policies.cal_ql.learner import make_learner as make_cal_ql
@@ -21,6 +20,7 @@ from policies.jump_start.policy import JumpStartPolicy
 from policies.jump_start.retreat import Retreat
 from policies.residual.config import ResidualConfig
 from policies.residual.learner import ResidualLearner
+from tests.policies.small_task import SPEC, flat, random_batch
 
 pytestmark = pytest.mark.long
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
-from small_task import ACTIONS, FEATURES, PROPRIO, SPEC, random_batch
 from torch import nn
 
 from policies.networks import Critic, EnsembleLinear, GaussianActor, StateEncoder
+from tests.policies.small_task import ACTIONS, FEATURES, PROPRIO, SPEC, random_batch
 
 
 def encoder() -> StateEncoder:

@@ -14,11 +14,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
-from tiny_encoders import PROCESSOR, SHAPES, checkpoint, images, tiny_trunk
 
 from policies.encoders.preprocess import Preprocess, read_processor
 from policies.encoders.pretrained import TimmConfig, TransformersConfig, make_timm, make_tower
 from robot_stack.types.errors import ConfigError
+from tests.policies.tiny_encoders import PROCESSOR, SHAPES, checkpoint, images, tiny_trunk
 
 TOWERS = ("dinov2", "dinov3", "clip")
 ONE_LEVEL = 1.01 / 255 / min(PROCESSOR["image_std"])  # type: ignore[type-var]

@@ -22,7 +22,7 @@ def losses(name: str, out: Path, *launcher: str) -> list[dict[str, float]]:
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, (PROCESS.parents[2], PROCESS.parent))),
+        "PYTHONPATH": str(PROCESS.parents[2]),
     }
     done = subprocess.run(
         [sys.executable, *launcher, str(PROCESS), name, str(out)],

@@ -9,11 +9,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
-from tiny_encoders import SHAPES, images, resnet_file, tiny_trunk
 
 from policies.encoders.registry import load_trunk
 from policies.encoders.resnet import BLOCKS, IMAGENET_MEAN, IMAGENET_STD, ResNet, ResNetConfig, make_resnet
 from robot_stack.types.errors import ConfigError
+from tests.policies.tiny_encoders import SHAPES, images, resnet_file, tiny_trunk
 
 
 @pytest.mark.parametrize(("kind", "millions"), [("resnet10", 4.90), ("resnet18", 11.17)])

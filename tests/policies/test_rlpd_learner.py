@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_task import SPEC, flat, random_batch, through_a_file
 
 import policies.rlpd.config as config_module
 import policies.rlpd.learner as module
@@ -19,6 +18,7 @@ from policies.learner import TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.learner import governor, training, update_loop
+from tests.policies.small_task import SPEC, flat, random_batch, through_a_file
 
 BASE: dict[str, Any] = {
     "critics": 3,
@@ -49,7 +49,7 @@ IN_THE_LEARNER: dict[str, Any] = {
     "bc_weight": 2.0,
 }
 """Settings that change an update, each with another value than `BASE`."""
-WITH_THEIR_OWN_TESTS = {"gripper_penalty", "chunk"}
+WITH_THEIR_OWN_TESTS = {"gripper_penalty", "gripper_margin", "chunk"}
 AROUND_IT = {"batch_size", "utd", "expert_fraction", "discount", "n_step", "shaping_weight", "pretrain_updates"}
 """Settings of what is around the learner: sampling, reward, governor."""
 

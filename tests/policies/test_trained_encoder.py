@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_task import PROPRIO, flat, random_batch, through_a_file
 
 from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.bc.config import BCConfig
@@ -22,6 +21,7 @@ from robot_stack.types.errors import ConfigError
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
+from tests.policies.small_task import PROPRIO, flat, random_batch, through_a_file
 
 pytestmark = pytest.mark.long
 

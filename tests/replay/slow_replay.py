@@ -165,7 +165,8 @@ def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
         for arm, source in zip(spec.arms, action.sources):
             moved = action.source is not Source.HUMAN or source is Source.HUMAN
             found += [moved] * arm.size
-            if arm.gripper is GripperKind.DISCRETE and action.source is Source.HUMAN:
+            correction = action.source is Source.HUMAN and episode.kind is not EpisodeKind.DEMO
+            if arm.gripper is GripperKind.DISCRETE and correction:
                 found[-1] = moved and abs(action.human[len(found) % spec.action_size - 1]) > 0.5
     return found
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
-from recorded import header_of, steps_of
-from slow_replay import SlowEpisode
 
 from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
@@ -16,6 +14,8 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from tests.replay.recorded import header_of, steps_of
+from tests.replay.slow_replay import SlowEpisode
 
 FEATURES = 2
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.stored_episode import read_episode
@@ -17,6 +16,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from tests.replay.recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 SPEC = small_spec()
 MIXED = [Source.POLICY, Source.HUMAN, Source.IDLE, Source.HOLD]

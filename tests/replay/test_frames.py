@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import small_spec, steps_of
 
 from robot_stack.replay.frames import FrameTable
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from tests.replay.recorded import small_spec, steps_of
 
 SPEC = small_spec()
 

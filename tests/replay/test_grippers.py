@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic_episodes import two_handed_spec
 
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from tests.replay.synthetic_episodes import two_handed_spec
 
 
 def one_arm(kind: GripperKind, opening_size: int | None) -> Spec:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import header_of, small_spec, steps_of
 
 from robot_stack.replay import image_rows
 from robot_stack.replay.image_rows import ImageRows
 from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from tests.replay.recorded import header_of, small_spec, steps_of
 
 SHAPES = {"front": (9, 8, 3), "wrist": (8, 12, 3)}
 

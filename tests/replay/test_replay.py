@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded import TASK, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome
@@ -18,6 +17,7 @@ from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.replay.recorded import TASK, header_of, small_spec, steps_of
 
 SPEC = small_spec()
 P, H, IDLE, N = Source.POLICY, Source.HUMAN, Source.IDLE, Source.HOLD

@@ -9,19 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recorded import TASK, header_of
-from slow_replay import SlowEpisode, chunk, gripper_change, human, labels, mc_return, pools, transition, whole
-from synthetic_episodes import (
-    FEATURES,
-    Item,
-    arrivals,
-    begin_all,
-    expert_share,
-    keys,
-    recordings,
-    take,
-    two_handed_spec,
-)
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -32,6 +19,29 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import Step
+from tests.replay.recorded import TASK, header_of
+from tests.replay.slow_replay import (
+    SlowEpisode,
+    chunk,
+    gripper_change,
+    human,
+    labels,
+    mc_return,
+    pools,
+    transition,
+    whole,
+)
+from tests.replay.synthetic_episodes import (
+    FEATURES,
+    Item,
+    arrivals,
+    begin_all,
+    expert_share,
+    keys,
+    recordings,
+    take,
+    two_handed_spec,
+)
 
 pytestmark = pytest.mark.long
 

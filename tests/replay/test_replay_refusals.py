@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recorded import TASK, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
@@ -18,6 +17,7 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind, Step
+from tests.replay.recorded import TASK, header_of, small_spec, steps_of
 
 SPEC = small_spec()
 P, H = Source.POLICY, Source.HUMAN

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recorded import header_of, small_spec
-from synthetic_episodes import two_handed_spec
 
 from robot_stack.replay.columns import check_step
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.frames import FrameTable
+from robot_stack.replay.replay import Replay
 from robot_stack.replay.step_labels import StepLabels
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import ActionRow, EndReason, Step
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
+from tests.replay.recorded import header_of, small_spec
+from tests.replay.synthetic_episodes import two_handed_spec
 
 P, H, N, IDLE = Source.POLICY, Source.HUMAN, Source.HOLD, Source.IDLE
 TWO = two_handed_spec()
@@ -40,9 +41,9 @@ def step(action: ActionRow | None, index: int = 0, spec: Spec = TWO) -> Step:
     return Step(episode_id="e", index=index, observation=seen, action=action, end=None if action else EndReason.TIMEOUT)
 
 
-def label_of(action: ActionRow) -> list[int]:
+def label_of(action: ActionRow, *, demo: bool = False) -> list[int]:
     table = FrameTable(TWO)
-    added = table.add(step(action))
+    added = table.add(step(action), demo=demo)
     return table.column("label")[added].astype(int).tolist()
 
 
@@ -58,8 +59,36 @@ def label_of(action: ActionRow) -> list[int]:
         (row(H, H, N, N, pressed=(5,)), [1, 0, 0, 0, 0, 0]),  # a press that reached no arm
     ],
 )
-def test_an_arm_out_of_hand_and_a_gripper_nobody_touched_are_no_label(action: ActionRow, label: list[int]) -> None:
+def test_of_a_correction_an_arm_out_of_hand_and_a_gripper_nobody_touched_are_no_label(
+    action: ActionRow, label: list[int]
+) -> None:
     assert label_of(action) == label
+
+
+@pytest.mark.parametrize(
+    ("action", "label"),
+    [
+        (row(H, H, H, H), [1, 1, 1, 1, 1, 1]),
+        (row(H, H, N, N), [1, 1, 0, 0, 0, 0]),
+        (row(H, H, H, H, pressed=(5,)), [1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_of_a_demonstration_a_gripper_nobody_touched_is_the_label_to_stay(action: ActionRow, label: list[int]) -> None:
+    assert label_of(action, demo=True) == label
+
+
+@pytest.mark.parametrize(("kind", "stays"), [(EpisodeKind.DEMO, True), (EpisodeKind.ONLINE, False)])
+def test_the_kind_of_an_episode_decides_live_and_from_disk(kind: EpisodeKind, stays: bool, tmp_path) -> None:
+    live, restored = Replay(TWO), Replay(TWO)
+    with EpisodeStore(tmp_path, TWO, "insert") as store:
+        store.begin(header_of("e", kind))
+        live.begin(header_of("e", kind))
+        for each in (step(row(H, H, H, H)), step(None, 1)):
+            store.append(each)
+            live.add_step(each)
+        restored.add_episode(store.read("e"))
+    for replay in (live, restored):
+        assert replay.frames.column("label")[0, 1] == stays
 
 
 def test_the_last_frame_has_no_action_to_label() -> None:
@@ -87,9 +116,9 @@ def test_an_episode_added_whole_has_the_labels_of_its_steps(tmp_path) -> None:
 def test_a_store_of_one_arm_has_no_column_more_than_before() -> None:
     one, several = StepLabels(small_spec()), StepLabels(TWO)
     arrays = {"source": np.array([P, H, H], np.uint8), "gripper_pressed": np.array([False, False, True])}
-    assert one.of(arrays)[:, -1].tolist() == [True, False, True]
+    assert one.of(arrays, demo=False)[:, -1].tolist() == [True, False, True]
     with pytest.raises(KeyError):
-        several.of(arrays)
+        several.of(arrays, demo=False)
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ import time
 from pathlib import Path
 
 import pytest
-from recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
+from tests.replay.recorded import TASK, assert_same_step, header_of, small_spec, steps_of
 
 pytestmark = pytest.mark.long
 
 WRITER = """
 import sys
 from pathlib import Path
-from recorded import TASK, header_of, small_spec, steps_of
+from tests.replay.recorded import TASK, header_of, small_spec, steps_of
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
 store = EpisodeStore(Path(sys.argv[1]), small_spec(), TASK)
@@ -39,10 +39,10 @@ for number in range(int(sys.argv[2]), 10_000):
 
 def _run_and_kill(root: Path, first: int, alive_s: float) -> dict[str, int]:
     """Let a writer run, kill -9 it, and return what it had called durable."""
-    here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", WRITER, str(root), str(first)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(root), str(first)], stdout=subprocess.PIPE, text=True, env=environment
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True, env=environment
     )
     assert writer.stdout is not None
     lines = [writer.stdout.readline()]

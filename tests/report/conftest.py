@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
-from fake_run import write_run
 
-sys.path.append(str(Path(__file__).parents[1] / "reward_models"))
+from tests.report.fake_run import write_run
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fake_run import write_run
 
 from robot_stack.cli.main import main
 from robot_stack.report.comparison import short_names, write_comparison
 from robot_stack.types.errors import ConfigError, StoreError
+from tests.report.fake_run import write_run
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fake_run import Played, write_run
-from test_report_html import Page
-from watermarked import RULE, Watermark, episodes, read
 
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.interface import ClipQuery
@@ -21,6 +18,9 @@ from robot_stack.report.run_folder import read_run
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.event import Verdict
+from tests.report.fake_run import Played, write_run
+from tests.report.test_report_html import Page
+from tests.reward_models.watermarked import RULE, Watermark, episodes, read
 
 
 def misled(query: ClipQuery) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from synthetic import QUICK, TEXT, episode, episodes
 
 from reward_models.classifier.config import ClassifierConfig
 from reward_models.classifier.model import SuccessClassifier
 from reward_models.classifier_gated import ClassifierGatedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import fit
+from tests.reward_models.synthetic import QUICK, TEXT, episode, episodes
 
 SMALL = ClassifierConfig(width=16, steps=60, batch=32, precision=0.6)
 

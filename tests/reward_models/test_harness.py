@@ -12,13 +12,25 @@ from functools import cache
 
 import numpy as np
 import pytest
-from watermarked import KINDS, OTHER, RULE, TASK, Pairs, Watermark, drawn, episode, episodes, read, written
 
 from reward_models.evaluate.document import document, table
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import judge, thinned
 from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, RewardModel, Score
 from robot_stack.types.errors import RewardError
+from tests.reward_models.watermarked import (
+    KINDS,
+    OTHER,
+    RULE,
+    TASK,
+    Pairs,
+    Watermark,
+    drawn,
+    episode,
+    episodes,
+    read,
+    written,
+)
 
 
 class Peeping(Watermark):

@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from synthetic import INPUTS, QUICK, TEXT, episode, episodes
 
 from reward_models.decode import hop_between
 from reward_models.metrics import mean_voc
@@ -18,6 +17,7 @@ from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import TEXT_SIZE
 from robot_stack.types.errors import RewardError
+from tests.reward_models.synthetic import INPUTS, QUICK, TEXT, episode, episodes
 
 Fitted = tuple[ProgressModel, FitReport]
 

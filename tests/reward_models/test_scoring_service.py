@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from spoken import frame, instruction
 
 from reward_models.interface import Capabilities, ClipQuery, Frame, PairQuery, Score, Unsupported
 from reward_models.service import ScoringService
 from reward_models.tickets import Ticket
 from robot_stack.types.errors import RewardError
+from tests.reward_models.spoken import frame, instruction
 
 SOON_S = 10.0
 TASK = instruction()

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_vlms
-from tiny_vlms import torch, transformers
 
 from reward_models.absolute import goal_baseline
 from reward_models.interface import ClipQuery, Frame, Instruction, Unsupported
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
+from tests.reward_models import tiny_vlms
+from tests.reward_models.tiny_vlms import torch, transformers
 
 TASK = Instruction(text="a peg in a socket", baseline_text="a peg beside a socket")
 

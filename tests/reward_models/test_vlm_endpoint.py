@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bad_server import Behaviour, Handler, Server, chat, drips, hangs, hangs_up, raw, says, status
 from PIL import Image
-from spoken import frame, image, instruction
 
 from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm import endpoint
@@ -26,6 +24,8 @@ from reward_models.vlm.config import ServerSettings
 from reward_models.vlm.prompt import Answer, Prompt
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
+from tests.reward_models.bad_server import Behaviour, Handler, Server, chat, drips, hangs, hangs_up, raw, says, status
+from tests.reward_models.spoken import frame, image, instruction
 
 httpx = pytest.importorskip("httpx")
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from spoken import Spoken, frame, instruction, seen, words
 
 from reward_models.decode import backward_anchor, decode, forward_anchor, fuse, hop_between, remaining_between
 from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery, RewardModel, Unsupported
@@ -25,6 +24,7 @@ from reward_models.vlm.config import (
 )
 from reward_models.vlm.prompt import Answer, Prompt, Token
 from robot_stack.types.errors import RewardError
+from tests.reward_models.spoken import Spoken, frame, instruction, seen, words
 
 SERVER = ServerSettings(url="http://127.0.0.1:8000/v1", model="any")
 PROMPTS = Path(__file__).parent / "prompts"

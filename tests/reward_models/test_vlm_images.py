@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spoken import frame
 
 from reward_models.vlm.images import Album, square, within
 from robot_stack.types.errors import RewardError
+from tests.reward_models.spoken import frame
 
 
 def test_a_square_is_filled_by_the_whole_image() -> None:

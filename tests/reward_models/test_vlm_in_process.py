@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tiny_vlms
-from spoken import frame, image, instruction
-from tiny_vlms import KINDS, torch, transformers
 
 from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm.checkpoint import fingerprint
@@ -22,6 +19,9 @@ from reward_models.vlm.in_process import InProcess
 from reward_models.vlm.prompt import Prompt
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
+from tests.reward_models import tiny_vlms
+from tests.reward_models.spoken import frame, image, instruction
+from tests.reward_models.tiny_vlms import KINDS, torch, transformers
 
 RNG = np.random.default_rng(0)
 NOISE = RNG.integers(0, 256, (60, 90, 3), dtype=np.uint8)

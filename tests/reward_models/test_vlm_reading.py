@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spoken import digit_tokens
 
 from reward_models.vlm.grm import read_hop
 from reward_models.vlm.lrm import read_completed, read_further, read_progress
@@ -16,6 +15,7 @@ from reward_models.vlm.prompt import Token
 from reward_models.vlm.reading import after_thought, one_against_other, share, signed_percent, soft_percent
 from reward_models.vlm.roboreward import read_step
 from reward_models.vlm.vlac import second_progress
+from tests.reward_models.spoken import digit_tokens
 
 NO = math.nan
 Reader = Callable[[str], float]

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-import tiny_vlms
-from spoken import frame, instruction
 
 from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError
+from tests.reward_models import tiny_vlms
+from tests.reward_models.spoken import frame, instruction
 
 NEEDED = ("httpx", "fastapi", "uvicorn", "openai", "accelerate")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]

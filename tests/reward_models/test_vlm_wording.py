@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from spoken import image, words
 
 from reward_models.vlm import grm, lrm, vlac
 from reward_models.vlm.wording import Wording, read_prompt_file
 from robot_stack.types.errors import RewardError
+from tests.reward_models.spoken import image, words
 
 OWN = {
     "pair": Wording(system="You judge.", user="{task}: {before} then {after}"),

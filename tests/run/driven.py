@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tiny_run import header_of, steps_of
 
+from benchmarks.tiny_run import header_of, steps_of
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.training import Training
 from robot_stack.types.command import Source

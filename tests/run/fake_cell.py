@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from bench import SPEC, observation_of
 
 from robot_stack.control.executed import ExecutedMotion
 from robot_stack.types.command import Mode, Source
@@ -14,6 +13,7 @@ from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from tests.run.bench import SPEC, observation_of
 
 PERIOD_NS = 100_000_000
 FULL_SCALE = np.array([0.1, 0.1, 0, 0, 0, 0.6])

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.run.bench import header_of, label_of, steps_of
 
 from robot_stack.learner.governor import Governor
 from robot_stack.processes.memory import tree_megabytes
@@ -24,6 +23,7 @@ from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
+from tests.run.bench import header_of, label_of, steps_of
 
 P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.run.fake_cell import FakeCell
-from benchmarks.tiny_run import write_run
 
+from benchmarks.tiny_run import write_run
 from robot_stack.rollout import episode_runner
 from robot_stack.rollout.actor import Actor, EpisodeCounter
 from robot_stack.runs.metrics import read_metrics
@@ -23,6 +22,7 @@ from robot_stack.types.event import Label
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeHeader, Step
+from tests.run.fake_cell import FakeCell
 
 
 class FakeClient:

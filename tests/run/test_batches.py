@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from driven import Driven
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recorded import header_of, small_spec, steps_of
-from synthetic_episodes import FEATURES, arrivals, begin_all, recordings, take, two_handed_spec
-from tiny_run import write_run
 
+from benchmarks.tiny_run import write_run
 from policies.learner import TensorBatch
 from robot_stack.learner import device_images, device_rows, update_loop
 from robot_stack.learner.batches import DeviceBatches, HostBatches, make_batches
@@ -24,6 +21,9 @@ from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EndReason
+from tests.replay.recorded import header_of, small_spec, steps_of
+from tests.replay.synthetic_episodes import FEATURES, arrivals, begin_all, recordings, take, two_handed_spec
+from tests.run.driven import Driven
 
 pytestmark = pytest.mark.long
 

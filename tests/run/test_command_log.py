@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,15 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "control"))
-
-from filter_rig import LIMITS, Rig, twist
-
 from robot_stack.cli import check_log, main
 from robot_stack.control.safety.limits import JointLimit
 from robot_stack.types.errors import StoreError
 from robot_stack.workcell.command_log import CommandLog, read_log
+from tests.control.filter_rig import LIMITS, Rig, twist
 
+ROOT = Path(__file__).parents[2]
 JOINTED = replace(LIMITS, joints=(JointLimit(name="a", min_rad=-9.0, max_rad=9.0, max_speed_rad_s=9.0),) * 7)
 
 
@@ -108,16 +105,15 @@ def test_each_span_is_judged_by_the_limits_that_were_in_force(tmp_path: Path) ->
 def test_a_log_whose_writer_was_killed_is_read_up_to_there(tmp_path: Path) -> None:
     code = (
         "import os, sys, signal; from pathlib import Path\n"
-        "from test_command_log import *\n"
+        "from tests.run.test_command_log import *\n"
         "log = CommandLog(Path(sys.argv[1]), arm='arm', run='r'); log.limits(LIMITS, 1)\n"
         "rig = Rig().armed(); rig.policy = twist(x=0.1); rig.run(0.5)\n"
         "[log.decision(tick.decision) for tick in rig.log[:40]]; log.flush()\n"
         "[log.decision(tick.decision) for tick in rig.log[40:]]; os.kill(os.getpid(), signal.SIGKILL)"
     )
-    path = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2])])
     file = tmp_path / "log.jsonl.gz"
     words = [sys.executable, "-c", code, str(file)]
-    assert subprocess.run(words, env={**os.environ, "PYTHONPATH": path}, check=False).returncode == -9
+    assert subprocess.run(words, cwd=ROOT, check=False).returncode == -9
     log = read_log(file)
     assert not log.whole
     assert len(log.decisions) >= 40

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.run.bench import SPEC, header_of
-from tests.run.fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
 
 from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, EpisodeOutcome, LoopLimits
 from robot_stack.rollout.episode_runner import episode_id
@@ -18,6 +16,8 @@ from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import ProprioField
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.run.bench import SPEC, header_of
+from tests.run.fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
 
 STEPS = 6
 

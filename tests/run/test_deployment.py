@@ -6,7 +6,6 @@ import threading
 
 import numpy as np
 import pytest
-from outcomes import outcome
 
 from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
@@ -16,6 +15,7 @@ from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
+from tests.run.outcomes import outcome
 
 pytestmark = pytest.mark.long
 

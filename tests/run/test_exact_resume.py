@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from driven import DEMOS, Driven
-from tiny_run import write_run
 
+from benchmarks.tiny_run import write_run
 from robot_stack.types.event import LabelSource, Verdict
+from tests.run.driven import DEMOS, Driven
 
 pytestmark = pytest.mark.long
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from driven import DEMOS, Driven
-from tiny_run import header_of, steps_of, write_run
 
+from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.fitting import FitStopped
@@ -22,6 +21,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.transition import EndReason
+from tests.run.driven import DEMOS, Driven
 
 pytestmark = pytest.mark.long
 

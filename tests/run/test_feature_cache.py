@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import SPEC, Bench, header_of, steps_of
 
 from robot_stack.learner.feature_cache import FeatureCache
 from robot_stack.replay.stored_episode import StoredEpisode
@@ -18,6 +17,7 @@ from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.spec import CameraSpec
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.run.bench import SPEC, Bench, header_of, steps_of
 
 pytestmark = pytest.mark.long
 

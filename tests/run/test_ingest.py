@@ -8,7 +8,6 @@ import threading
 
 import numpy as np
 import pytest
-from bench import Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
 
 from robot_stack.learner.backend import EpisodeCut, ParamsBoard
 from robot_stack.replay.manifest import Manifest
@@ -18,6 +17,7 @@ from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, Step
+from tests.run.bench import Bench, FakeModel, action_row, header_of, label_of, observation_of, steps_of
 
 pytestmark = pytest.mark.long
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recorded import TASK, header_of, small_spec, steps_of
 
 from robot_stack.learner.reward.labelled import labelled_episodes, labels_of
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason
+from tests.replay.recorded import TASK, header_of, small_spec, steps_of
 
 pytestmark = pytest.mark.long
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import SPEC, TASK, header_of
-from fake_cell import PERIOD_NS, FakeCell, FakePolicy, ListSink
 
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, Step
+from tests.run.bench import SPEC, TASK, header_of
+from tests.run.fake_cell import PERIOD_NS, FakeCell, FakePolicy, ListSink
 
 pytestmark = pytest.mark.long
 

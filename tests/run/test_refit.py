@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import RULE, SPEC, Bench, header_of, steps_of, trust_of
-from driven import Driven
-from tiny_run import write_run
 
+from benchmarks.tiny_run import write_run
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -23,6 +21,8 @@ from robot_stack.types.errors import ResumeError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
+from tests.run.bench import RULE, SPEC, Bench, header_of, steps_of, trust_of
+from tests.run.driven import Driven
 
 pytestmark = pytest.mark.long
 

@@ -6,13 +6,13 @@ import threading
 
 import numpy as np
 import pytest
-from bench import RULE, SPEC, FakeModel, make_scorer
 
 from reward_models.progress.model import FrameScores
 from robot_stack.config.resolve import load_run
 from robot_stack.config.task import GateCondition, NOfM, SuccessConfig
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule, success_rule
+from tests.run.bench import RULE, SPEC, FakeModel, make_scorer
 
 PROPRIO = np.zeros((1, SPEC.proprio_size), np.float32)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from lockstep import train_online
 
+from benchmarks.lockstep import train_online
 from reward_models.bidirectional import BidirectionalModel
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun

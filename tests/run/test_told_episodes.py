@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from driven import Driven
-from tiny_run import write_run
 
+from benchmarks.tiny_run import write_run
 from policies.jump_start.learner import JumpStartLearner
 from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.types.event import Verdict
+from tests.run.driven import Driven
 
 pytestmark = pytest.mark.long
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bench import SPEC, observation_of
 from scipy.spatial.transform import Rotation
 
 from policies.acting import actor_metadata, pack_tensors
@@ -18,6 +17,7 @@ from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose
+from tests.run.bench import SPEC, observation_of
 
 CONFIG = RLPDConfig(hidden=(16, 16), head=8)
 

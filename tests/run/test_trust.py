@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench import Bench, trust_of
 
 from reward_models.alarms import Alarm
 from reward_models.progress.model import FrameScores
@@ -16,6 +15,7 @@ from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
+from tests.run.bench import Bench, trust_of
 
 pytestmark = pytest.mark.long
 

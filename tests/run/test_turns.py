@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outcomes import outcome
 
 from robot_stack.config.task import BackwardConfig, NOfM, SuccessConfig
 from robot_stack.rollout.control_loop import EpisodeOutcome
@@ -15,6 +14,7 @@ from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EndReason, ResetType
+from tests.run.outcomes import outcome
 
 NOMINAL, CARRIED, BACK = ResetType.NOMINAL, ResetType.CARRIED, ResetType.BACK
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sts_emulator import NAMES, StsBus
+
+from tests.servos.sts_emulator import NAMES, StsBus
 
 
 @pytest.fixture

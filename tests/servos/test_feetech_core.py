@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sts_emulator import NAMES
 
 from robot_stack.control.drivers.feetech import (
     RAD_PER_TICK,
@@ -34,6 +33,7 @@ from robot_stack.control.drivers.feetech_packets import (
 )
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.reason import FaultKind
+from tests.servos.sts_emulator import NAMES
 
 SERVO = ServoCalibration(id=1, drive_mode=0, homing_offset=-5, range_min=1000, range_max=3000)
 TURNED = ServoCalibration(id=1, drive_mode=1, homing_offset=-5, range_min=1000, range_max=3000)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from sts_emulator import GOAL, NAMES, STATUS, TORQUE, StsBus
 
 from robot_stack.config.servos import ServoPort
 from robot_stack.control.drivers.feetech import calibrations_of, chosen
@@ -15,6 +14,7 @@ from robot_stack.nodes.drivers.servo_bus import LeaderServos, ServoBus
 from robot_stack.nodes.drivers.servo_line import DirectLine, LeRobotLine, ServoLine, ServoSilence, open_line
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.reason import FaultKind
+from tests.servos.sts_emulator import GOAL, NAMES, STATUS, TORQUE, StsBus
 
 LINES: dict[str, type[DirectLine] | type[LeRobotLine]] = {"direct": DirectLine}
 try:

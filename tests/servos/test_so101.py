@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 from scipy.spatial.transform import Rotation
-from sts_emulator import STATUS, StsBus
 
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.files.library import config_root
@@ -32,6 +31,7 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.reason import FaultKind
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.build_arm import build_chain
+from tests.servos.sts_emulator import STATUS, StsBus
 
 URDF: dict[str, Any] = YAML(typ="safe").load(Path(__file__).parent / "so101_new_calib.yaml")
 TICK_S = 0.02

@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
@@ -20,6 +19,7 @@ from robot_stack.teleop.messages import JointPacket, JoyPacket
 from robot_stack.teleop.sources import Machine
 from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.pose import Pose
+from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
 MS = 1_000_000
 FULL_SCALE = np.full(6, 0.1)

@@ -6,7 +6,6 @@ import sys
 from types import ModuleType
 
 import pytest
-from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse
 
 from robot_stack.teleop import evdev_port
 from robot_stack.teleop.evdev_port import EvdevPort, load_evdev, open_event_device
@@ -15,6 +14,7 @@ from robot_stack.teleop.input_codes import AXES, BUS_BLUETOOTH, EV_KEY, KEYS
 from robot_stack.teleop.input_events import AxisState, Change, Snapshot
 from robot_stack.teleop.match import Wanted
 from robot_stack.types.errors import RobotError
+from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse
 
 PAD_KEYS = {KEYS["BTN_SOUTH"], KEYS["BTN_TL"], KEYS["BTN_TR"]}
 

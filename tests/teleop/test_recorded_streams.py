@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
@@ -20,6 +19,7 @@ from robot_stack.teleop.build import BuiltTeleop, build_teleop
 from robot_stack.teleop.input_codes import AXES, EV_ABS, EV_KEY, KEYS
 from robot_stack.teleop.input_events import keyboard_actions
 from robot_stack.types.robot import TeleopSample
+from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 
 STREAMS = Path(__file__).parent / "streams"
 MS = 1_000_000

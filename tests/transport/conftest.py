@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_learner import SPEC, TASK, TOKEN, FakeLearner
 
 from robot_stack.transport.access.security import Credentials
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
+from tests.transport.fake_learner import SPEC, TASK, TOKEN, FakeLearner
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from fake_learner import SPEC, TASK
-
 from robot_stack.learner.backend import Arrival, Backend, ParamsBoard
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.roster import Roster
+from tests.transport.fake_learner import SPEC, TASK
 
 
 def no_rule() -> SuccessRule:

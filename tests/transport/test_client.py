@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_learner import SPEC, TASK, FakeLearner, equal_steps, make_header, make_step, wait_until
 
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
@@ -21,10 +20,12 @@ from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.interfaces import ParamsSource, ScoreSource, StepSink
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import Spec
+from tests.transport.fake_learner import SPEC, TASK, FakeLearner, equal_steps, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]
 TIMEOUT_S = 20.0
+ROOT = Path(__file__).parents[2]
 
 
 def free_address() -> str:
@@ -146,16 +147,15 @@ def test_an_actor_killed_mid_episode_leaves_its_steps_to_the_next(
     backend = FakeLearner(auto_flush=False)
     address = serve(backend).address
     child_code = (
-        f"import sys, time; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from pathlib import Path\n"
-        "from fake_learner import SPEC, TASK, TOKEN, make_header, make_step\n"
+        "import time; from pathlib import Path\n"
+        "from tests.transport.fake_learner import SPEC, TASK, TOKEN, make_header, make_step\n"
         "from robot_stack.transport.client import LearnerClient\n"
         f"c = LearnerClient({address!r}, SPEC, TASK, 'actor-1', Path({str(tmp_path / 'spool')!r}), TOKEN)\n"
         "c.connect(); c.begin(make_header('e'))\n"
         "for i in range(12): c.push(make_step('e', i))\n"
         "assert c._spool.wait_written(10); print('recorded', flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", child_code], stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([sys.executable, "-c", child_code], cwd=ROOT, stdout=subprocess.PIPE) as child:
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == b"recorded\n"
@@ -173,10 +173,9 @@ def test_an_actor_killed_mid_episode_leaves_its_steps_to_the_next(
 
 LEARNER_PROCESS = """
 import sys, time
-sys.path.insert(0, sys.argv[1])
-from fake_learner import TOKEN, FakeLearner
+from tests.transport.fake_learner import TOKEN, FakeLearner
 from robot_stack.transport.server import LearnerServer
-server = LearnerServer(FakeLearner(), sys.argv[2], TOKEN)
+server = LearnerServer(FakeLearner(), "127.0.0.1:0", TOKEN)
 print(server.start(), flush=True)
 time.sleep(120)
 """
@@ -184,8 +183,8 @@ time.sleep(120)
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
 def test_a_killed_or_frozen_learner_is_noticed_and_replaced(serve: Serve, connect: Connect, name: str) -> None:
-    command = [sys.executable, "-c", LEARNER_PROCESS, str(Path(__file__).parent), "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as learner:
+    command = [sys.executable, "-c", LEARNER_PROCESS]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as learner:
         try:
             assert learner.stdout is not None
             address = learner.stdout.readline().strip()

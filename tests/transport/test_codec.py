@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_learner import SPEC, equal_steps, make_header, make_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
+from tests.transport.fake_learner import SPEC, equal_steps, make_header, make_step
 
 SECONDS, AGES = st.floats(0, 1e10), st.floats(0, 1e9)
 NAMES = st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,40}[A-Za-z0-9_-])?", fullmatch=True)

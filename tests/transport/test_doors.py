@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 import grpc
 import numpy as np
 import pytest
-from fake_learner import SPEC, TOKEN, FakeLearner, greeted, hello, make_header, make_step, operator, wait_until
 
 from robot_stack.transport import bundle
 from robot_stack.transport import learner_pb2 as pb
@@ -30,6 +29,17 @@ from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.roster import Roster
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import SpecError
+from tests.transport.fake_learner import (
+    SPEC,
+    TOKEN,
+    FakeLearner,
+    greeted,
+    hello,
+    make_header,
+    make_step,
+    operator,
+    wait_until,
+)
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]

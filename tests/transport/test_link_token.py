@@ -11,7 +11,6 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import pytest
-from fake_learner import FakeLearner, wait_until
 
 from robot_stack.transport.access import link_token
 from robot_stack.transport.access.link_token import FILE, LinkToken
@@ -19,6 +18,7 @@ from robot_stack.transport.access.security import Security, actor_credentials, l
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import TransportError
+from tests.transport.fake_learner import FakeLearner, wait_until
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]

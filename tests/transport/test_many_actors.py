@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_learner import SPEC, TOKEN, equal_steps, greeted, make_header, make_step, wait_until
-from real_learner import RealLearner
 
 from robot_stack.learner import backend as backend_module
 from robot_stack.learner.backend import ABSENT_S, EpisodeCut
@@ -21,6 +19,8 @@ from robot_stack.transport.codec import encode_header, encode_step
 from robot_stack.transport.roster import ActorStatus
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
+from tests.transport.fake_learner import SPEC, TOKEN, equal_steps, greeted, make_header, make_step, wait_until
+from tests.transport.real_learner import RealLearner
 
 TIMEOUT_S = 60.0
 Serve = Callable[..., LearnerServer]

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_learner import SPEC, FakeLearner, make_header, make_step, wait_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import TransportError
 from robot_stack.types.params import Params
+from tests.transport.fake_learner import SPEC, FakeLearner, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-from fake_learner import SPEC, TOKEN, greeted, make_header, make_step, wait_until
-from fake_learner import hello as hello_of
-from real_learner import RealLearner
 
 from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.access import bounds, certificates
@@ -24,6 +21,9 @@ from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.spec import Spec
+from tests.transport.fake_learner import SPEC, TOKEN, greeted, make_header, make_step, wait_until
+from tests.transport.fake_learner import hello as hello_of
+from tests.transport.real_learner import RealLearner
 
 Serve = Callable[..., LearnerServer]
 MOST = bounds.request_bytes(SPEC)

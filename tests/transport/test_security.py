@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from fake_learner import SPEC, TASK, FakeLearner, make_header, make_step, wait_until
 
 from robot_stack.transport.access.certificates import VALID_DAYS, make_set
 from robot_stack.transport.access.security import Security, require_loopback, security_of
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.server import LearnerServer
 from robot_stack.types.errors import TransportError
+from tests.transport.fake_learner import SPEC, TASK, FakeLearner, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
 Connect = Callable[..., LearnerClient]

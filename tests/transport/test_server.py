@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 
 import grpc
 import pytest
-from fake_learner import SPEC, TOKEN, FakeLearner, greeted, hello, make_header, make_step, wait_until
 
 from robot_stack.transport import bundle, push_stream
 from robot_stack.transport import learner_pb2 as pb
@@ -22,6 +21,7 @@ from robot_stack.transport.server import LearnerServer
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import StoreError, TransportError
 from robot_stack.types.spec import CameraSpec, Spec
+from tests.transport.fake_learner import SPEC, TOKEN, FakeLearner, greeted, hello, make_header, make_step, wait_until
 
 Serve = Callable[..., LearnerServer]
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_learner import wait_until
 
 from robot_stack.transport import segment
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import TransportError
+from tests.transport.fake_learner import wait_until
 
 
 @pytest.fixture
