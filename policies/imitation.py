@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
+from policies.action_layout import CHOICES, ActionLayout
+from policies.distributed import Ranks
 from policies.learner import LearnerSpec, TensorBatch
 
+MOST_WEIGHT = 10.0
+"""Largest weight of a rare choice of a gripper; the most frequent one weighs 1."""
 
-def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, count: Tensor) -> Tensor:
+
+def imitation_loss(mean: Tensor, executed: Tensor, labelled: Tensor, ranks: Ranks) -> Tensor:
     """Compute the Huber distance of the deterministic action to an operator's, over what they demonstrated.
 
     Args:
         mean: Squashed mean, shape (B, A).
         executed: Executed action, shape (B, A).
-        labelled: Which entries are an operator's word, bool, shape (B, A), or (B, 1) for whole rows.
-        count: Rows with any label, to divide by, as `Ranks.mean_count` has them.
+        labelled: Which entries are an operator's word, bool, or the weight of each; shape (B, A), or (B, 1) for whole
+            rows.
+        ranks: The processes over all of whose rows the mean goes.
 
     Returns:
         Sum over entries, mean over the rows with any label; 0 without one.
     """
     distance = functional.smooth_l1_loss(mean, executed, reduction="none", beta=0.2)
-    return (distance * labelled).sum() / count
+    return (distance * labelled).sum() / ranks.mean_count(labelled.any(dim=1))
 
 
 def labelled_ticks(batch: TensorBatch) -> Tensor:
@@ -35,8 +42,35 @@ def labelled_ticks(batch: TensorBatch) -> Tensor:
 
 
 def labelled_entries(batch: TensorBatch, spec: LearnerSpec) -> Tensor:
-    """Mark the entries of the first tick that an operator demonstrated, bool (B, A).
-
-    An untouched gripper is not labelled: it does not mean "stay".
-    """
+    """Mark the entries of the first tick that an operator has shown, bool (B, A), see `Batch.label`."""
     return batch.expert[:, None] & batch.label[:, : spec.actions]
+
+
+def balance(choices: Tensor, labelled: Tensor, ranks: Ranks) -> Tensor:
+    """Weigh the choices of discrete grippers so that rare ones, the presses, count as much as frequent ones.
+
+    Args:
+        choices: int64 (B, G), as `ActionLayout.choices` has them.
+        labelled: Which of them are labels, bool (B, G).
+        ranks: The processes over all of whose rows the choices are counted.
+
+    Returns:
+        float32 (B, G): the most frequent choice of each gripper weighs 1, rarer ones up to `MOST_WEIGHT`, and what is
+        no label 0.
+    """
+    weight = torch.zeros(choices.shape, device=choices.device)
+    for gripper in range(choices.shape[1]):
+        marked = [labelled[:, gripper] & (choices[:, gripper] == choice) for choice in range(len(CHOICES))]
+        counts = torch.stack([ranks.mean_count(each) for each in marked])
+        by_choice = (counts.max() / counts).clamp_max(MOST_WEIGHT)
+        weight[:, gripper] = by_choice[choices[:, gripper]] * labelled[:, gripper]
+    return weight
+
+
+def balanced_entries(batch: TensorBatch, labelled: Tensor, layout: ActionLayout, ranks: Ranks) -> Tensor:
+    """Turn labelled entries of one tick, bool (B, A), into weights, float32: 1, but of discrete grippers balanced."""
+    weight = labelled.float()
+    if layout.grippers:
+        columns = list(layout.grippers)
+        weight[:, columns] = balance(layout.choices(batch.action), labelled[:, columns], ranks)
+    return weight

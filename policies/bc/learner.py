@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from policies.action_layout import ActionLayout
 from policies.bc.policy import BCPolicy
 from policies.distributed import ALONE
-from policies.imitation import imitation_loss, labelled_entries
+from policies.imitation import balanced_entries, imitation_loss, labelled_entries
 from policies.learner import LearnerSpec, TensorBatch
 from policies.optimiser import load_adam, make_adam
 from policies.vision import Vision
@@ -50,6 +51,7 @@ class BCLearner:
         self.updates = 0
         self.ranks = ALONE
         self._spec = spec
+        self._layout = ActionLayout(actions=spec.actions, grippers=spec.grippers)
         self.policy = BCPolicy(spec, head=config.head, hidden=config.hidden).to(device)
         self.vision = Vision(spec.trunk, tau=1.0).to(device)
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
@@ -60,7 +62,8 @@ class BCLearner:
         mean = self.policy.actor.deterministic(self.vision.now(batch), batch.proprio)
         labelled = labelled_entries(batch, self._spec)
         action = batch.action[:, : self._spec.actions]  # one tick, also of a chunk
-        loss = imitation_loss(mean, action, labelled, self.ranks.mean_count(labelled.any(dim=1)))
+        weight = balanced_entries(batch, labelled, self._layout, self.ranks)
+        loss = imitation_loss(mean, action, weight, self.ranks)
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.ranks.average(p.grad for group in self._optimiser.param_groups for p in group["params"])

@@ -59,7 +59,7 @@ class ResidualLearner:
         policy = self._policy
         mean = policy.base.deterministic(batch.features, batch.proprio)
         labelled = batch.expert[:, None] & policy.layout.arm(batch.label)
-        loss = imitation_loss(mean, policy.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert))
+        loss = imitation_loss(mean, policy.layout.arm(batch.action), labelled, self.ranks)
         self._base_optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.ranks.average(p.grad for p in policy.base.parameters())

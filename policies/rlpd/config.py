@@ -38,6 +38,9 @@ class RLPDConfig(BaseModel):
     gripper_penalty: float = Field(
         0.02, ge=0.0, le=1.0, description="taken off the reward for each effective change of a discrete gripper"
     )
+    gripper_margin: float = Field(
+        0.05, ge=0.0, le=1.0, description="by which an operator's choice of a discrete gripper is valued above others"
+    )
 
     @field_validator("critic_subset")
     @classmethod

@@ -16,7 +16,7 @@ from torch.nn import functional
 from policies.device import upload
 from policies.distributed import ALONE
 from policies.graphs import CudaRecorder, Graphs
-from policies.imitation import imitation_loss, labelled_ticks
+from policies.imitation import balance, imitation_loss, labelled_ticks
 from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import Critic, StateEncoder
 from policies.optimiser import load_adam, make_adam
@@ -180,11 +180,16 @@ class RLPDLearner:
             )
         with fast(self._device):
             q = critic(features, batch.proprio)
-        label = self.layout.gripper(batch.label)
-        loss = losses.gripper_loss(q, self.layout.choices(batch.action), target, label, self.ranks.mean_count(label))
+        choices = self.layout.choices(batch.action)
+        loss = td_error = losses.gripper_loss(q, choices, target)
+        if self.config.gripper_margin > 0:
+            label = batch.expert[:, None] & self.layout.gripper(batch.label)
+            weight = balance(choices, label, self.ranks)
+            count = self.ranks.mean_count(label)
+            loss = loss + losses.gripper_margin_loss(q, choices, weight, count, margin=self.config.gripper_margin)
         self._step("gripper", loss)
         self._follow(target_critic, critic, self.config.target_tau)
-        return {"gripper_loss": loss.detach(), "gripper_q": q.detach().mean()}
+        return {"gripper_loss": td_error.detach(), "gripper_q": q.detach().mean()}
 
     def _update_actor(self, batch: TensorBatch, features: Tensor, noise: Tensor) -> dict[str, Tensor]:
         """Make one step of the policy up the critics' mean, and of the temperature.
@@ -203,7 +208,7 @@ class RLPDLearner:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
             labelled = labelled & self.layout.arm(batch.label)
             loss = loss + self.config.bc_weight * imitation_loss(
-                mean, self.layout.arm(batch.action), labelled, self.ranks.mean_count(batch.expert)
+                mean, self.layout.arm(batch.action), labelled, self.ranks
             )
         self._step("actor", loss)
         self._follow(self.published, self.policy, self.config.actor_tau)

@@ -70,15 +70,33 @@ def gripper_target(
     return (reward[:, None] - penalty * change) + discount[:, None] * value
 
 
-def gripper_loss(q: Tensor, choices: Tensor, target: Tensor, label: Tensor, count: Tensor) -> Tensor:
-    """Return the mean squared TD error over the labelled entries of the discrete grippers.
+def gripper_loss(q: Tensor, choices: Tensor, target: Tensor) -> Tensor:
+    """Return the mean squared TD error of the discrete grippers, over all rows: what was executed is data.
 
     Args:
         q: (B, G, choices).
         choices: What was executed, int64 (B, G).
         target: (B, G).
-        label: False where an operator drove without touching the gripper, bool (B, G).
-        count: Entries with a label, to divide by, as `Ranks.mean_count` has them.
     """
-    error = (q.gather(2, choices[..., None]).squeeze(2) - target).square()
-    return (error * label).sum() / count
+    return (q.gather(2, choices[..., None]).squeeze(2) - target).square().mean()
+
+
+def gripper_margin_loss(q: Tensor, choices: Tensor, weight: Tensor, count: Tensor, *, margin: float) -> Tensor:
+    r"""Return by how much the critic of the discrete grippers misses the margin around what an operator chose.
+
+    It is :math:`\max_u [U(o, u) + m\,(u \ne u_E)] - U(o, u_E)`, averaged over the entries with a label.
+
+    Source: Hester et al., 2018, arXiv:1704.03732, equation 1. Deviation: rare choices weigh more, see
+    `policies.imitation.balance`.
+
+    Args:
+        q: (B, G, choices).
+        choices: What the operator chose, int64 (B, G).
+        weight: Weight of each entry, 0 where it is no label, (B, G).
+        count: Entries with a label, to divide by, as `Ranks.mean_count` has them.
+        margin: m.
+    """
+    chosen = choices[..., None]
+    others = (q + margin).scatter(2, chosen, q.gather(2, chosen))
+    missed = others.max(dim=2).values - q.gather(2, chosen).squeeze(2)
+    return (missed * weight).sum() / count

@@ -45,7 +45,7 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
     actions = np.concatenate([d.arrays["executed"] for d in demos])
-    labels = np.concatenate([StepLabels(spec).of(d.arrays) for d in demos])
+    labels = np.concatenate([StepLabels(spec).of(d.arrays, demo=True) for d in demos])
     features = np.zeros((len(actions), 0), np.float16) if trained else trunk.encode(images)
     sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
     learner = BCLearner(sizes, config, seed=seed, device=settings.device)

@@ -128,8 +128,13 @@ class FrameTable:
         """Return the row of the newest frame of the episode of each row, int64, shape (B,)."""
         return np.asarray(self._last_rows[self._columns["episode"][rows]])
 
-    def add(self, step: Step) -> int:
-        """Append frame and action of `step`, which must be the next of its episode; return the row."""
+    def add(self, step: Step, *, demo: bool = False) -> int:
+        """Append frame and action of `step`, which must be the next of its episode; return the row.
+
+        Args:
+            step: The step.
+            demo: Whether it is of a demonstration.
+        """
         episode = self.episode(step.episode_id)
         row = self._size
         self._grow(row + 1)
@@ -138,7 +143,7 @@ class FrameTable:
         columns["proprio"][row] = step.observation.proprio
         columns["executed"][row] = step.action.executed if step.action else 0.0
         columns["source"][row] = step.action.source if step.action else Source.HOLD
-        columns["label"][row] = self._labels.of(_arrays(step.action))[0] if step.action else True
+        columns["label"][row] = self._labels.of(_arrays(step.action), demo=demo)[0] if step.action else True
         columns["episode"][row] = episode.number
         columns["frame"][row] = step.index
         columns["next_row"][row] = NO_ROW
@@ -153,12 +158,13 @@ class FrameTable:
         self._link(episode)
         return row
 
-    def add_episode(self, episode_id: str, arrays: Mapping[str, np.ndarray]) -> None:
+    def add_episode(self, episode_id: str, arrays: Mapping[str, np.ndarray], *, demo: bool = False) -> None:
         """Append all frames and actions of an episode of which there is none yet, column by column.
 
         Args:
             episode_id: Which episode.
             arrays: As in `StoredEpisode`; without images where they are not kept.
+            demo: Whether it is a demonstration.
         """
         episode = self.episode(episode_id)
         frames, actions = len(arrays["proprio"]), len(arrays["source"])
@@ -169,7 +175,7 @@ class FrameTable:
             self.images.put(int(row), images)
         columns = self._columns
         columns["proprio"][rows] = arrays["proprio"]
-        known = {**arrays, "label": self._labels.of(arrays)}
+        known = {**arrays, "label": self._labels.of(arrays, demo=demo)}
         for name, after_last in (("executed", 0.0), ("source", Source.HOLD), ("label", True)):
             columns[name][rows[:actions]] = known[name]
             columns[name][rows[actions:]] = after_last

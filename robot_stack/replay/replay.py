@@ -103,7 +103,7 @@ class Replay:
                 raise StoreError(f"step index of {step.episode_id} is {step.index}, must be {held}; resend from there")
             with self._counting_refused("steps"):
                 check_step(step, self._spec)
-            self.frames.add(step)
+            self.frames.add(step, demo=header.kind is EpisodeKind.DEMO)
             self._pools = None
             if step.end is not None:
                 self.end_episode(step.episode_id, step.end)
@@ -127,7 +127,7 @@ class Replay:
             for name in ("proprio", "executed"):
                 if not np.isfinite(episode.arrays[name]).all():
                     raise SpecError(f"{name} of {episode_id} is not finite, must be; set the episode aside")
-            self.frames.add_episode(episode_id, episode.arrays)
+            self.frames.add_episode(episode_id, episode.arrays, demo=episode.header.kind is EpisodeKind.DEMO)
             self._pools = None
             if episode.end is not None:
                 self.end_episode(episode_id, episode.end)

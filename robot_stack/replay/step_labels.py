@@ -1,4 +1,7 @@
-"""Labels of actions: the entries of an executed action that an operator has shown. What nobody showed is no label."""
+"""Labels of actions: the entries of an executed action that may be imitated. What nobody showed is no label.
+
+Labels are for imitation alone. What was executed is data for temporal differences, whoever did it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from robot_stack.types.spec import GRIPPER_DEADBAND, GripperKind, Spec
 class StepLabels:
     """The labels of actions of one spec, whose arms have N names and whose actions A entries.
 
-    In a step that an operator executed, an arm that was not in a hand stood still because the cell held it, and a
-    discrete gripper whose key was not pressed stayed because nobody touched it. Neither is the operator's word. All
-    entries of other steps count, for those who learn from what was executed.
+    In a step that an operator executed, an arm that was not in a hand stood still because the cell held it: that is no
+    label. In a demonstration a discrete gripper whose key was not pressed stays because the operator wants it to: that
+    is the label "stay". In a correction the key that was not pressed says nothing, since the operator corrected
+    something else. All entries of other steps count, for those who learn from what was executed.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -27,11 +31,12 @@ class StepLabels:
             offset += arm.size
             self._parts.append((entries, offset - 1 if arm.gripper is GripperKind.DISCRETE else None))
 
-    def of(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    def of(self, arrays: Mapping[str, np.ndarray], *, demo: bool) -> np.ndarray:
         """Return the labels of T steps: True for each entry of an action that counts as shown.
 
         Args:
             arrays: `source` (T,), `gripper_pressed` (T,), and with several arms `sources` (T, N) and `human` (T, A).
+            demo: Whether the steps are of a demonstration.
 
         Returns:
             bool, shape (T, A).
@@ -42,7 +47,7 @@ class StepLabels:
         for number, (entries, gripper) in enumerate(self._parts):
             if several:
                 labels[:, entries] = (~by_hand | (arrays["sources"][:, number] == Source.HUMAN))[:, None]
-            if gripper is not None:
+            if gripper is not None and not demo:
                 pressed = (
                     np.abs(arrays["human"][:, gripper]) > GRIPPER_DEADBAND if several else arrays["gripper_pressed"]
                 )

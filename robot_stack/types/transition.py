@@ -42,9 +42,7 @@ class ResetType(StrEnum):
     RETURN = "return"
     """A start that was met before, to which an operator or the simulator went back on purpose."""
     CARRIED = "carried"
-    """The scene as the way back has left it, or an earlier try."""
-    BACK = "back"
-    """The same the other way round: it is the way back that is trained online."""
+    """The scene as the last episode has left it, of a task that takes turns with this one, or of this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +55,7 @@ class ActionRow:
         human: The human's requested action, same shape; zeros where no human was engaged.
         source: Who produced `executed`; a human's if one of several arms was in a hand.
         sources: With several arms, who moved each, in the order of the spec; empty with one.
-        gripper_pressed: True if the human used a gripper in this step; otherwise the gripper part is no label.
+        gripper_pressed: True if the human used a gripper in this step.
         clipped: True if the safety filter changed the request.
         params_version: Version of the policy parameters behind `proposed`, 0 for none.
         params_age_s: Age of those parameters at t, in seconds.
@@ -107,12 +105,13 @@ class EpisodeHeader:
     Attributes:
         episode_id: As in `Step`.
         kind: DEMO, ONLINE or EVAL.
-        task: Task name.
+        task: Task name, the same for all episodes of a store.
+        task_id: Which of the tasks that take turns; by default the first, whose id is the task name.
         actor: Id of the actor process that recorded it.
         started_unix_s: Wall-clock start, seconds since the epoch.
         seed: Seed of the reset, or -1 where an operator placed the objects.
         level: Of the help protocol at which it was run, 0 to 3.
-        reset: Where it starts. Success is reported over starts that nobody chose, and not over ways back.
+        reset: Where it starts. Success is reported for the first task, over starts that nobody chose.
     """
 
     episode_id: str
@@ -123,8 +122,17 @@ class EpisodeHeader:
     seed: int = -1
     level: int = 0
     reset: ResetType = ResetType.NOMINAL
+    task_id: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "task_id", self.task_id or self.task)
 
     @property
-    def backward(self) -> bool:
-        """Return whether the episode is the way back, see `ResetType.BACK`."""
-        return self.reset is ResetType.BACK
+    def first_task(self) -> bool:
+        """Return whether it is of the first task, which reports are about; the others lead back to its start."""
+        return self.task_id == self.task
+
+
+def back_id(task: str) -> str:
+    """Return the id of the way back of a task, by which episodes, simulator and actor mean it."""
+    return f"{task}_back"

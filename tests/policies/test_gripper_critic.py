@@ -54,7 +54,8 @@ def test_what_was_executed_is_learned_from_whoever_did_it() -> None:
         assert made.policy.gripper is not None
         learned.append(flat(made.policy.gripper))
     assert torch.equal(*learned)
-    loss = losses.gripper_loss(torch.zeros(3, 1, 3), torch.ones(3, 1, dtype=torch.long), torch.tensor([[1.0], [2], [3]]))
+    chosen, target = torch.ones(3, 1, dtype=torch.long), torch.tensor([[1.0], [2.0], [3.0]])
+    loss = losses.gripper_loss(torch.zeros(3, 1, 3), chosen, target)
     assert float(loss) == pytest.approx((1 + 4 + 9) / 3)
 
 
@@ -106,7 +107,7 @@ def test_penalty_from_the_settings_reaches_what_is_learned() -> None:
 
 
 def test_gripper_learns_to_close_where_only_closing_pays() -> None:
-    made, rows = learner(gripper_penalty=0.02), batch()
+    made, rows = learner(gripper_penalty=0.02, gripper_margin=0.0), batch()
     rows.discount.zero_()
     rows.reward.copy_((rows.action[:, 2] < -0.5).float())
     for _ in range(300):
@@ -117,7 +118,7 @@ def test_gripper_learns_to_close_where_only_closing_pays() -> None:
 
 
 def test_gripper_stays_where_changes_cost_and_nothing_pays() -> None:
-    made, rows = learner(gripper_penalty=0.5), batch()
+    made, rows = learner(gripper_penalty=0.5, gripper_margin=0.0), batch()
     rows.discount.zero_()
     rows.reward.zero_()
     for _ in range(300):

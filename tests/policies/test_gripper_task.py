@@ -115,10 +115,9 @@ def succeeded(learner: Learner, episodes: int = 50) -> int:
 def pressed_where_staying_was_shown(learner: BCLearner, replay: Replay) -> float:
     rows = replay.pools.demo[replay.frames.column("executed")[replay.pools.demo, 1] == 0]
     proprio = torch.from_numpy(replay.frames.column("proprio")[rows])
-    entry = learner.policy.act(
-        torch.zeros(len(rows), 0), proprio, tick=0, rng=torch.Generator(), deterministic=True
-    )[:, 1]
-    return float((entry.abs() > 0.5).float().mean())
+    nothing = torch.zeros(len(rows), 0)
+    action = learner.policy.act(nothing, proprio, tick=0, rng=torch.Generator(), deterministic=True)
+    return float((action[:, 1].abs() > 0.5).float().mean())
 
 
 def test_behaviour_cloning_lifts_what_it_was_shown_to_lift() -> None:
