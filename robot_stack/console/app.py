@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +74,7 @@ class Pages:
             Route("/picture/{episode}", self._episode_picture),
             WebSocketRoute("/ws", self._socket),
         ]
-        return Starlette(routes=routes, lifespan=self._lifespan)
-
-    @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        spreading = asyncio.create_task(self.hub.run())
-        try:
-            yield
-        finally:
-            spreading.cancel()
+        return Starlette(routes=routes)
 
     # files -----------------------------------------------------------------------------------------------------
     async def _index(self, request: Request) -> Response:

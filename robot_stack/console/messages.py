@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticCustomError
 
 from robot_stack.teleop.page import PRESSED
 from robot_stack.types.errors import StackError
@@ -24,8 +23,34 @@ class PageError(StackError):
     """A page asked for what cannot be; the sentence is shown on it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise PydanticCustomError("unprintable", "Input should be printable text")
+    return text
+
+
+def _out_of(legal: tuple[str, ...]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text not in legal:
+            raise PydanticCustomError("choice", "Input should be one of {legal}", {"legal": list(legal)})
+        return text
+
+    return AfterValidator(check)
+
+
+PRINTABLE = AfterValidator(_printable)
+EpisodeId = Annotated[str, Field(max_length=128), PRINTABLE]
+Axis = Annotated[float, Field(ge=-1.0, le=1.0)]
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+
+
+class PageMessage(BaseModel):
+    """The base of all messages of a page: strict, without unknown fields, NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Hello(PageMessage):
     """First message of a page, with which it asks to come in.
 
     Attributes:
@@ -34,46 +59,48 @@ class Hello:
         build: Digest of the files it was loaded from.
     """
 
-    token: str
-    page: str
-    build: str
+    k: Literal["hello"] = "hello"
+    token: Annotated[str, Field(max_length=200), PRINTABLE]
+    page: Annotated[str, Field(max_length=40), PRINTABLE]
+    build: Annotated[str, Field(max_length=80), PRINTABLE]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Press:
+class Press(PageMessage):
     """A key or button out of `PRESSES`."""
 
-    what: str
+    k: Literal["press"] = "press"
+    what: Annotated[str, _out_of(PRESSES)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Say:
+class Say(PageMessage):
     """A verdict on an episode of the list."""
 
-    episode: str
+    k: Literal["say"] = "say"
+    episode: EpisodeId
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
+class Undo(PageMessage):
     """Wish to take the newest verdict back."""
 
+    k: Literal["undo"] = "undo"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
+
+class Write(PageMessage):
     """A note on an episode of the list."""
 
-    episode: str
-    text: str
+    k: Literal["write"] = "write"
+    episode: EpisodeId
+    text: Annotated[str, Field(max_length=MAX_NOTE_CHARS), PRINTABLE]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sit:
+class Sit(PageMessage):
     """Wish to take the desk, from which one page at a time writes."""
 
+    k: Literal["sit"] = "sit"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+
+class Move(PageMessage):
     """State of the hand at the page, sent many times a second.
 
     Attributes:
@@ -83,21 +110,24 @@ class Move:
         live: False once the page is no longer in view, or its window has lost the keys.
     """
 
-    t_ms: float
-    axes: tuple[float, ...]
-    pressed: frozenset[str]
+    k: Literal["move"] = "move"
+    t_ms: Annotated[float, Field(ge=0.0, le=1e15)]
+    axes: tuple[Axis, Axis, Axis, Axis, Axis, Axis]
+    pressed: frozenset[Annotated[str, _out_of(PRESSED)]]
     live: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(PageMessage):
     """Acknowledgement of a page: the newest numbers of state and image that are on its screen."""
 
-    state: int
-    image: int
+    k: Literal["seen"] = "seen"
+    state: Count
+    image: Count
 
 
 Message = Hello | Press | Say | Undo | Write | Sit | Move | Seen
+KINDS = [kind.model_fields["k"].default for kind in get_args(Message)]
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="k")])
 
 
 def parse(raw: str | bytes) -> Message:
@@ -111,94 +141,22 @@ def parse(raw: str | bytes) -> Message:
     if len(raw) > MAX_CHARS:
         raise PageError(f"message has {len(raw)} characters, must have at most {MAX_CHARS}; write less")
     try:
-        fields = json.loads(raw, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise PageError(f"message is no JSON ({type(error).__name__}), must be one object; reload the page") from error
-    kind = fields.pop("k", None) if isinstance(fields, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise PageError(f"message is of kind {str(kind)[:40]!r}, must be one of {sorted(_KINDS)}; reload the page")
-    made, wanted = _KINDS[kind]
-    if set(fields) != set(wanted):
-        raise PageError(f"message {kind} has fields {sorted(fields)}, must have {sorted(wanted)}; reload the page")
-    return made(**{name: check(fields[name], f"{name} of {kind}") for name, check in wanted.items()})
+        return _MESSAGE.validate_json(raw)
+    except ValidationError as error:
+        raise PageError(_told(error)) from error
 
 
-def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _short(value: Any) -> str:
-    return repr(value)[:60]
-
-
-def _text(longest: int) -> Callable[[Any, str], str]:
-    def check(value: Any, what: str) -> str:
-        if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-            raise PageError(
-                f"{what} is {_short(value)}, must be printable text of at most {longest} characters; write less"
-            )
-        return value
-
-    return check
-
-
-def _one_of(legal: tuple[str, ...]) -> Callable[[Any, str], str]:
-    def check(value: Any, what: str) -> str:
-        if not isinstance(value, str) or value not in legal:
-            raise PageError(f"{what} is {_short(value)}, must be one of {list(legal)}; reload the page")
-        return value
-
-    return check
-
-
-def _verdict(value: Any, what: str) -> Verdict:
-    return Verdict(_one_of(tuple(map(str, Verdict)))(value, what))
-
-
-def _flag(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise PageError(f"{what} is {_short(value)}, must be true or false; reload the page")
-    return value
-
-
-def _number(low: float, high: float) -> Callable[[Any, str], float]:
-    def check(value: Any, what: str) -> float:
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if not good or not math.isfinite(value) or not low <= value <= high:
-            raise PageError(f"{what} is {_short(value)}, must be a number in [{low:g}, {high:g}]; reload the page")
-        return float(value)
-
-    return check
-
-
-def _count(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise PageError(f"{what} is {_short(value)}, must be a whole number of at least 0; reload the page")
-    return value
-
-
-def _axes(value: Any, what: str) -> tuple[float, ...]:
-    if not isinstance(value, list) or len(value) != 6:
-        raise PageError(f"{what} is {_short(value)}, must be six numbers; reload the page")
-    return tuple(_number(-1.0, 1.0)(axis, what) for axis in value)
-
-
-def _presses(value: Any, what: str) -> frozenset[str]:
-    if not isinstance(value, list):
-        raise PageError(f"{what} is {_short(value)}, must be a list out of {list(PRESSED)}; reload the page")
-    return frozenset(_one_of(PRESSED)(each, what) for each in value)
-
-
-_KINDS: Mapping[str, tuple[Callable[..., Message], Mapping[str, Callable[[Any, str], Any]]]] = {
-    "hello": (Hello, {"token": _text(200), "page": _text(40), "build": _text(80)}),
-    "press": (Press, {"what": _one_of(PRESSES)}),
-    "say": (Say, {"episode": _text(128), "verdict": _verdict}),
-    "undo": (Undo, {}),
-    "write": (Write, {"episode": _text(128), "text": _text(MAX_NOTE_CHARS)}),
-    "sit": (Sit, {}),
-    "move": (
-        Move,
-        {"t_ms": _number(0.0, 1e15), "axes": _axes, "pressed": _presses, "live": _flag},
-    ),
-    "seen": (Seen, {"state": _count, "image": _count}),
-}
+def _told(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a message, and what to do, as a sentence."""
+    first = error.errors(include_url=False)[0]
+    kind, place = first["type"], first["loc"]
+    if kind == "json_invalid":
+        return f"message is no JSON ({first['ctx']['error']}), must be one object; reload the page"
+    if not place:
+        return f"message is {repr(first['input'])[:60]}, must be an object with k out of {KINDS}; reload the page"
+    what = f"{'.'.join(map(str, place[1:]))} of {place[0]}"
+    if kind in ("missing", "extra_forbidden"):
+        return f"{what} {'is missing, must' if kind == 'missing' else 'is there, must not'} be there; reload the page"
+    rule = first["msg"].partition(" should ")[2]
+    advice = "write less" if kind == "string_too_long" else "reload the page"
+    return f"{what} is {repr(first['input'])[:60]}, must {rule}; {advice}"

@@ -66,7 +66,7 @@ class PageServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 pages.app(),
-                lifespan="on",
+                lifespan="off",
                 log_level="warning",
                 access_log=False,
                 proxy_headers=False,
@@ -80,7 +80,7 @@ class PageServer:
             )
         )
         self._thread = threading.Thread(target=self._run, name="console-pages", daemon=True)
-        self.failure: BaseException | None = None
+        self._failure: BaseException | None = None
 
     def __enter__(self) -> PageServer:
         self.start()
@@ -104,8 +104,16 @@ class PageServer:
         deadline_s = time.monotonic() + START_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline_s:
-                raise RobotError(f"console's server did not start ({self.failure}), must; read its log")
+                raise RobotError(f"console's server did not start ({self._failure!r}), must; read its log")
             time.sleep(0.01)
+
+    def check(self) -> None:
+        """Raise RobotError if the server has died since it was started."""
+        if self._failure is not None:
+            raise RobotError(
+                f"console's server has died of {self._failure!r}, must run until it is stopped; start the run anew, "
+                "and report this"
+            ) from self._failure
 
     def stop(self) -> None:
         """Close all pages and stop the server."""
@@ -133,8 +141,16 @@ class PageServer:
         try:
             asyncio.run(self._serve())
         except BaseException as error:  # the top of a thread: whoever started it says what went wrong
-            self.failure = error
+            self._failure = error
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
+        spreading = asyncio.create_task(self._pages.hub.run())
+        spreading.add_done_callback(self._exit)  # pages that are sent nothing any more would look alive
         await self._server.serve(sockets=[self._listening])
+        if spreading.done():
+            await spreading
+        spreading.cancel()
+
+    def _exit(self, _: object) -> None:
+        self._server.should_exit = True

@@ -237,20 +237,21 @@ class ConsoleNode(StackNode):
 
     def _on_status(self, msg: String) -> None:
         try:
-            status = EpisodeStatus.from_text(msg.data)
+            self._take_status(EpisodeStatus.from_text(msg.data), time.monotonic_ns())
         except SpecError as error:
             self._refused[topics.STATUS] = str(error)
             return
-        now_ns = time.monotonic_ns()
+        self._changed()
+
+    def _take_status(self, status: EpisodeStatus, now_ns: int) -> None:
         with self._session.locked():
             if status.phase is Phase.RUNNING and status.kind is not None:
-                kind, back = status.kind.value, status.backward
-                self._heard.episode(status.episode_id, kind, now_ns, time.time(), backward=back)
+                kind, task_id = status.kind.value, status.task_id
+                self._heard.episode(status.episode_id, kind, now_ns, time.time(), task_id=task_id)
                 self._pictures.begin(status.episode_id)
             else:
                 self._heard.no_episode(resetting=status.phase is Phase.RESETTING, now_ns=now_ns)
                 self._pictures.end()
-        self._changed()
 
     def _on_claim(self, msg: String) -> None:
         with self._session.locked():
@@ -293,6 +294,8 @@ class ConsoleNode(StackNode):
             self._heard.facts.free_gb = shutil.disk_usage(self._folder).free / GB
 
     def _attend(self) -> None:
+        if self._server is not None:
+            self._server.check()
         now_ns = time.monotonic_ns()
         with self._session.locked():
             attended = self._session.seats.attended(now_ns)
