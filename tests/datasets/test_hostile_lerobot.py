@@ -135,7 +135,6 @@ def test_pipe_holds_nobody_up(copy: Path, name: str) -> None:
         ({"total_episodes": 10**18}, "episode table of .* has 2 episodes, must have the 1000000000000000000"),
         ({"fps": float("nan")}, "fps is nan, must be 10"),
         ({"fps": 10**400}, "is unreadable .*OverflowError"),
-        ({"chunks_size": "many"}, "is unreadable"),
         ({"features": 7}, "is unreadable"),
         ({"codebase_version": None}, "codebase_version"),
     ],

@@ -167,12 +167,8 @@ class VideoReader:
             self._file = None
 
     def _decoded(self) -> Iterator[tuple[int, np.ndarray]]:
-        av = need("av", "av")
         with video_errors(self._path):
-            # As this format only: another one is a list of further files and addresses to read from.
-            self._file = av.open(str(self._path), format="mp4", options={"protocol_whitelist": "file"})
-            if not self._file.streams.video:
-                raise StoreError(f"number of videos in {self._path} is 0, must be 1; fetch the dataset again")
+            self._file = _opened(self._path)
             stream = self._file.streams.video[0]
             self._check(stream.codec_context)
             sides = (self._shape[0] + PADDING_PX, self._shape[1] + PADDING_PX)
@@ -188,6 +184,24 @@ class VideoReader:
                 f"size of video {self._path} is {picture.height}x{picture.width}, must be {self._shape[0]}x"
                 f"{self._shape[1]}; fetch the dataset again"
             )
+
+
+def frame_count(path: Path) -> int:
+    """Return how many frames a video file says that it has.
+
+    Raises:
+        StoreError: If it is no video.
+    """
+    with video_errors(path), _opened(path) as file:
+        return int(file.streams.video[0].frames)
+
+
+def _opened(path: Path) -> Any:
+    """Open a video as this format only: another one is a list of further files and addresses to read from."""
+    file = need("av", "av").open(str(path), format="mp4", options={"protocol_whitelist": "file"})
+    if not file.streams.video:
+        raise StoreError(f"number of videos in {path} is 0, must be 1; fetch the dataset again")
+    return file
 
 
 @contextmanager

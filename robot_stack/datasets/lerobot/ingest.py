@@ -6,7 +6,6 @@ read like another program's, with the ids of its episodes.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.inside import fill, inside, inside_folder, short_text
 from robot_stack.datasets.lerobot import layout
-from robot_stack.datasets.lerobot.codec import VideoReader
+from robot_stack.datasets.lerobot.codec import VideoReader, frame_count
 from robot_stack.datasets.lerobot.rows import episode_from, foreign_episode
 from robot_stack.datasets.lerobot.tables import numpy_rows, read_bounded
 from robot_stack.datasets.new_store import NewStore, Progress
@@ -73,7 +72,7 @@ class LeRobotFolder:
     episodes: list[dict[str, Any]]
     complete: bool
     _data: tuple[int, int, Any] | None = None
-    _videos: dict[str, tuple[int, VideoReader]] = field(default_factory=dict)
+    _videos: dict[str, tuple[Path, VideoReader]] = field(default_factory=dict)
 
     def told(self, number: int) -> str:
         """Return the task in words, as the robot was told it in an episode."""
@@ -125,16 +124,13 @@ class LeRobotFolder:
         return {*ours, *layout.INDEX, layout.INTERVENTION, layout.SUCCESS, layout.DONE, layout.TRUNCATED}
 
     def _images(self, camera: str, line: dict[str, Any], count: int) -> np.ndarray:
-        key = layout.video_key(camera)
-        chunk, file = int(line[f"videos/{key}/chunk_index"]), int(line[f"videos/{key}/file_index"])
-        place = chunk * int(self.info["chunks_size"]) + file
-        if camera not in self._videos or self._videos[camera][0] != place:
+        path = _video(self.root, self.info, line, camera)
+        if camera not in self._videos or self._videos[camera][0] != path:
             if camera in self._videos:
                 self._videos[camera][1].close()
-            name = fill(self.info["video_path"], video_key=key, chunk_index=chunk, file_index=file)
             shape = next(each.shape for each in self.spec.cameras if each.name == camera)
-            self._videos[camera] = (place, VideoReader(inside(self.root, name), float(self.info["fps"]), shape))
-        first = round(line[f"videos/{key}/from_timestamp"] * self.info["fps"])
+            self._videos[camera] = (path, VideoReader(path, float(self.info["fps"]), shape))
+        first = round(line[f"videos/{layout.video_key(camera)}/from_timestamp"] * self.info["fps"])
         return self._videos[camera][1].take(first, count)
 
 
@@ -158,10 +154,10 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
             for number in range(len(source.episodes)):
                 on_episode("imported", number + 1, len(source.episodes))
                 episode, labels = source.read(number)
-                if episode.header.backward:
-                    store.back_text = source.told(number)
-                else:
+                if episode.header.first_task:
                     store.text = source.told(number)
+                else:
+                    store.back_text = source.told(number)
                 store.write(episode)
                 store.labels += labels
         finally:
@@ -207,7 +203,8 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
                 f"episode table of {folder} has {len(lines)} episodes, must have the {info['total_episodes']} of "
                 "info.json; fetch the dataset again"
             )
-    complete = not any(_touch(one, two, spec, float(info["fps"])) for one, two in itertools.pairwise(lines))
+        followers = [*lines[1:], None]
+        complete = not any(_is_cut(folder, info, spec, one, two) for one, two in zip(lines, followers, strict=True))
     return LeRobotFolder(
         root=folder, info=info, spec=spec, task=task, text=_told(lines[0]) or task, episodes=lines, complete=complete
     )
@@ -221,15 +218,31 @@ def _episode_columns(spec: Spec) -> set[str]:
     return {"episode_index", "length", "tasks", layout.EPISODE_COLUMN, *places, *spans}
 
 
-def _touch(one: dict[str, Any], two: dict[str, Any], spec: Spec, fps: float) -> bool:
-    """Return True if an episode's frames follow another's without the frame that `data export` puts between them."""
+def _is_cut(
+    folder: Path, info: dict[str, Any], spec: Spec, line: dict[str, Any], follower: dict[str, Any] | None
+) -> bool:
+    """Return True if a video lacks the frame that `data export` puts behind the rows of an episode.
+
+    Then the next episode's frames follow at once, or the file ends with the rows.
+    """
     for camera in spec.cameras:
-        name = f"videos/{layout.video_key(camera.name)}"
-        same = all(one[f"{name}/{key}"] == two[f"{name}/{key}"] for key in ("chunk_index", "file_index"))
-        apart = (two[f"{name}/from_timestamp"] - one[f"{name}/to_timestamp"]) * fps
-        if same and round(apart) == 0:
+        video, fps = f"videos/{layout.video_key(camera.name)}", float(info["fps"])
+        place = [f"{video}/chunk_index", f"{video}/file_index"]
+        end = round(line[f"{video}/to_timestamp"] * fps)
+        if follower is not None and all(line[key] == follower[key] for key in place):
+            cut = round(follower[f"{video}/from_timestamp"] * fps) == end
+        else:
+            cut = layout.EPISODE_COLUMN in line and frame_count(_video(folder, info, line, camera.name)) == end
+        if cut:
             return True
     return False
+
+
+def _video(folder: Path, info: dict[str, Any], line: dict[str, Any], camera: str) -> Path:
+    """Return the video file that holds an episode's frames of a camera."""
+    key = layout.video_key(camera)
+    chunk, file = int(line[f"videos/{key}/chunk_index"]), int(line[f"videos/{key}/file_index"])
+    return inside(folder, fill(info["video_path"], video_key=key, chunk_index=chunk, file_index=file))
 
 
 def _identity(folder: Path, like: Like | None) -> tuple[Spec, str]:
