@@ -72,7 +72,7 @@ class TwoVoicesDouble(UrDouble):
             DeafDouble,
             {},
             "/joint_trajectory_controller/joint_trajectory is offered as RELIABLE VOLATILE and asked for as RELIABLE "
-            "TRANSIENT_LOCAL, which do not fit; change the QoS of driver",
+            "TRANSIENT_LOCAL, which do not fit; change the QoS of /driver",
         ),
         (
             "joint_trajectory",

@@ -75,8 +75,8 @@ def test_a_driver_that_offers_less_than_asked_for_is_named_with_topic_and_both_q
         with camera(configured("topic", source_topic=TOPIC, reliable=True)):
             wait_for(
                 lambda: bench.says(
-                    ERROR, WHO, f"QoS of {TOPIC} does not match: /sim/bench offers BEST_EFFORT, VOLATILE, "
-                    "asked for is RELIABLE, VOLATILE; set `reliable: false`, or the driver's QoS"
+                    ERROR, WHO, f"QoS of {TOPIC} does not match: /sim/bench offers BEST_EFFORT VOLATILE, "
+                    "asked for is RELIABLE VOLATILE; set `reliable: false`, or the driver's QoS"
                 ),
                 6, "a sentence about QoS",
             )  # fmt: skip
@@ -111,7 +111,7 @@ def test_a_subscriber_that_asks_for_more_than_is_offered_is_named(bench: Bench) 
     deaf = bench.node.create_subscription(Image, topics.observation("wrist"), lambda _: None, asks)
     try:
         with camera(configured("topic", source_topic=TOPIC)):
-            words = "/sim/bench asks for RELIABLE, TRANSIENT_LOCAL, offered is RELIABLE, VOLATILE"
+            words = "/sim/bench asks for RELIABLE TRANSIENT_LOCAL, offered is RELIABLE VOLATILE"
             wait_for(lambda: bench.says(ERROR, words, task="subscribers"), 6, "a sentence about the subscriber")
     finally:
         bench.node.destroy_subscription(deaf)

@@ -16,8 +16,8 @@ from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.bring_up import Heard, Stage
 from robot_stack.workcell.checkup import finding, graph, host, operator, streams
-from robot_stack.workcell.checkup.graph import Endpoint
 from robot_stack.workcell.checkup.operator import Reach
+from robot_stack.workcell.qos import Qos
 
 RUN = load_run("peg_insert")
 ARM = RUN.arms["fr3"]
@@ -136,9 +136,12 @@ def test_the_mean_of_each_axis_is_named() -> None:
     assert streams.axis_means([]) == {}
 
 
-def end(topic: str, node: str, *, publishes: bool, reliable: bool = True, latched: bool = False, **fields) -> Endpoint:
-    values = {"kind": "sensor_msgs/msg/Image", **fields}
-    return Endpoint(topic=topic, node=node, publishes=publishes, reliable=reliable, latched=latched, **values)
+IMAGE = "sensor_msgs/msg/Image"
+
+
+def end(topic: str, node: str, *, publishes: bool, kind: str = IMAGE, **qualities) -> graph.TopicEnd:
+    qos = Qos(**{"reliable": True, "latched": False, **qualities})
+    return graph.TopicEnd(topic=topic, node=node, publishes=publishes, kind=kind, qos=qos)
 
 
 def test_a_graph_without_fault_is_one_line() -> None:
@@ -161,7 +164,7 @@ def test_a_mismatch_of_qos_names_topic_and_both(offers, wants) -> None:
     (found,) = graph.judge_graph(pair, commands=[], absent=[])
     assert (found.level, found.check) == (Level.FAIL, "qos")
     for endpoint in pair:
-        assert f"{endpoint.node} {'offers' if endpoint.publishes else 'wants'} {endpoint.qos()}" in found.text
+        assert f"{endpoint.node} {'offers' if endpoint.publishes else 'wants'} {endpoint.qos}" in found.text
 
 
 def test_another_type_on_the_same_topic_fails() -> None:
@@ -193,7 +196,7 @@ def test_a_topic_that_nobody_fills_is_known_unless_it_may_be_empty() -> None:
 )))  # fmt: skip
 def test_a_graph_fails_exactly_where_a_listener_asks_for_more_than_is_offered(endpoints) -> None:
     def refused(offers, wants) -> bool:
-        return (wants.reliable > offers.reliable) or (wants.latched > offers.latched)
+        return (wants.qos.reliable > offers.qos.reliable) or (wants.qos.latched > offers.qos.latched)
 
     failed = any(each.level is Level.FAIL for each in graph.judge_graph(endpoints, commands=[], absent=[]))
     pairs = [(a, b) for a in endpoints for b in endpoints if a.topic == b.topic and a.publishes and not b.publishes]

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.publisher import Publisher
-from rclpy.qos import QoSCompatibility, QoSProfile, qos_check_compatible
-from rclpy.topic_endpoint_info import TopicEndpointInfo
+from rclpy.qos import QoSProfile
 
 from robot_stack.control.drivers.driver_health import DriverHealth, Input
 from robot_stack.nodes.base import StackNode
-from robot_stack.nodes.qos import NEWEST, SAMPLED
+from robot_stack.nodes.qos import NEWEST, SAMPLED, endpoint_of, qos_of, type_name
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.reason import Fault, FaultKind
+from robot_stack.workcell.qos import Endpoint, Qos, fits
 
 MsgT = TypeVar("MsgT")
 Take = Callable[[Any, int], Fault | None]
@@ -136,7 +136,7 @@ class Wires:
 
     def _why_silent(self, topic: str) -> Fault | None:
         kind, _ = self._kinds[topic]
-        others = self.node.get_publishers_info_by_topic(topic)
+        others = self._publishers(topic)
         if not others:
             text = f"nobody publishes {topic}; start the driver or correct the topic"
             return Fault(kind=FaultKind.INPUT_MISSING, text=text)
@@ -148,48 +148,41 @@ class Wires:
             del self.mismatches[topic]
         if publisher.get_subscription_count() > 0:
             return None
-        others = self.node.get_subscriptions_info_by_topic(topic)
+        others = self._subscribers(topic)
         if not others:
             return _nobody_listens(topic)
         return _other_type(topic, others, kind) or self._note_subscribers(topic, kind)
 
+    def _publishers(self, topic: str) -> list[Endpoint]:
+        return [endpoint_of(info) for info in self.node.get_publishers_info_by_topic(topic)]
+
+    def _subscribers(self, topic: str) -> list[Endpoint]:
+        return [endpoint_of(info) for info in self.node.get_subscriptions_info_by_topic(topic)]
+
     def _note_publishers(self, topic: str) -> Fault | None:
-        kind, asked = self._kinds[topic]
-        for other in self.node.get_publishers_info_by_topic(topic):
-            if other.topic_type == type_name(kind) and not _fits(other.qos_profile, asked):
-                return self._note(topic, offered=other.qos_profile, asked=asked, other=other)
+        kind, profile = self._kinds[topic]
+        asked = qos_of(profile)
+        for other in self._publishers(topic):
+            if other.kind == type_name(kind) and not fits(other.qos, asked):
+                return self._note(topic, offered=other.qos, asked=asked, node=other.node)
         return None
 
     def _note_subscribers(self, topic: str, kind: type) -> Fault | None:
-        for other in self.node.get_subscriptions_info_by_topic(topic):
-            if other.topic_type == type_name(kind) and not _fits(NEWEST, other.qos_profile):
-                return self._note(topic, offered=NEWEST, asked=other.qos_profile, other=other)
+        offered = qos_of(NEWEST)
+        for other in self._subscribers(topic):
+            if other.kind == type_name(kind) and not fits(offered, other.qos):
+                return self._note(topic, offered=offered, asked=other.qos, node=other.node)
         return None
 
-    def _note(self, topic: str, *, offered: QoSProfile, asked: QoSProfile, other: TopicEndpointInfo) -> Fault:
+    def _note(self, topic: str, *, offered: Qos, asked: Qos, node: str) -> Fault:
         self.mismatches[topic] = (
-            f"{topic} is offered as {shown_qos(offered)} and asked for as {shown_qos(asked)}, which do not fit; "
-            f"change the QoS of {other.node_name}"
+            f"{topic} is offered as {offered} and asked for as {asked}, which do not fit; change the QoS of {node}"
         )
         return Fault(kind=FaultKind.CONTRADICTION, text=self.mismatches[topic])
 
 
-def type_name(kind: type) -> str:
-    """Return the name of a message type as in the graph: "std_msgs/msg/Bool"."""
-    return f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
-
-
-def shown_qos(profile: QoSProfile) -> str:
-    """Name reliability and durability, which most often do not fit."""
-    return f"{profile.reliability.name} {profile.durability.name}"
-
-
-def _fits(offered: QoSProfile, asked: QoSProfile) -> bool:
-    return qos_check_compatible(offered, asked)[0] != QoSCompatibility.ERROR
-
-
-def _other_type(topic: str, others: list[TopicEndpointInfo], kind: type) -> Fault | None:
-    theirs = {other.topic_type for other in others}
+def _other_type(topic: str, others: list[Endpoint], kind: type) -> Fault | None:
+    theirs = {other.kind for other in others}
     if type_name(kind) in theirs:
         return None
     text = f"{topic} carries {', '.join(sorted(theirs))}, must be {type_name(kind)}; correct the topic or its type"

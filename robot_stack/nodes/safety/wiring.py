@@ -10,17 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """One end of a topic: its node, its type such as "sensor_msgs/msg/Joy", and the QoS that decides a match."""
-
-    node: str
-    type: str
-    reliable: bool
-    latched: bool
+from robot_stack.nodes.qos import endpoint_of, qos_of, type_name
+from robot_stack.workcell.qos import Endpoint, fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +43,11 @@ def problem_of(wanted: Input, offers: Sequence[Endpoint], elsewhere: Sequence[st
     """
     topic, asked = wanted.topic, wanted.asked
     for offer in offers:
-        if offer.type != asked.type:
-            return f"{topic} from {offer.node} is {offer.type}, must be {asked.type}; correct its publisher"
-        if (asked.reliable and not offer.reliable) or (asked.latched and not offer.latched):
+        if offer.kind != asked.kind:
+            return f"{topic} from {offer.node} is {offer.kind}, must be {asked.kind}; correct its publisher"
+        if not fits(offer.qos, asked.qos):
             return (
-                f"{topic} from {offer.node} is offered {_qos(offer)}, must be {_qos(asked)} as {asked.node} asks; "
+                f"{topic} from {offer.node} is offered {offer.qos}, must be {asked.qos} as {asked.node} asks; "
                 "correct its publisher"
             )
     nodes = sorted(offer.node for offer in offers)
@@ -69,11 +62,7 @@ def problem_of(wanted: Input, offers: Sequence[Endpoint], elsewhere: Sequence[st
 def problem_of_node(node: Node, inputs: Sequence[Input]) -> str:
     """Return the first problem among the inputs of a node, by what the graph says now, or ""."""
     for wanted in inputs:
-        infos = node.get_publishers_info_by_topic(wanted.topic)
-        offers = [
-            _endpoint(f"{info.node_namespace.rstrip('/')}/{info.node_name}", info.topic_type, info.qos_profile)
-            for info in infos
-        ]
+        offers = [endpoint_of(info) for info in node.get_publishers_info_by_topic(wanted.topic)]
         ours, elsewhere = node.resolve_topic_name(wanted.topic), []
         if not offers and wanted.needed:
             names = (name for name, _ in node.get_topic_names_and_types())
@@ -86,19 +75,4 @@ def problem_of_node(node: Node, inputs: Sequence[Input]) -> str:
 
 def asks(node: Node, message: type, profile: QoSProfile) -> Endpoint:
     """Return the end of a topic that a subscription of a node asks for."""
-    package, _, rest = message.__module__.partition(".")
-    return _endpoint(node.get_fully_qualified_name(), f"{package}/{rest.split('.')[0]}/{message.__name__}", profile)
-
-
-def _endpoint(node: str, kind: str, profile: QoSProfile) -> Endpoint:
-    return Endpoint(
-        node=node,
-        type=kind,
-        reliable=profile.reliability is ReliabilityPolicy.RELIABLE,
-        latched=profile.durability is DurabilityPolicy.TRANSIENT_LOCAL,
-    )
-
-
-def _qos(end: Endpoint) -> str:
-    words = ["RELIABLE" if end.reliable else "BEST_EFFORT", "TRANSIENT_LOCAL" if end.latched else "VOLATILE"]
-    return " ".join(words)
+    return Endpoint(node=node.get_fully_qualified_name(), kind=type_name(message), qos=qos_of(profile))

@@ -19,8 +19,6 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
-from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import Image, JointState, Joy
 from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
@@ -36,7 +34,7 @@ from robot_stack.nodes.conversion import (
     state_from_msg,
     teleop_from_msg,
 )
-from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
+from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED, endpoint_of
 from robot_stack.nodes.tools.first_motion import result_topic, verdicts_of
 from robot_stack.nodes.tools.listening import Listening
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
@@ -46,15 +44,13 @@ from robot_stack.types.reason import Fault, Refusal
 from robot_stack.types.robot import RobotState
 from robot_stack.types.spec import AXES
 from robot_stack.workcell.bring_up import Heard
-from robot_stack.workcell.checkup.graph import Endpoint
+from robot_stack.workcell.checkup.graph import TopicEnd
 from robot_stack.workcell.checkup.operator import Reach
 from robot_stack.workcell.checkup.streams import CameraStream, Stream
 
 HANDSHAKE = ": handshake of "
 """In the name of a status, between the robot process and an arm."""
 SAMPLES = 1000
-FOREVER_S = 1e6
-"""A deadline beyond this is none."""
 
 
 def commands(arms: Sequence[str]) -> list[str]:
@@ -156,15 +152,17 @@ class DoctorNode(Node):
         self._last_image.clear()
         self.beats.clear()
 
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[TopicEnd]:
         """Return all publishers and subscriptions under the cell's namespace, but this node's own."""
-        found = []
+        mine, found = self.get_fully_qualified_name(), []
         for topic, _ in self.get_topic_names_and_types():
             if topic.startswith(self.get_namespace() + "/"):
-                found += [_endpoint(topic, info, True) for info in self.get_publishers_info_by_topic(topic)]
-                found += [_endpoint(topic, info, False) for info in self.get_subscriptions_info_by_topic(topic)]
-        mine = self.get_fully_qualified_name()
-        return [endpoint for endpoint in found if endpoint.node != mine]
+                ends = [(True, info) for info in self.get_publishers_info_by_topic(topic)]
+                ends += [(False, info) for info in self.get_subscriptions_info_by_topic(topic)]
+                for publishes, info in ends:
+                    end = endpoint_of(info)
+                    found.append(TopicEnd(topic=topic, publishes=publishes, node=end.node, kind=end.kind, qos=end.qos))
+        return [end for end in found if end.node != mine]
 
     def _listen_to_frames(self) -> None:
         from tf2_msgs.msg import TFMessage
@@ -284,17 +282,3 @@ def request(here: Listening[DoctorNode], name: str) -> str:
     if answer is None:
         return "the safety process does not answer"
     return "" if answer.success else str(answer.message)
-
-
-def _endpoint(topic: str, info: TopicEndpointInfo, publishes: bool) -> Endpoint:
-    qos = info.qos_profile
-    deadline_ns = qos.deadline.nanoseconds
-    return Endpoint(
-        topic=topic,
-        node=f"{info.node_namespace.rstrip('/')}/{info.node_name}",
-        kind=info.topic_type,
-        publishes=publishes,
-        reliable=qos.reliability == ReliabilityPolicy.RELIABLE,
-        latched=qos.durability == DurabilityPolicy.TRANSIENT_LOCAL,
-        deadline_s=deadline_ns / 1e9 if 0 < deadline_ns < FOREVER_S * 1e9 else float("inf"),
-    )

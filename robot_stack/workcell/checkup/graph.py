@@ -9,37 +9,18 @@ from itertools import product
 from robot_stack.types.finding import Finding
 from robot_stack.workcell.bring_up import Heard, Stage
 from robot_stack.workcell.checkup.finding import fail, ok, warn
+from robot_stack.workcell.qos import Endpoint, fits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """A publisher or a subscription, as discovery tells.
-
-    Attributes:
-        topic: Full name.
-        node: Full name of the node it belongs to.
-        kind: Message type, "sensor_msgs/msg/Image".
-        publishes: True for a publisher.
-        reliable: RELIABLE, else BEST_EFFORT.
-        latched: TRANSIENT_LOCAL, else VOLATILE.
-        deadline_s: Infinite if there is none.
-    """
+class TopicEnd(Endpoint):
+    """One end of a topic, with the topic's full name, and whether it is a publisher's or a subscription's."""
 
     topic: str
-    node: str
-    kind: str
     publishes: bool
-    reliable: bool
-    latched: bool
-    deadline_s: float = float("inf")
-
-    def qos(self) -> str:
-        """Describe the quality of service in words."""
-        words = ["reliable" if self.reliable else "best effort", "transient local" if self.latched else "volatile"]
-        return ", ".join([*words, *([f"deadline {self.deadline_s:g} s"] if self.deadline_s < float("inf") else [])])
 
 
-def judge_graph(endpoints: Sequence[Endpoint], *, commands: Collection[str], absent: Collection[str]) -> list[Finding]:
+def judge_graph(endpoints: Sequence[TopicEnd], *, commands: Collection[str], absent: Collection[str]) -> list[Finding]:
     """Judge the publishers and listeners of all topics of a cell.
 
     Args:
@@ -63,40 +44,32 @@ def judge_graph(endpoints: Sequence[Endpoint], *, commands: Collection[str], abs
     return findings or [ok("topics", f"{len(topics)} topics, every listener has a publisher that suits it")]
 
 
-def _mismatches(topic: str, publishers: Sequence[Endpoint], listeners: Sequence[Endpoint]) -> list[Finding]:
+def _mismatches(topic: str, publishers: Sequence[TopicEnd], listeners: Sequence[TopicEnd]) -> list[Finding]:
     found = []
     for offers, wants in product(publishers, listeners):
         if offers.kind != wants.kind:
             text = f"{topic}: {offers.node} sends {offers.kind}, {wants.node} expects {wants.kind}; rename one topic"
             found.append(fail("type", text))
-        elif _refused(offers, wants) and not _heard_otherwise(offers, wants, listeners):
+        elif not fits(offers.qos, wants.qos) and not _heard_otherwise(offers, wants, listeners):
             text = (
-                f"{topic}: {offers.node} offers {offers.qos()}, {wants.node} wants {wants.qos()}; "
+                f"{topic}: {offers.node} offers {offers.qos}, {wants.node} wants {wants.qos}; "
                 "nothing arrives, set the listener's QoS to what is offered"
             )
             found.append(fail("qos", text))
     return found
 
 
-def _refused(offers: Endpoint, wants: Endpoint) -> bool:
-    return (
-        (wants.reliable and not offers.reliable)
-        or (wants.latched and not offers.latched)
-        or offers.deadline_s > wants.deadline_s
-    )
-
-
-def _heard_otherwise(offers: Endpoint, wants: Endpoint, listeners: Iterable[Endpoint]) -> bool:
+def _heard_otherwise(offers: TopicEnd, wants: TopicEnd, listeners: Iterable[TopicEnd]) -> bool:
     """Return whether the listener's node hears the publisher in another subscription.
 
     One that asks for late messages too has two.
     """
     return any(
-        other.node == wants.node and other.kind == offers.kind and not _refused(offers, other) for other in listeners
+        other.node == wants.node and other.kind == offers.kind and fits(offers.qos, other.qos) for other in listeners
     )
 
 
-def _nodes(endpoints: Iterable[Endpoint]) -> str:
+def _nodes(endpoints: Iterable[TopicEnd]) -> str:
     return ", ".join(sorted({endpoint.node for endpoint in endpoints}))
 
 
