@@ -43,9 +43,9 @@ from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.robot import RobotConfig
 from robot_stack.learner.fitting import image_shapes, sizes_of, write_tensors
 from robot_stack.learner.settings import learning_settings
 from robot_stack.nodes import topics
@@ -80,7 +80,7 @@ def bench_run() -> ResolvedRun:
             "task.episode_steps=10000",
         ],
     )
-    shipped = load(config_root() / "robots" / "fr3_franka.yaml", RobotConfig)
+    shipped = load(config_root() / "robots" / "fr3_franka.yaml", ROBOTS)
     assert isinstance(shipped, DriverRobot)
     kept = ("name", "joints", "home_rad", "kinematics", "base_frame", "tcp_frame")
     said = {key: value for key, value in shipped.model_dump().items() if key in kept}

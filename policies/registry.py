@@ -44,7 +44,7 @@ class MakePolicy(Protocol[ConfigT_contra]):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Algorithm(Part[ConfigT]):
     """A registered algorithm, as `algorithm: {name: ...}` names it.
 

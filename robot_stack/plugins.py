@@ -129,9 +129,11 @@ TASKS = Kind(
 KINDS = (ROBOTS, CAMERAS, DEVICES, ENCODERS, ALGORITHMS, LIVE_REWARD_MODELS, REWARD_MODELS, TASKS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Part(Generic[ConfigT]):
     """The base of what is registered; each kind adds how its part is built.
+
+    Without slots, with which Python 3.11 fails on `Part[Config](...)`.
 
     Attributes:
         config: Model of the part's settings.

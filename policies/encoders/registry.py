@@ -31,7 +31,7 @@ def _ignore(step: int, steps: int, loss: float) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Encoder(Part[ConfigT]):
     """A registered encoder: its settings, how its trunk is made, and how it is loaded elsewhere.
 

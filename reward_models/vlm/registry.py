@@ -33,7 +33,7 @@ from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import RewardError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Family(Part[ConfigT]):
     """A family of large reward models, as `reward: {rescore: {name: ...}}` names it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -29,8 +29,6 @@ class Roi(Section):
 
 class CameraConfig(Section):
     """The settings that every camera has, wherever its images come from."""
-
-    tag: ClassVar[str] = "backend"
 
     backend: str
     """Where its images come from."""

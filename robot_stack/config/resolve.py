@@ -14,23 +14,19 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
-from robot_stack.config.drivers import DriverRobot  # noqa: F401 (its kinds belong to RobotConfig)
-from robot_stack.config.feetech import So101Robot  # noqa: F401 (likewise)
 from robot_stack.config.files.library import read_named, run_file, search_path
 from robot_stack.config.files.located import Located, Mark
 from robot_stack.config.files.mistake import Mistake, hint, raise_if_any
 from robot_stack.config.files.overrides import Override, apply, parse_override
 from robot_stack.config.files.yaml_text import read
+from robot_stack.config.kinds import CAMERAS, ROBOTS, TELEOPS
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig, is_limit, tighten
-from robot_stack.config.section import check
+from robot_stack.config.section import Tagged, check
 from robot_stack.config.task import TaskConfig
-from robot_stack.config.teleop import TeleopConfig
 
 PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
 GROUPS = ("cameras", "robots", "teleops")
@@ -129,9 +125,9 @@ class _Resolver:
         """Check the trees gathered so far, and return the run with their models."""
         run, cell = self._check("run", RunConfig), self._check("cell", CellConfig)
         safety, task = self._check("safety", SafetyConfig), self._check("task", TaskConfig)
-        robots = self._check_group("robot", "robots", RobotConfig)
-        teleops = self._check_group("teleop", "teleops", TeleopConfig)
-        cameras = self._check_group("", "cameras", CameraConfig)
+        robots = self._check_group("robot", "robots", ROBOTS)
+        teleops = self._check_group("teleop", "teleops", TELEOPS)
+        cameras = self._check_group("", "cameras", CAMERAS)
         raise_if_any(self._mistakes)
         if "" in robots:  # the only arm is called as its robot
             robots = {robot.name: robot for robot in robots.values()}
@@ -169,11 +165,11 @@ class _Resolver:
         self._overrides = others
         self._add("safety", base)
 
-    def _check(self, part: str, model: type[T]) -> T | None:
+    def _check(self, part: str, model: type[T] | Tagged[T]) -> T | None:
         tree = self._trees.get(part)
         return check(tree, model, self._mistakes) if tree is not None else None
 
-    def _check_group(self, single: str, group: str, model: type[T]) -> dict[str, T]:
+    def _check_group(self, single: str, group: str, model: type[T] | Tagged[T]) -> dict[str, T]:
         """Return the models of a group by name; that of a part that stands alone is called ""."""
         found = {}
         for part in self._trees:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -67,8 +67,6 @@ class GripperConfig(Section):
 
 class RobotConfig(Section):
     """The settings that every arm has, whatever drives it."""
-
-    tag: ClassVar[str] = "backend"
 
     name: Name
     """The arm's name in topics and in the spec."""

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from robot_stack import plugins
 from robot_stack.config.protocol import ProtocolConfig
-from robot_stack.config.section import FreeSection, Section
+from robot_stack.config.section import FreeSection, RegisteredName, Section
 from robot_stack.types.reward import RewardForm
 
 
@@ -21,22 +22,22 @@ class Choice(Section):
 class AlgorithmChoice(Choice):
     """The algorithm that learns, and its settings."""
 
-    name: Literal["rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start"]
-    """As `policies.registry` has it."""
+    name: Annotated[str, RegisteredName(plugins.ALGORITHMS)]
+    """As it is registered."""
 
 
 class EncoderChoice(Choice):
     """The encoder that turns images into features, and its settings."""
 
-    name: Literal["embedded", "resnet10", "resnet18", "timm", "transformers"]
-    """As `policies.encoders.registry` has it."""
+    name: Annotated[str, RegisteredName(plugins.ENCODERS)]
+    """As it is registered."""
 
 
 class RescoreChoice(Choice):
     """A large reward model behind the live one."""
 
-    name: Literal["clip", "grm", "lrm", "roboreward", "vlac", "yesno"]
-    """As `reward_models.vlm.registry` has it."""
+    name: Annotated[str, RegisteredName(plugins.REWARD_MODELS)]
+    """As it is registered."""
     every: Annotated[int, Field(ge=1, le=1000)] = 5
     """Frames from one question to the next."""
 
@@ -44,8 +45,8 @@ class RescoreChoice(Choice):
 class RewardChoice(Choice):
     """The reward model that scores live, and one that scores finished episodes behind it."""
 
-    name: Literal["progress"]
-    """The embedded model."""
+    name: Annotated[str, RegisteredName(plugins.LIVE_REWARD_MODELS)]
+    """As it is registered; `progress` is the embedded model."""
     rescore: RescoreChoice | None = None
     """None: the live one alone."""
     form: RewardForm = "potential"

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Union
+from typing import Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import TypeAdapter
 
-from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig
-from robot_stack.config.drivers import DriverRobot  # noqa: F401 (its kinds belong to RobotConfig)
-from robot_stack.config.feetech import So101Robot  # noqa: F401 (likewise)
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import CAMERAS, ROBOTS, TELEOPS
 from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig
-from robot_stack.config.section import Section, kinds
+from robot_stack.config.section import Section, Tagged
 from robot_stack.config.task import TaskConfig
-from robot_stack.config.teleop import TeleopConfig
 
-MODELS: dict[str, type[Section]] = {
-    "robots": RobotConfig,
-    "cameras": CameraConfig,
-    "teleop": TeleopConfig,
+MODELS: dict[str, type[Section] | Tagged[Any]] = {
+    "robots": ROBOTS,
+    "cameras": CAMERAS,
+    "teleop": TELEOPS,
     "safety": SafetyConfig,
     "cells": CellConfig,
     "tasks": TaskConfig,
@@ -36,13 +32,12 @@ def schema_texts() -> dict[str, str]:
     return {f"{folder}.schema.json": json.dumps(_schema(model), indent=2) + "\n" for folder, model in MODELS.items()}
 
 
-def _schema(model: type[Section]) -> dict[str, Any]:
-    """Return the JSON Schema of a section, or of all its kinds, told apart by their tag."""
-    choices = tuple(kinds(model).values())
-    if not choices:
+def _schema(model: type[Section] | Tagged[Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a section, or of all its built-in kinds, told apart by their tag."""
+    if not isinstance(model, Tagged):
         return model.model_json_schema()
-    union: Any = Annotated[Union[choices], Field(discriminator=model.tag)]  # noqa: UP007 (a tuple of types)
-    return {**TypeAdapter(union).json_schema(), "title": model.__name__, "description": model.__doc__}
+    base = model.base
+    return {**TypeAdapter(model.union).json_schema(), "title": base.__name__, "description": base.__doc__}
 
 
 def write_schemas(root: Path) -> tuple[Path, ...]:

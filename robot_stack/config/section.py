@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeVar, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, core_schema
 
 from robot_stack.config.files.explain import explain
 from robot_stack.config.files.located import Located
 from robot_stack.config.files.mistake import Mistake, raise_if_any, shown, suggestion
+from robot_stack.plugins import Kind, Part, Registry
+from robot_stack.types.errors import ConfigError
 
 
 class Section(BaseModel):
     """The base of every configuration model: frozen, strict, without unknown keys, NaN or infinity.
 
     Lists are tuples: declare `tuple[...]` fields.
-
-    A section that is one of several kinds has a base with the name of the key that says which, `tag`, and a subclass
-    per kind, in which that key is a `Literal`. Asked for the base, `check` gives the subclass that the file names.
     """
-
-    tag: ClassVar[str] = ""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -44,18 +44,84 @@ Share = Annotated[float, Field(ge=-1, le=1)]
 """An entry of a unit quaternion."""
 
 
-def kinds(model: type[ModelT]) -> dict[str, type[ModelT]]:
-    """Return tag value -> model of each kind of a section; empty for a section of one kind."""
-    tag = getattr(model, "tag", "")
-    found = {}
-    for kind in model.__subclasses__() if tag else ():
-        found.update({str(value): kind for value in get_args(kind.model_fields[tag].annotation)} or kinds(kind))
-    return found
+@dataclass(frozen=True, slots=True)
+class RegisteredName:
+    """A mark on a text field whose value must be the name of a registered part.
+
+    Attributes:
+        kind: Of the part.
+    """
+
+    kind: Kind
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of a text that is looked up after its type is checked."""
+        return core_schema.no_info_after_validator_function(self._registered, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return a schema that completes the built-in names and takes others: editors know no packages."""
+        return {"anyOf": [{"enum": sorted(self.kind.builtin)}, handler(schema)]}
+
+    def _registered(self, name: str) -> str:
+        try:
+            self.kind.entry(name)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return name
 
 
-def check(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> ModelT | None:
+@dataclass(frozen=True, kw_only=True)
+class Tagged(Generic[ModelT]):
+    """A section that is one of several kinds, told apart by the value of one key.
+
+    Attributes:
+        base: What all kinds have.
+        tag: The key; a `Literal` in each kind.
+        union: The kinds that are built in, as pydantic's discriminated union.
+        parts: What other packages bring.
+        parts_base: What their kinds must have.
+    """
+
+    base: type[ModelT]
+    tag: str
+    union: Any
+    parts: Kind
+    parts_base: type[ModelT]
+
+    @property
+    def builtin(self) -> Mapping[str, type[ModelT]]:
+        """Return tag value -> model of each kind that is built in."""
+        return {self._value(model): model for model in get_args(get_args(self.union)[0])}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the tag values of all kinds, the built-in ones first; no package is imported."""
+        return tuple(dict.fromkeys((*self.builtin, *self.parts.names)))
+
+    def model(self, name: str) -> type[ModelT]:
+        """Return the model of one of `names`.
+
+        Raises:
+            ConfigError: If the package that brings it cannot be used; see `Registry`.
+        """
+        builtin = self.builtin
+        if name in builtin and name not in self.parts.names:
+            return builtin[name]
+        config: type[Any] = Registry[Part[Any]](self.parts, Part, tuple(builtin))[name].config
+        if not (issubclass(config, self.parts_base) and self._value(config) == name):
+            raise ConfigError(
+                f"settings of {self.parts.what} {name!r} are {config.__module__}.{config.__name__}, must be a subclass "
+                f"of {self.parts_base.__name__} with {self.tag}: Literal[{name!r}]; repair its package"
+            )
+        return config
+
+    def _value(self, model: type[BaseModel]) -> str:
+        return str(*get_args(model.model_fields[self.tag].annotation)[:1])
+
+
+def check(tree: Located, model: type[ModelT] | Tagged[ModelT], mistakes: list[Mistake]) -> ModelT | None:
     """Return the model of a section, or None after adding every mistake in it."""
-    chosen = _kind_of(tree, model, mistakes)
+    chosen = _kind_of(tree, model, mistakes) if isinstance(model, Tagged) else model
     if chosen is None:
         return None
     try:
@@ -65,19 +131,19 @@ def check(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> ModelT
         return None
 
 
-def _kind_of(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> type[ModelT] | None:
-    """Return the model itself, or for one of several kinds the one that is named; None after saying which there are."""
-    choices = kinds(model)
-    if not choices:
-        return model
-    tag = str(getattr(model, "tag", ""))
-    node = tree.get(tag)
+def _kind_of(tree: Located, tagged: Tagged[ModelT], mistakes: list[Mistake]) -> type[ModelT] | None:
+    """Return the model that a file's tag names; None after saying which there are, or what is wrong with it."""
+    node, choices = tree.get(tagged.tag), tagged.names
+    key, mark = ".".join([*tree.path, tagged.tag]), tree.mark if node is None else node.mark
     if node is not None and isinstance(node.value, str) and node.value in choices:
-        return choices[node.value]
-    key, mark = ".".join([*tree.path, tag]), tree.mark if node is None else node.mark
+        try:
+            return tagged.model(node.value)
+        except ConfigError as error:
+            mistakes.append(Mistake(mark=mark, key=key, text=str(error)))
+            return None
     *most, last = (f"'{name}'" for name in choices)
     legal = f"{', '.join(most)} or {last}" if most else last
-    text = f"field required; add '{tag}': {legal}"
+    text = f"field required; add '{tagged.tag}': {legal}"
     if node is not None:
         near = suggestion(str(node.value), choices)
         text = f"input should be {legal} (got {shown(node.plain())})" + (f"; did you mean '{near}'?" if near else "")
@@ -85,7 +151,7 @@ def _kind_of(tree: Located, model: type[ModelT], mistakes: list[Mistake]) -> typ
     return None
 
 
-def validate_section(tree: Located, model: type[ModelT]) -> ModelT:
+def validate_section(tree: Located, model: type[ModelT] | Tagged[ModelT]) -> ModelT:
     """Check a section and return its model.
 
     Raises:

@@ -5,7 +5,7 @@ One model per device, told apart by `device`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -41,8 +41,6 @@ AxisIndex = Annotated[int, Field(ge=0, le=63)]
 
 class TeleopConfig(Section):
     """The settings that every teleop device has."""
-
-    tag: ClassVar[str] = "device"
 
     device: str
     """Kind of device."""

@@ -19,6 +19,7 @@ from robot_stack.config.bounding import Hull
 from robot_stack.config.collision import CollisionConfig
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.kinematics.body import ArmBody, Capsule
 from robot_stack.control.kinematics.chain import Chain
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--packages", type=Path, default=Path(), help="folder of the packages that package:// names")
     asked = parser.parse_args(arguments)
     try:
-        robot = load(config_root() / "robots" / f"{asked.robot}.yaml", RobotConfig)
+        robot = load(config_root() / "robots" / f"{asked.robot}.yaml", ROBOTS)
         base_link = asked.base_link or robot.base_frame
         print(derive(robot, urdf=asked.urdf, mjcf=asked.mjcf, base_link=base_link, packages=asked.packages))
     except (StackError, OSError) as error:

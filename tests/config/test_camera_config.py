@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
+from robot_stack.config.camera import TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import CAMERAS
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.config.section import kinds
 from robot_stack.types.errors import ConfigError
 
 Edit = Callable[[str, str, str], None]
@@ -31,7 +31,7 @@ def refusal(text: str, folder: Path) -> list[str]:
     path = folder / "c.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load(path, CameraConfig)
+        load(path, CAMERAS)
     return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
 
 
@@ -56,7 +56,7 @@ def test_there_is_a_kind_for_each_backend_and_the_file_chooses() -> None:
 def test_a_file_becomes_the_kind_that_it_names(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(V4L2)
-    camera = load(path, CameraConfig)
+    camera = load(path, CAMERAS)
     assert isinstance(camera, V4l2CameraConfig)
     assert (camera.fourcc, camera.buffers, camera.exposure_s) == ("MJPG", 1, None)
 

@@ -11,8 +11,9 @@ import pytest
 from robot_stack.config.drivers import DriverRobot, JointTrajectoryRobot, ServoRobot, UrRobot, asked_controllers
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.config.robot import RobotConfig, SimRobot
+from robot_stack.config.robot import SimRobot
 from robot_stack.config.schema import MODELS
 from robot_stack.processes.table import cell_processes
 from robot_stack.types.errors import ConfigError
@@ -40,14 +41,14 @@ def refusal(text: str, folder: Path) -> list[str]:
     path = folder / "arm.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load(path, RobotConfig)
+        load(path, ROBOTS)
     return [line.replace(f"{folder}/", "") for line in str(caught.value).splitlines()]
 
 
 def test_the_backend_says_which_keys_there_are(tmp_path: Path) -> None:
     path = tmp_path / "arm.yaml"
     path.write_text(SERVO)
-    robot = load(path, RobotConfig)
+    robot = load(path, ROBOTS)
     assert isinstance(robot, ServoRobot)
     assert (robot.command, robot.status, robot.joint_states) == (
         "/servo_node/delta_twist_cmds",
@@ -137,7 +138,7 @@ def test_a_pose_needs_kinematics_or_another_source(tmp_path: Path) -> None:
     assert "kinematics is missing, must be given to compute the pose; add it, or another pose source" in said
     path = tmp_path / "other.yaml"
     path.write_text(bare + "pose: {source: tf}\n")
-    assert isinstance(load(path, RobotConfig), ServoRobot)
+    assert isinstance(load(path, ROBOTS), ServoRobot)
 
 
 @pytest.mark.parametrize("backend", ["joint_trajectory", "forward_velocity", "ur"])
@@ -156,7 +157,7 @@ def run_with(root: Path, edit: Edit, robot: str, *overrides: str, cell: str = ""
 
 
 def load_frame(root: Path, robot: str) -> str:
-    return load(root / "robots" / f"{robot}.yaml", RobotConfig).base_frame
+    return load(root / "robots" / f"{robot}.yaml", ROBOTS).base_frame
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from robot_stack.config.drivers import DriverRobot, command_topics
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.config.robot import RobotConfig
 from robot_stack.processes.table import cell_processes
 from robot_stack.types.errors import ConfigError
 
@@ -23,7 +23,7 @@ def real_cell(root: Path, *, left: str = "panda", right: str = "kinova_gen3", by
     """The two-arm cell with those robots, each box in the robot's own frame."""
     text = (root / CELL).read_text()
     for robot in (left, right):
-        base = load(root / "robots" / f"{robot}.yaml", RobotConfig).base_frame
+        base = load(root / "robots" / f"{robot}.yaml", ROBOTS).base_frame
         text = text.replace("    robot: fr3\n", f"    robot: {robot}#\n", 1)
         text = text.replace("{frame: base,", f"{{frame: {base}#,", 1)
     text = text.replace("teleop: scripted", "teleop: spacemouse")
@@ -138,7 +138,7 @@ def test_names_below_the_cell_and_from_the_root_are_compared_as_they_are_on_the_
 
 @pytest.mark.parametrize("path", sorted((config_root() / "robots").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_driver_says_where_it_is_commanded(path: Path) -> None:
-    robot = load(path, RobotConfig)
+    robot = load(path, ROBOTS)
     if isinstance(robot, DriverRobot) and not robot.over_topics:
         assert command_topics(robot) == {}
     elif isinstance(robot, DriverRobot):

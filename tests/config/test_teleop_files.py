@@ -9,8 +9,8 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.section import kinds
-from robot_stack.config.teleop import RealTeleop, TeleopConfig
+from robot_stack.config.kinds import TELEOPS
+from robot_stack.config.teleop import RealTeleop
 from robot_stack.config.teleop_parts import Action
 from robot_stack.teleop.bindings import CONTROLS
 from robot_stack.types.errors import ConfigError
@@ -21,12 +21,12 @@ FOLDER = config_root() / "teleop"
 
 def refusal(name: str, *overrides: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        load(FOLDER / f"{name}.yaml", TeleopConfig, overrides)
+        load(FOLDER / f"{name}.yaml", TELEOPS, overrides)
     return str(caught.value)
 
 
 def test_every_kind_of_device_has_a_shipped_file() -> None:
-    shipped = {load(path, TeleopConfig).device for path in FOLDER.glob("*.yaml")}
+    shipped = {load(path, TELEOPS).device for path in FOLDER.glob("*.yaml")}
     assert shipped == set(TELEOPS.builtin)
 
 
@@ -43,7 +43,7 @@ def test_an_unknown_device_lists_the_known_ones(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("device: spacemous\n")
     with pytest.raises(ConfigError, match=r"mine.yaml:1:9: device: .*'keyboard'.*did you mean 'spacemouse'\?"):
-        load(path, TeleopConfig)
+        load(path, TELEOPS)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_the_scripted_person_is_required_where_it_is_the_device(tmp_path: Path) 
     path = tmp_path / "mine.yaml"
     path.write_text(text[: text.index("operator:")])
     with pytest.raises(ConfigError, match="operator: field required; add 'operator'"):
-        load(path, TeleopConfig)
+        load(path, TELEOPS)

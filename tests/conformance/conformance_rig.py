@@ -24,9 +24,8 @@ from std_srvs.srv import Trigger
 from robot_stack.config.drivers import DriverRobot, FrankaRobot
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.config.robot import RobotConfig
-from robot_stack.config.section import kinds
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import FOREVER_S, NodeSettings
@@ -126,7 +125,7 @@ def await_words(bench: Bench, words: str) -> None:
 
 def robot_of(backend: str, **changes: Any) -> DriverRobot:
     """An FR3 with the names of the doubles, behind that backend."""
-    shipped = load(config_root() / "robots" / "fr3_franka.yaml", RobotConfig)
+    shipped = load(config_root() / "robots" / "fr3_franka.yaml", ROBOTS)
     assert isinstance(shipped, FrankaRobot)
     common = ("name", "joints", "home_rad", "kinematics")
     said = {key: value for key, value in shipped.model_dump().items() if key in common}

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import LeaderTeleop, So101LeaderTeleop, TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, MOTIONS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
@@ -40,7 +41,7 @@ FULL_SCALE = np.array([0.1, 0.1, 0.1, 0.6, 0.6, 0.6])
 
 def shipped(name: str, *overrides: str) -> TeleopConfig:
     """A file of hardware_configs/teleop."""
-    return load(config_root() / "teleop" / f"{name}.yaml", TeleopConfig, overrides)
+    return load(config_root() / "teleop" / f"{name}.yaml", TELEOPS, overrides)
 
 
 class Rig:

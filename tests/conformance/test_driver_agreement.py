@@ -12,7 +12,7 @@ import numpy as np
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.nodes.drivers import asking
 from robot_stack.nodes.drivers.asking import active_controllers, parameter_values
 from robot_stack.nodes.drivers.grippers import goal_of
@@ -179,6 +179,6 @@ class FakeGoal:
     ],
 )
 def test_a_goal_has_the_fields_of_its_action(kind, sent):
-    shipped = load(config_root() / "robots" / "ur5e.yaml", RobotConfig).gripper
+    shipped = load(config_root() / "robots" / "ur5e.yaml", ROBOTS).gripper
     gripper = shipped.model_copy(update={"command_type": kind})
     assert vars(goal_of(SimpleNamespace(Goal=FakeGoal), gripper, 0.4).command) == sent

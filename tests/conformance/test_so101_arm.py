@@ -15,7 +15,7 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.robot.node import build
 from robot_stack.types.reason import FaultKind
@@ -37,7 +37,7 @@ def cell(ros, sim_run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sim
         f"servos.port={bus.port}", f"servos.calibration={calibration}", "servos.reply_s=0.1",
         "joint_states_timeout_s=0.5",
     ]  # fmt: skip
-    robot = load(config_root() / "robots" / "so101_bus.yaml", RobotConfig, overrides)
+    robot = load(config_root() / "robots" / "so101_bus.yaml", ROBOTS, overrides)
     run = replace(sim_run, robots={ARM: robot})
     try:
         node = build(NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace(), key=KEY))

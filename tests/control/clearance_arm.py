@@ -8,6 +8,7 @@ import numpy as np
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.kinematics.body import ArmBody, Capsule, HalfSpace
 from robot_stack.control.kinematics.chain import Chain
@@ -34,7 +35,7 @@ WIDE = SafetyLimits(
 
 def shipped(name: str) -> tuple[RobotConfig, Chain]:
     """A robot file and its kinematics."""
-    robot = load(config_root() / "robots" / f"{name}.yaml", RobotConfig)
+    robot = load(config_root() / "robots" / f"{name}.yaml", ROBOTS)
     chain = build_chain(robot)
     assert chain is not None
     return robot, chain

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.kinematics.joint_motion import JointLimits
 from robot_stack.types.pose import Pose
@@ -21,7 +21,7 @@ HOME = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 
 def robot(name: str) -> DriverRobot:
     """A shipped file."""
-    loaded = load(config_root() / "robots" / f"{name}.yaml", RobotConfig)
+    loaded = load(config_root() / "robots" / f"{name}.yaml", ROBOTS)
     assert isinstance(loaded, DriverRobot)
     return loaded
 

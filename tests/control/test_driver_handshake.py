@@ -6,7 +6,7 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.control.drivers.handshake import (
     AGAIN_NS,
     PACE_MESSAGES,
@@ -189,7 +189,7 @@ def test_stamps_of_two_clocks_in_turn_give_no_rate() -> None:
 
 
 def asked(robot: str) -> dict[str, tuple[Way, str, object]]:
-    config = load(config_root() / "robots" / f"{robot}.yaml", RobotConfig)
+    config = load(config_root() / "robots" / f"{robot}.yaml", ROBOTS)
     return {each.field: (each.way, each.of, each.says) for each in questions_about(config, lambda name: name)}
 
 

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.control.kinematics.chain import Chain, ChainJoint
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
@@ -40,7 +40,7 @@ def test_the_fr3_stands_where_mujoco_puts_it(share: np.ndarray) -> None:
 
 
 def test_the_simulated_arm_has_the_kinematics_of_the_real_one() -> None:
-    shown = load(config_root() / "robots" / "fr3.yaml", RobotConfig)
+    shown = load(config_root() / "robots" / "fr3.yaml", ROBOTS)
     chain = build_chain(shown)
     assert chain is not None
     shown_pose, wanted_pose = chain.pose(HOME), FR3.pose(HOME)

@@ -17,8 +17,7 @@ from ruamel.yaml import YAML
 
 from robot_stack.config.drivers import DriverRobot, asked_controllers, command_topics
 from robot_stack.config.files.library import config_root
-from robot_stack.config.robot import RobotConfig
-from robot_stack.config.section import kinds
+from robot_stack.config.kinds import ROBOTS
 
 FILES = sorted((Path(__file__).parent / "robots").glob("*.yaml"), key=lambda path: path.stem)
 DOCS = Path(__file__).parents[2] / "docs" / "robots.md"

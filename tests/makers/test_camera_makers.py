@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from robot_stack.config.camera import CameraConfig, TopicCameraConfig
+from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import CAMERAS
 from robot_stack.sensing.pixels import layout_of, view_of
 from robot_stack.types.errors import SpecError
 
@@ -24,7 +25,7 @@ def facts(path: Path) -> dict[str, Any]:
 
 
 def ours(path: Path) -> TopicCameraConfig:
-    config = load(config_root() / "cameras" / path.name, CameraConfig)
+    config = load(config_root() / "cameras" / path.name, CAMERAS)
     assert isinstance(config, TopicCameraConfig)
     return config
 

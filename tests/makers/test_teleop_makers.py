@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.schema import MODELS
 from robot_stack.config.teleop import JoyTeleop, LeaderTeleop, TeleopConfig
@@ -34,7 +35,7 @@ def facts(name: str) -> dict[str, Any]:
 
 
 def ours(name: str, *overrides: str) -> TeleopConfig:
-    return load(config_root() / "teleop" / f"{name}.yaml", TeleopConfig, overrides)
+    return load(config_root() / "teleop" / f"{name}.yaml", TELEOPS, overrides)
 
 
 def leader(name: str, *overrides: str) -> LeaderTeleop:

@@ -15,9 +15,10 @@ from scipy.spatial.transform import Rotation
 from robot_stack.config.feetech import So101Robot
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.schema import MODELS
-from robot_stack.config.teleop import So101LeaderTeleop, TeleopConfig
+from robot_stack.config.teleop import So101LeaderTeleop
 from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth
 from robot_stack.control.drivers.feetech import RAD_PER_TICK
@@ -48,7 +49,7 @@ def robot(bus: StsBus, calibration: Path, *overrides: str) -> So101Robot:
 def leader(bus: StsBus, calibration: Path) -> So101LeaderTeleop:
     where = (f"servos.port={bus.port}", f"servos.calibration={calibration}", "servos.reply_s=0.1", "timeout_s=0.3")
     keys = ("pedal=null", "keyboard={match: {name: keypad}}", "deadman=keyboard")
-    found = load(config_root() / "teleop" / "so101_leader.yaml", TeleopConfig, [*where, *keys])
+    found = load(config_root() / "teleop" / "so101_leader.yaml", TELEOPS, [*where, *keys])
     assert isinstance(found, So101LeaderTeleop)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.robot import RobotConfig
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.control.kinematics.body import ArmBody, Capsule, HalfSpace, KeepOut
 from robot_stack.control.kinematics.posed_arm import PosedArm
 from robot_stack.control.safety.clearance import Clearance
@@ -26,7 +26,7 @@ BOX = KeepOut(name="box", min_m=(0.3, -0.4, 0.1), max_m=(0.5, -0.2, 0.3))
 
 
 def fr3_body() -> ArmBody:
-    robot = load(config_root() / "robots" / "fr3.yaml", RobotConfig)
+    robot = load(config_root() / "robots" / "fr3.yaml", ROBOTS)
     chain = build_chain(robot)
     capsules = [Capsule(**capsule.model_dump()) for capsule in robot.collision.capsules]
     body = body_of(chain, capsules, margin_m=robot.collision.margin_m)
@@ -93,7 +93,7 @@ def test_distances_are_those_that_mujoco_measures(seed: int) -> None:
 
 def test_the_shipped_capsules_cover_every_shape_of_the_simulated_arm() -> None:
     """Points on MuJoCo's geoms, at poses between the joints' ends, are inside some capsule."""
-    robot = load(config_root() / "robots" / "fr3.yaml", RobotConfig)
+    robot = load(config_root() / "robots" / "fr3.yaml", ROBOTS)
     spec = mujoco.MjSpec()
     find_arm("fr3").attach_to(spec, "", Pose.identity())
     model = spec.compile()
@@ -109,7 +109,7 @@ def test_the_shipped_capsules_cover_every_shape_of_the_simulated_arm() -> None:
 
 
 def test_capsules_made_from_the_model_are_the_same_in_every_pose() -> None:
-    robot = load(config_root() / "robots" / "fr3.yaml", RobotConfig)
+    robot = load(config_root() / "robots" / "fr3.yaml", ROBOTS)
     chain = build_chain(robot)
     spec = mujoco.MjSpec()
     find_arm("fr3").attach_to(spec, "", Pose.identity())

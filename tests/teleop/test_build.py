@@ -9,6 +9,7 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
@@ -27,7 +28,7 @@ REAL = ("spacemouse", "spacemouse_pedal", "gamepad", "keyboard", "joy", "leader"
 
 
 def config(name: str, *overrides: str) -> TeleopConfig:
-    return load(config_root() / "teleop" / f"{name}.yaml", TeleopConfig, overrides)
+    return load(config_root() / "teleop" / f"{name}.yaml", TELEOPS, overrides)
 
 
 def build(name: str, *overrides: str, **devices: object) -> BuiltTeleop:

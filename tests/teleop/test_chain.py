@@ -8,14 +8,15 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.teleop import LeaderTeleop, TeleopConfig
+from robot_stack.config.kinds import TELEOPS
+from robot_stack.config.teleop import LeaderTeleop
 from robot_stack.teleop.chain import Chain, Link
 from sim.arms import MODELS
 
 
 @pytest.fixture(scope="module")
 def shipped() -> LeaderTeleop:
-    config = load(config_root() / "teleop" / "leader.yaml", TeleopConfig)
+    config = load(config_root() / "teleop" / "leader.yaml", TELEOPS)
     assert isinstance(config, LeaderTeleop)
     return config
 

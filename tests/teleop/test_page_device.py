@@ -7,6 +7,7 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.resolve import load_run
 from robot_stack.config.teleop import ScriptedTeleop, TeleopConfig, page_hand
 from robot_stack.teleop.build import build_page
@@ -19,7 +20,7 @@ MS = 1_000_000
 
 
 def shipped(name: str) -> TeleopConfig:
-    return load(config_root() / "teleop" / f"{name}.yaml", TeleopConfig)
+    return load(config_root() / "teleop" / f"{name}.yaml", TELEOPS)
 
 
 def test_a_packet_says_what_it_was_made_of():

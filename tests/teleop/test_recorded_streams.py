@@ -13,6 +13,7 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
@@ -38,7 +39,7 @@ def rows(name: str) -> dict[int, list[str]]:
 
 
 def config(name: str, *overrides: str) -> TeleopConfig:
-    return load(config_root() / "teleop" / f"{name}.yaml", TeleopConfig, overrides)
+    return load(config_root() / "teleop" / f"{name}.yaml", TELEOPS, overrides)
 
 
 def play(name: str, send: object, built: BuiltTeleop) -> list[tuple[int, TeleopSample]]:

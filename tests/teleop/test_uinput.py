@@ -11,7 +11,7 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
-from robot_stack.config.teleop import TeleopConfig
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.teleop.bindings import BINDINGS, Device
 from robot_stack.teleop.build import build_teleop
 from robot_stack.teleop.input_codes import AXES, EV_ABS, EV_KEY, KEYS
@@ -40,7 +40,7 @@ def until(device: object, fits: Callable[[TeleopSample], bool], what: str) -> No
 
 
 def test_a_gamepad_of_the_kernel_takes_control_is_lost_and_comes_back():
-    config = load(config_root() / "teleop" / "gamepad.yaml", TeleopConfig, [f"match={{name: {NAME}}}", "frame=tcp"])
+    config = load(config_root() / "teleop" / "gamepad.yaml", TELEOPS, [f"match={{name: {NAME}}}", "frame=tcp"])
     device = build_teleop(config, np.full(6, 0.1)).device
     pad = made_up_pad()
     until(device, lambda sample: not sample.lost, "device")

@@ -9,7 +9,7 @@ from robot_stack.config.files.located import Located
 from robot_stack.config.files.mistake import Mistake, raise_if_any
 from robot_stack.config.files.overrides import apply_overrides
 from robot_stack.config.files.yaml_text import read
-from robot_stack.config.section import ModelT, validate_section
+from robot_stack.config.section import ModelT, Tagged, validate_section
 
 
 def load_located(path: Path) -> Located:
@@ -26,7 +26,7 @@ def load_located(path: Path) -> Located:
     return tree
 
 
-def load(path: Path, model: type[ModelT], overrides: Sequence[str] = ()) -> ModelT:
+def load(path: Path, model: type[ModelT] | Tagged[ModelT], overrides: Sequence[str] = ()) -> ModelT:
     """Load the model in a YAML file.
 
     Raises:
