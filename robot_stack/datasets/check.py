@@ -1,32 +1,73 @@
-"""Checks of a whole folder of episodes: one after the other, then what only shows among all of them."""
+"""Checks of a whole folder of episodes: one after the other (data, and labels against them), then all together."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from robot_stack.datasets import frame_checks, label_checks, motion_checks
+from robot_stack.datasets import frame_checks
 from robot_stack.datasets.declared import check_scores
 from robot_stack.datasets.findings import EpisodeFinding, Span
 from robot_stack.datasets.limits import LIMITS, CheckLimits
 from robot_stack.datasets.quality import Demonstration, Quality, demonstration_quality
 from robot_stack.datasets.store_view import StoreView, broken
-from robot_stack.datasets.summary import EpisodeSummary, line_of, share_of
+from robot_stack.datasets.summary import RECORDED, EpisodeSummary, line_of, share_of
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
+from robot_stack.types.event import Label, LabelSource
 from robot_stack.types.finding import Level
 from robot_stack.types.transition import EpisodeKind
 
 AHEAD = 2
 """Episodes that are read while another one is checked, so at most three are in memory."""
+
+
+def contradictions(
+    line: EpisodeSummary, labels: Sequence[Label], last_success: float | None, limits: CheckLimits
+) -> list[str]:
+    """Find what does not fit together in an episode, one phrase each.
+
+    Args:
+        line: How the episode counts.
+        labels: Its labels.
+        last_success: Success probability of its last frame by the newest reward model, or None.
+        limits: `score_low`, `score_high`.
+    """
+    if line.outcome == "discard":
+        return []
+    who = "its recorded end" if line.said_by == RECORDED else f"the {line.said_by}"
+    found = []
+    if line.truth is not None and line.outcome in ("success", "failure") and line.outcome != line.truth:
+        found.append(f"it counts as {line.outcome} by {who}, but the simulator says {line.truth}")
+    said = {label.verdict.value for label in labels if label.source is LabelSource.OPERATOR}
+    if len(said) > 1:
+        found.append(f"the operator said {' and '.join(sorted(said))}; the newest word counts, {line.outcome}")
+    if last_success is not None and np.isfinite(last_success):
+        if line.outcome == "success" and last_success < limits.score_low:
+            found.append(f"it counts as success by {who}, but the reward model gives its end {last_success:.2f}")
+        if line.outcome == "failure" and last_success > limits.score_high:
+            found.append(f"it counts as failure by {who}, but the reward model gives its end {last_success:.2f}")
+    if line.kind is EpisodeKind.DEMO and line.outcome != "success":
+        found.append(f"it is a demonstration that counts as {line.outcome}, must be a success to be imitated")
+    if line.kind is EpisodeKind.DEMO and line.human_share < 0.5:
+        found.append(f"it is a demonstration of which an operator did {line.human_share:.0%}, must be most of it")
+    if line.kind is EpisodeKind.EVAL and line.human_share > 0:
+        found.append(f"it is an evaluation of which an operator did {line.human_share:.0%}, must be nothing")
+    return found
+
+
+def copies(digests: Mapping[str, str]) -> dict[str, str]:
+    """Map each episode that is a copy to the first one with the same motions at the same times."""
+    first: dict[str, str] = {}
+    return {name: first[digest] for name, digest in digests.items() if first.setdefault(digest, name) != name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +108,11 @@ def check(view: StoreView, limits: CheckLimits = LIMITS) -> Report:
         findings += check_episode(episode, limits)
         findings += [
             _whole("mislabelled", Level.WARN, episode_id, what)
-            for what in label_checks.contradictions(line, view.labels_of(episode_id), scores.get(episode_id), limits)
+            for what in contradictions(line, view.labels_of(episode_id), scores.get(episode_id), limits)
         ]
         digests[episode_id] = hashlib.sha256(arrays["executed"].tobytes() + arrays["stamp_ns"].tobytes()).hexdigest()
         if line.kind is EpisodeKind.DEMO and line.outcome != "discard" and _finite(arrays):
-            rough[episode_id] = motion_checks.roughness(arrays["executed"][:, motion_checks.motion_axes(view.spec)])
+            rough[episode_id] = frame_checks.roughness(arrays["executed"][:, frame_checks.motion_axes(view.spec)])
             demos[episode_id] = Demonstration(states=arrays["proprio"], actions=arrays["executed"])
     findings += _among_all(rough, digests, limits)
     findings.sort(key=lambda each: (each.episode_id, each.frames or (-1, -1), each.check))
@@ -137,8 +178,8 @@ def _numbers(episode: StoredEpisode, limits: CheckLimits) -> Iterator[Rule]:
     words = "the TCP moves {value:.3f} m between them, must be within reach of one step"
     yield "out-of-range", Level.FAIL, words, frame_checks.jumps(arrays["proprio"], spec, limits)
     words = f"the operator's action leaps by {{value:.2f}} within a step, must be at most {limits.jerk}"
-    motion = arrays["executed"][:, motion_checks.motion_axes(spec)]
-    yield "jerky", Level.WARN, words, motion_checks.jerky(motion, arrays["source"], limits)
+    motion = arrays["executed"][:, frame_checks.motion_axes(spec)]
+    yield "jerky", Level.WARN, words, frame_checks.jerky(motion, arrays["source"], limits)
 
 
 def last_success(view: StoreView) -> dict[str, float]:
@@ -184,11 +225,11 @@ def _among_all(rough: dict[str, float], digests: dict[str, str], limits: CheckLi
             f"its motion has roughness {rough[name]:.2f}, the demonstrations' median is {middle:.2f}; its modified "
             f"z-score is {score:.1f}, must be at most {limits.jerk_score}",
         )
-        for name, score in motion_checks.outliers(rough, limits).items()
+        for name, score in frame_checks.outliers(rough, limits).items()
     ]
     return found + [
         _whole("copy", Level.FAIL, name, f"it holds the motions of {first}, must be recorded once")
-        for name, first in label_checks.copies(digests).items()
+        for name, first in copies(digests).items()
     ]
 
 

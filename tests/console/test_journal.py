@@ -7,7 +7,7 @@ import json
 import pytest
 
 from robot_stack.console.journal import Journal
-from robot_stack.console.tail import Tail
+from robot_stack.console.record_of import Tail
 from robot_stack.console.verdicts import operator_label
 from robot_stack.datasets.store_view import Note
 from robot_stack.disk.jsonl import mapping
@@ -95,7 +95,7 @@ def test_a_tail_gives_each_whole_line_once(tmp_path):
 
 
 def test_of_a_file_that_is_very_long_the_newest_part_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("robot_stack.console.tail.MOST_BYTES", 30)
+    monkeypatch.setattr("robot_stack.console.record_of.MOST_BYTES", 30)
     path = tmp_path / "metrics.jsonl"
     path.write_text("".join(f'{{"n": {n}}}\n' for n in range(10)))
     assert Tail(path, mapping).rows() == [{"n": 7}, {"n": 8}, {"n": 9}], "9 bytes a line, and 3 of a cut one"

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.console.outbox import IMAGE_HEAD, IMAGES_UNDER_WAY, STATES_UNDER_WAY, Outbox
+from robot_stack.console.hub import IMAGE_HEAD, IMAGES_UNDER_WAY, STATES_UNDER_WAY, Outbox
 
 
 def test_parts_that_wait_are_replaced_and_go_out_together():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.console.hand import LATEST_MS, Hand, PageClock
 from robot_stack.console.messages import Move, PageError
+from robot_stack.console.session import LATEST_MS, Hand, PageClock
 
 MS = 1_000_000
 

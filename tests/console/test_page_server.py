@@ -21,7 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from robot_stack.console.access import read_port, write_address
 from robot_stack.console.app import MAX_BAD
-from robot_stack.console.outbox import IMAGE_HEAD
+from robot_stack.console.hub import IMAGE_HEAD
 from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError

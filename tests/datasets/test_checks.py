@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.datasets import frame_checks, motion_checks
+from robot_stack.datasets import frame_checks
 from robot_stack.datasets.check import Report, check, check_episode
 from robot_stack.datasets.findings import stretches
 from robot_stack.datasets.limits import LIMITS
@@ -167,20 +167,20 @@ def test_stretches_cover_exactly_what_is_true(mask: list[bool]) -> None:
 
 def test_roughness_does_not_depend_on_speed_or_length() -> None:
     wave = np.sin(np.linspace(0, 40, 400))[:, None]
-    assert motion_checks.roughness(wave) == pytest.approx(motion_checks.roughness(0.1 * wave))
-    assert motion_checks.roughness(wave) == pytest.approx(motion_checks.roughness(wave[:200]), rel=0.05)
-    assert motion_checks.roughness(np.ones((9, 2))) == 0
+    assert frame_checks.roughness(wave) == pytest.approx(frame_checks.roughness(0.1 * wave))
+    assert frame_checks.roughness(wave) == pytest.approx(frame_checks.roughness(wave[:200]), rel=0.05)
+    assert frame_checks.roughness(np.ones((9, 2))) == 0
     flips = np.array([1.0, -1.0] * 50)[:, None]
-    assert motion_checks.roughness(flips) == pytest.approx(4.0)
-    assert np.isnan(motion_checks.roughness(np.zeros((9, 2))))
+    assert frame_checks.roughness(flips) == pytest.approx(4.0)
+    assert np.isnan(frame_checks.roughness(np.zeros((9, 2))))
 
 
 def test_rough_one_stands_out_among_alike() -> None:
     values = {f"e{i}": 0.2 + 0.01 * i for i in range(8)}
-    assert motion_checks.outliers(values, LIMITS) == {}
-    found = motion_checks.outliers({**values, "rough": 1.0}, LIMITS)
+    assert frame_checks.outliers(values, LIMITS) == {}
+    found = frame_checks.outliers({**values, "rough": 1.0}, LIMITS)
     assert set(found) == {"rough"}
-    assert motion_checks.outliers({"a": 0.1, "b": 9.0}, LIMITS) == {}
+    assert frame_checks.outliers({"a": 0.1, "b": 9.0}, LIMITS) == {}
 
 
 def said(report: Report) -> list[str]:

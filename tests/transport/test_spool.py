@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.transport import segment
+from robot_stack.transport import spool as spool_files
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import TransportError
 from tests.transport.fake_learner import wait_until
@@ -164,7 +164,7 @@ def test_a_full_disk_is_said_and_survived(spool: Spool, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(segment.os, "pwrite", full)
+        patch.setattr(spool_files.os, "pwrite", full)
         assert spool.put(b"kept")
         assert wait_until(lambda: "No space left" in spool.error)
     assert spool.read(0, 5.0) == b"kept"
@@ -179,7 +179,7 @@ def test_a_record_is_synced_without_being_asked(spool: Spool, monkeypatch: pytes
         synced.append(descriptor)
         real(descriptor)
 
-    monkeypatch.setattr(segment.os, "fsync", noted)
+    monkeypatch.setattr(spool_files.os, "fsync", noted)
     spool.put(b"x")
     assert wait_until(lambda: synced)
 
