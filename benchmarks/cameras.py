@@ -132,9 +132,8 @@ def naive(compressed: bool) -> None:
             cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), (POLICY * 4 // 3, POLICY), interpolation=cv2.INTER_AREA
         )
         image = small[:, (small.shape[1] - POLICY) // 2 :][:, :POLICY]
-        stamp_ns = time.monotonic_ns() - time.time_ns() + stamp_ns_of(msg.header)
         answer = Image(height=POLICY, width=POLICY, encoding="rgb8", step=3 * POLICY)
-        answer.header = Header(stamp=time_of(stamp_ns), frame_id="naive")
+        answer.header = Header(stamp=msg.header.stamp, frame_id="naive")
         answer.data = image.ravel()
         out.publish(answer)
 

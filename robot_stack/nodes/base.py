@@ -33,7 +33,7 @@ from std_msgs.msg import Header
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.seal import WireKey
-from robot_stack.nodes.conversion import time_of
+from robot_stack.nodes.conversion import header_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
 from robot_stack.nodes.qos import HEARTBEAT, STATE
@@ -135,7 +135,7 @@ class StackNode(ManagedNode):
         return Diagnosis(task="process", values=values)
 
     def _beat(self) -> None:
-        self._heartbeat.publish(Header(stamp=time_of(time.monotonic_ns())))
+        self._heartbeat.publish(header_of(time.monotonic_ns()))
 
 
 def make_executor(node: Node) -> Executor:

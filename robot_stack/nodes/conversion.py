@@ -19,6 +19,7 @@ from sensor_msgs.msg import CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
 from robot_stack.control.safety.seal import MARK, frame_of
+from robot_stack.nodes.ros_time import OFFSET
 from robot_stack.sensing.pixels import view_of
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Command, Decision, Mode, Source
@@ -43,13 +44,18 @@ def time_of(stamp_ns: int) -> Time:
 
 
 def header_of(stamp_ns: int, frame: str = "") -> Header:
-    """Return a header with a stamp in nanoseconds on the monotonic clock."""
-    return Header(stamp=time_of(stamp_ns), frame_id=frame)
+    """Return a header with the ROS time of a stamp in nanoseconds on the steady clock."""
+    return Header(stamp=time_of(stamp_ns + OFFSET.now_ns()), frame_id=frame)
+
+
+def ros_ns_of(header: Header) -> int:
+    """Return a header's stamp in nanoseconds as it stands there: ROS time, or a foreign sender's own clock."""
+    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
 
 
 def stamp_ns_of(header: Header) -> int:
-    """Return a header's stamp in nanoseconds, the inverse of `header_of`."""
-    return int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec)
+    """Return a header's stamp in nanoseconds on the steady clock, the inverse of `header_of`."""
+    return ros_ns_of(header) - OFFSET.now_ns()
 
 
 def _doubles(values: np.ndarray) -> array[float]:
@@ -146,6 +152,11 @@ def joints_to_msg(state: RobotState, names: list[str]) -> JointState:
     )
 
 
+def opening_to_msg(state: RobotState, name: str) -> JointState:
+    """Return the opening of an arm's gripper, 0 closed and 1 open, as a message for tools."""
+    return JointState(header=header_of(state.stamp_ns), name=[name], position=_doubles(np.array([state.gripper])))
+
+
 def pose_to_msg(state: RobotState, frame: str) -> PoseStamped:
     """Return the pose of the TCP in the base frame as a message for tools."""
     msg = PoseStamped(header=header_of(state.stamp_ns, frame))
@@ -202,7 +213,7 @@ def image_from_msg(msg: Image) -> np.ndarray:
 
 
 def raw_stamp_ns(raw: bytes) -> int:
-    """Read the stamp of a serialised message that begins with a header, without unpacking it.
+    """Read the stamp of a serialised message that begins with a header, on the steady clock, without unpacking it.
 
     The stamp stands behind the four bytes that tell the byte order.
 
@@ -212,7 +223,7 @@ def raw_stamp_ns(raw: bytes) -> int:
     if len(raw) < 12:
         raise SpecError(f"message has {len(raw)} bytes, must have at least 12 to hold a header; update its sender")
     sec, nanosec = struct.unpack_from("<iI" if raw[1] & 1 else ">iI", raw, 4)
-    return int(sec) * 1_000_000_000 + int(nanosec)
+    return int(sec) * 1_000_000_000 + int(nanosec) - OFFSET.now_ns()
 
 
 def pixels_of(msg: Image) -> np.ndarray:

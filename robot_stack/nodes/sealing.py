@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Header
 
 from robot_stack.control.safety.seal import WireKey, frame_of
-from robot_stack.nodes.conversion import stamp_ns_of
+from robot_stack.nodes.conversion import ros_ns_of
 
 MsgT = TypeVar("MsgT", TwistStamped, JointState, Joy, DiagnosticArray, Header)
 
@@ -35,14 +35,14 @@ class Sealer:
     def seal(self, topic: str, msg: MsgT) -> MsgT:
         """Seal a message for a topic, relative to the cell; its header and numbers must not change after."""
         header = _header(msg)
-        frame, stamp_ns = frame_of(header.frame_id), stamp_ns_of(header)
+        frame, stamp_ns = frame_of(header.frame_id), ros_ns_of(header)
         header.frame_id = self._key.sealed(topic, frame, self._session, stamp_ns, _body(msg))
         return msg
 
     def sender(self, topic: str, msg: Any) -> str | None:
         """Return the session of the process of this run that sealed a message for that topic, or None."""
         header = _header(msg)
-        return self._key.sender(topic, header.frame_id, stamp_ns_of(header), _body(msg))
+        return self._key.sender(topic, header.frame_id, ros_ns_of(header), _body(msg))
 
 
 def _header(msg: Any) -> Header:

@@ -12,7 +12,7 @@ from robot_stack.teleop.selection import NEXT
 from robot_stack.types.errors import RobotError
 from robot_stack.types.spec import AXES
 
-TOPIC = "teleop/page"
+TOPIC = "_wire/teleop/page"
 """Where the console repeats what the page that drives says."""
 PRESSED = ("deadman", "gripper_close", "gripper_open", NEXT)
 """What a page may hold or tap; buttons of the message, in this order. The last button says that the page is gone."""

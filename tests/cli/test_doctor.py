@@ -56,9 +56,12 @@ def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path)
     assert result.returncode == 1, result.stderr
     lines = result.stdout.splitlines()
     (commanders,) = [line for line in lines if line.split()[1] == "publishers"]
-    assert commanders.endswith("/sim/fr3/safety/cmd has /sim/rogue, /sim/safety, must have one; end the others")
+    assert commanders.endswith("/sim/_wire/fr3/safety/cmd has /sim/rogue, /sim/safety, must have one; end the others")
     (mismatch,) = [line for line in lines if line.split()[1] == "qos"]
-    assert "/sim/fr3/state: /sim/robot offers RELIABLE VOLATILE, /sim/rogue wants RELIABLE TRANSIENT_LOCAL" in mismatch
+    assert (
+        "/sim/_wire/fr3/state: /sim/robot offers RELIABLE VOLATILE, /sim/rogue wants RELIABLE TRANSIENT_LOCAL"
+        in mismatch
+    )
     (silent,) = [line for line in lines if line.split()[1] == "silence"]
     assert "/sim/nobody/here: /sim/rogue listens, nobody publishes" in silent
     assert "then robot-stack doctor" in lines[-1]

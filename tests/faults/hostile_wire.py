@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TwistStamped
 from rclpy.qos import QoSProfile
@@ -25,7 +26,6 @@ from robot_stack.nodes.conversion import (
     frame_of_mode,
     header_of,
     teleop_to_msg,
-    time_of,
     twist_to_msg,
     vector_to_msg,
 )
@@ -106,7 +106,7 @@ class Hostile:
         header = msg if isinstance(msg, Header) else msg.header
         if kind in ("stale", "unstamped"):
             age_ns = int(rng.choice([200, 2500, 49 * 60_000])) * 1_000_000
-            header.stamp = time_of(max(1, now_ns - age_ns) if kind == "stale" else 0)
+            header.stamp = header_of(now_ns - age_ns).stamp if kind == "stale" else Time()
         if kind in ("foreign", "stale", "unstamped", "oversized"):
             msg = self._forger.seal(target.topic, msg)
         if kind in ("copied session", "copied seal") and true is not None:

@@ -18,14 +18,16 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import String
 
 STAY_S = 0.15
+LONGEST_S = 10
 KINDS = ("ends", "is killed", "vanishes")
 
 
 def join(namespace: str, kind: str) -> None:
     """One participant, which looks around as `ros2 topic list` does, and listens as `ros2 topic echo` does."""
+    signal.alarm(LONGEST_S)  # a guest that hangs on its way out is killed, as an operator would
     rclpy.init()
     node = Node("guest", namespace=namespace)
-    node.create_subscription(JointState, "fr3/state", lambda _: None, 10)
+    node.create_subscription(JointState, "_wire/fr3/state", lambda _: None, 10)
     node.create_subscription(String, "safety/mode", lambda _: None, 10)
     node.create_publisher(Joy, "guest/joy", 10)
     until_s = time.monotonic() + STAY_S

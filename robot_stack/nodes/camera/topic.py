@@ -12,7 +12,7 @@ from robot_stack.config.camera import TopicCameraConfig
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.camera.face import CameraNode, config_of
 from robot_stack.nodes.camera.topic_peers import why_silent
-from robot_stack.nodes.conversion import file_of, pixels_of, stamp_ns_of
+from robot_stack.nodes.conversion import file_of, pixels_of, ros_ns_of
 from robot_stack.nodes.qos import NEWEST, SAMPLED
 from robot_stack.sensing.camera_watch import Cause
 from robot_stack.sensing.pixels import decode
@@ -88,5 +88,5 @@ class TopicCameraNode(CameraNode):
             )
             self.watch.refuse(Cause.SWAPPED, text, now_ns)
             return None
-        stamp_ns = self._stamps.to_monotonic(stamp_ns_of(header), now_ns, wall_ns)
+        stamp_ns = self._stamps.to_monotonic(ros_ns_of(header), now_ns, wall_ns)
         return min(stamp_ns, now_ns) if self.wanted(stamp_ns) else None

@@ -17,7 +17,7 @@ from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.control.drivers.arm_sense import ArmSense, JointReader
 from robot_stack.control.drivers.driver_health import Input
 from robot_stack.control.drivers.handshake import Pace
-from robot_stack.nodes.conversion import stamp_ns_of
+from robot_stack.nodes.conversion import ros_ns_of
 from robot_stack.nodes.drivers.messages import joint_values, pose_from_msg, wrench_from_msg
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
@@ -83,7 +83,7 @@ class Sense:
         clock, read = wires.node.get_clock(), _reads(self.arm.joints)
 
         def take(msg: JointState, now_ns: int) -> Fault | None:
-            stamp_ns = stamp_ns_of(msg.header)
+            stamp_ns = ros_ns_of(msg.header)
             self._lag_ns = clock.now().nanoseconds - stamp_ns if stamp_ns else 0
             refusal = read(msg, now_ns)
             if refusal is None:
@@ -102,7 +102,7 @@ class Sense:
         if isinstance(pose, PoseFromTopic):
 
             def take(msg: PoseStamped, now_ns: int) -> Fault | None:
-                return self.arm.take_pose(pose_from_msg(msg), msg.header.frame_id, stamp_ns_of(msg.header), now_ns)
+                return self.arm.take_pose(pose_from_msg(msg), msg.header.frame_id, ros_ns_of(msg.header), now_ns)
 
             self._wires.listen(PoseStamped, pose.topic, POSE, take, timeout_s=pose.timeout_s)
         elif isinstance(pose, PoseFromTf):
@@ -161,7 +161,7 @@ class TfPose:
             text = f"/tf has no transform from {base} to {tcp} ({error}); start what publishes it"
             self._health.refused(POSE, Fault(kind=FaultKind.INPUT_MISSING, text=text))
             return
-        stamp_ns = stamp_ns_of(found.header)
+        stamp_ns = ros_ns_of(found.header)
         if stamp_ns == self._stamp_ns:
             return
         self._stamp_ns = stamp_ns
@@ -179,6 +179,6 @@ class TfPose:
 def _reads(reader: JointReader) -> Callable[[JointState, int], Fault | None]:
     def take(msg: JointState, now_ns: int) -> Fault | None:
         positions, velocities = joint_values(msg)
-        return reader.take(msg.name, positions, velocities, stamp_ns_of(msg.header), now_ns)
+        return reader.take(msg.name, positions, velocities, ros_ns_of(msg.header), now_ns)
 
     return take

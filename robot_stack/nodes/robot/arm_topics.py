@@ -15,18 +15,19 @@ from sensor_msgs.msg import JointState
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.safety.output_watchdog import HardLimits, OutputWatchdog
 from robot_stack.nodes import topics
+from robot_stack.nodes.arm_names import ArmNames
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
     fault_to_msg,
     joints_to_msg,
     mode_of_frame,
+    opening_to_msg,
     pose_to_msg,
     stamp_ns_of,
     state_to_msg,
     twist_from_msg,
     twist_to_msg,
     vector_from_msg,
-    vector_to_msg,
     wrench_to_msg,
 )
 from robot_stack.nodes.diagnostics import Diagnosis, Due
@@ -47,9 +48,7 @@ class StateViews:
         self._publishers = [
             node.create_publisher(kind, topics.state_view(arm, view), STATE) for kind, view in zip(types, topics.VIEWS)
         ]
-        self._names = [joint.name for joint in robot.joints]
-        self._base = robot.base_frame
-        self._tcp = robot.tcp_frame
+        self._names = ArmNames.of(arm, robot)
         self._wanted = [False] * len(types)
 
     def look_for_subscribers(self) -> None:
@@ -59,11 +58,11 @@ class StateViews:
     def publish(self, state: RobotState) -> None:
         """Publish the views of a state that somebody subscribes to."""
         makers = (
-            lambda: joints_to_msg(state, self._names),
-            lambda: pose_to_msg(state, self._base),
-            lambda: twist_to_msg(state.twist, state.stamp_ns, self._tcp),
-            lambda: wrench_to_msg(state, self._tcp),
-            lambda: vector_to_msg(np.array([state.gripper]), state.stamp_ns),
+            lambda: joints_to_msg(state, list(self._names.joints)),
+            lambda: pose_to_msg(state, self._names.base),
+            lambda: twist_to_msg(state.twist, state.stamp_ns, self._names.tcp),
+            lambda: wrench_to_msg(state, self._names.tcp),
+            lambda: opening_to_msg(state, self._names.gripper),
         )
         for wanted, publisher, make in zip(self._wanted, self._publishers, makers):
             if wanted:
@@ -83,7 +82,7 @@ class ArmTopics:
         self._rivals: Fault | None = None
         self._node = node
         self._arm = arm
-        self._tcp_frame = robot.tcp_frame
+        self._tcp_frame = ArmNames.of(arm, robot).tcp
         self._views = StateViews(node, arm, robot)
         self._view_due = Due(VIEW_HZ)
         self._applied = node.create_publisher(TwistStamped, topics.applied(arm), STATE)

@@ -66,6 +66,7 @@ class SafetyNode(StackNode):
         self._filter = build_safety(run)
         self._arms = run.arms
         self._policy = PolicyCommands(self._arms.values(), self._filter)
+        self._foreign_policy = PolicyCommands(self._arms.values(), self._filter)
         self._robot_faults: dict[str, Fault | None] = dict.fromkeys(self._arms)
         self._fault_stamps_ns = dict.fromkeys(self._arms, 0)
         self._keys = KeyAdmission(topics.EVENTS)
@@ -135,8 +136,12 @@ class SafetyNode(StackNode):
             self._listen(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED, arm, needed=True)
             self._listen(TwistStamped, topics.policy(arm), partial(self._policy.take, arm), NEWEST, arm)
             self._listen(Joy, topics.teleop(arm), partial(self._on_teleop, arm), NEWEST, arm)
+            foreign = partial(self._foreign_policy.take, arm)
+            self._listen(TwistStamped, topics.foreign_policy(arm), foreign, NEWEST, arm)
         for arm in self._policy.grippers:
             self._listen(JointState, topics.policy_gripper(arm), partial(self._policy.take_gripper, arm), NEWEST, arm)
+            foreign_grip = partial(self._foreign_policy.take_gripper, arm)
+            self._listen(JointState, topics.foreign_policy_gripper(arm), foreign_grip, NEWEST, arm)
         self._listen(Joy, topics.EVENTS, self._on_events, KEYS, single=False)
         self._listen(Header, topics.OPERATOR, self._on_operator, NEWEST)
         for topic in self._stop_topics:
@@ -157,7 +162,7 @@ class SafetyNode(StackNode):
         single: bool = True,
         needed: bool = False,
     ) -> None:
-        stream = topic.removeprefix(f"{arm}/").split("/")[0]
+        stream = topic.removeprefix(f"{topics.WIRE}/").removeprefix(f"{arm}/").split("/")[0]
         self._doors.append(GuardedTopic(self, kind, topic, heard, profile, self._refuse_of(stream, arm)))
         self._inputs.append(Input(topic=topic, asked=asks(self, kind, profile), single=single, needed=needed))
 

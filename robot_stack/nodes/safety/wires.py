@@ -13,6 +13,7 @@ from sensor_msgs.msg import JointState, Joy
 from robot_stack.config.resolved import RunArm
 from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.nodes import topics
+from robot_stack.nodes.arm_names import ArmNames
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
     decision_to_msg,
@@ -30,7 +31,9 @@ from robot_stack.types.command import Command, Decision, Mode, Source
 
 
 class PolicyCommands:
-    """Joins the policy's messages and offers them to the filter, once all of one stamp are there.
+    """Joins a policy's messages and offers them to the filter, once all of one stamp are there.
+
+    One for the run's own actor and one for a policy of somebody else: the filter refuses the second of two that live.
 
     Attributes:
         grippers: Arms whose gripper is the policy's.
@@ -65,7 +68,8 @@ def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
     A negative opening is no wish; NaN and anything above 1 is refused by the filter.
     """
     msg, gripper = parts[topics.policy(arm.name)], parts.get(topics.policy_gripper(arm.name))
-    frames = {arm.robot.tcp_frame: "tcp", arm.robot.base_frame: "base"}
+    names = ArmNames.of(arm.name, arm.robot)
+    frames = {names.tcp: "tcp", names.base: "base", arm.robot.tcp_frame: "tcp", arm.robot.base_frame: "base"}
     frame, session = frame_and_session(msg.header.frame_id)
     return Command(
         arm=arm.name,
