@@ -55,25 +55,6 @@ def between(low: float, high: float, score: np.ndarray) -> np.ndarray:
     return np.clip((np.asarray(score, dtype=np.float64) - low) / (high - low), 0.0, 1.0)
 
 
-def tri_reward(contrast: np.ndarray, progress: np.ndarray, completion: np.ndarray) -> np.ndarray:
-    """Return the mean of three answers of the large reward models, in [0, 1].
-
-    The answers say which image is further, how far the task is, and whether it is done.
-
-    Args:
-        contrast: -1 or 1, the current image against an earlier one; NaN if unreadable. Shape (T,).
-        progress: In [0, 1], same.
-        completion: 0 or 1, same.
-
-    >>> tri_reward(np.array([1.0]), np.array([0.4]), np.array([0.0])).round(6).tolist()
-    [0.466667]
-
-    Source: LRM (Wu et al., 2026, arXiv:2603.16065). Deviation: one unreadable answer makes the score NaN, not 0; and
-    it is not held for several steps, which would pay an absolute score as many times.
-    """
-    return np.asarray(((np.asarray(contrast) + 1) / 2 + np.asarray(progress) + np.asarray(completion)) / 3)
-
-
 def _normal(vectors: np.ndarray) -> np.ndarray:
     vectors = np.asarray(vectors, dtype=np.float64)
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)

@@ -244,11 +244,6 @@ class EpisodeStore:
         with self._mutex:
             return self._scores.read(version)
 
-    @property
-    def score_versions(self) -> tuple[str, ...]:
-        """Return the model versions that scored something."""
-        return self._scores.versions
-
     def _path(self, episode_id: str) -> Path:
         return self._episodes / (episode_id + SUFFIX)
 

@@ -97,17 +97,6 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
 is its deadman, unless its file names a pedal or a keyboard."""
 
 
-def action_of(device: Device, key: str) -> str | None:
-    """Return the action of a key on a device, or None."""
-    return next((action for action, bound in BINDINGS[device].items() if bound == key), None)
-
-
-def events_of(device: Device, pressed: Iterable[str]) -> tuple[str, ...]:
-    """Return the events behind newly pressed keys, in the order of `EVENTS`; other keys mean nothing here."""
-    actions = {action_of(device, key) for key in pressed}
-    return tuple(event for event in EVENTS if event in actions)
-
-
 def key_of(device: Device, action: str) -> str:
     """Return the key to press for an action.
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
@@ -66,7 +67,7 @@ def test_scores_read_back_per_version_and_the_first_stay(tmp_path: Path) -> None
         assert not store.append_scores(scores([0.5, 0.5, 0.5]))
         assert store.append_scores(scores([0.25], "b", "v2"))
     with EpisodeStore(tmp_path, SPEC, TASK) as store:
-        assert store.score_versions == ("v1", "v2")
+        assert ScoreFiles(tmp_path / "scores").versions == ("v1", "v2")
         (found,) = store.scores("v1")
         np.testing.assert_array_equal(found.progress, np.array([0.0, np.nan, 1.0], np.float32))
         assert store.scores("v3") == ()

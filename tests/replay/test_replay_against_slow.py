@@ -290,7 +290,7 @@ def loaded(store: EpisodeStore) -> Replay:
         replay.add_episode(store.read(episode_id))
     for label in store.labels:
         replay.add_label(label)
-    for version in store.score_versions:
+    for version in ("old", "new"):
         for scores in store.scores(version):
             replay.add_scores(scores)
     replay.activate_scores("new")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reward_models.absolute import between, goal_baseline, tri_reward
+from reward_models.absolute import between, goal_baseline
 
 directions = arrays(np.float64, 5, elements=st.floats(-1, 1)).filter(lambda v: np.linalg.norm(v) > 0.1)
 
@@ -68,9 +68,3 @@ def test_a_scale_becomes_progress_and_unknown_stays_unknown() -> None:
     assert np.isnan(phi[3])
     with pytest.raises(ValueError, match="low is 5"):
         between(5, 1, np.zeros(1))
-
-
-def test_one_unreadable_answer_makes_the_three_unknown() -> None:
-    reward = tri_reward(np.array([-1.0, np.nan]), np.array([0.0, 0.9]), np.array([0.0, 1.0]))
-    assert reward[0] == 0.0
-    assert np.isnan(reward[1])

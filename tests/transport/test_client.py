@@ -153,7 +153,7 @@ def test_an_actor_killed_mid_episode_leaves_its_steps_to_the_next(
         f"c = LearnerClient({address!r}, SPEC, TASK, 'actor-1', Path({str(tmp_path / 'spool')!r}), TOKEN)\n"
         "c.connect(); c.begin(make_header('e'))\n"
         "for i in range(12): c.push(make_step('e', i))\n"
-        "assert c._spool.wait_written(10); print('recorded', flush=True); time.sleep(60)"
+        "assert c._spool.read(c._spool.end - 1, 10) is not None; print('recorded', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", child_code], cwd=ROOT, stdout=subprocess.PIPE) as child:
         try:
@@ -315,7 +315,7 @@ def test_a_full_spool_refuses_counts_and_leaves_no_gap(serve: Serve, connect: Co
     def fill() -> None:
         for index in range(20):
             client.push(make_step("e", index))
-            client._spool.wait_written(5.0)
+            client._spool.read(client._spool.end - 1, 5.0)
 
     with pytest.raises(TransportError, match="is not recorded: the spool is full"):
         fill()
