@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
@@ -118,9 +117,7 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
     def keep(episodes: int) -> None:
         params = client.newest_params
         if keep_every and episodes % keep_every == 0 and params is not None:
-            tensors = {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()}
-            metadata = {**params.metadata, "version": str(params.version)}
-            fitting.write_tensors(kept_file(folder, episodes), tensors, metadata)
+            fitting.write_params(kept_file(folder, episodes), params)
 
     clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates, keep=keep)
     try:

@@ -124,7 +124,7 @@ class CheckpointWriter:
     ) -> None:
         self.failure = ""
         """Why the newest checkpoint is not on disk, or ""."""
-        self._folder = folder
+        self.folder = folder
         self._on_failure = on_failure
         self._on_best = on_best
         self._writing: threading.Thread | None = None
@@ -153,7 +153,7 @@ class CheckpointWriter:
 
     def _write(self, step: int, packed: memoryview, success: float, params: Params | None) -> None:
         try:
-            if self._folder.write(step, packed, success=success) and params is not None:
+            if self.folder.write(step, packed, success=success) and params is not None:
                 self._on_best(params)
             self.failure = ""
         except Exception as error:  # the top of this thread

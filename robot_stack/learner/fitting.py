@@ -18,9 +18,9 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
-from reward_models.bidirectional import BidirectionalModel, OneWay
 from reward_models.classifier.model import ClassifierReport, SuccessClassifier
 from reward_models.classifier_gated import ClassifierGatedModel, labelled
+from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import FitReport, fit
@@ -30,6 +30,7 @@ from robot_stack.learner.settings import LearningSettings
 from robot_stack.learner.training_data import demo_frames
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import ConfigError, ResumeError, RewardError, SpecError
+from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 
 TRUNK = "trunk.safetensors"
@@ -37,21 +38,21 @@ TRUNK = "trunk.safetensors"
 
 T = TypeVar("T")
 OnStep = Callable[[int, int, float], None]
-"""Told (step, steps, loss) after each step of a fit; may raise `FitStopped`."""
+"""Told (step, steps, loss) after each step of a fit; may raise `Stopped`."""
 TOLD_FROM = 50
 """No time left is guessed before one in this many steps is done."""
 
 
-class FitStopped(Exception):
-    """A fit was told to end before it was done; nothing of it is kept."""
+class Stopped(Exception):
+    """A phase before online training was told to end before it was done; nothing of it is kept."""
 
 
 def unless(stop: threading.Event, say: OnStep = lambda step, steps, loss: None) -> OnStep:
-    """Wrap `say` so that the fit ends with FitStopped once `stop` is set."""
+    """Wrap `say` so that the fit ends with Stopped once `stop` is set."""
 
     def on_step(step: int, steps: int, loss: float) -> None:
         if stop.is_set():
-            raise FitStopped
+            raise Stopped
         say(step, steps, loss)
 
     return on_step
@@ -81,6 +82,16 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[s
     content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, metadata)
     with disk_errors(f"writing {path.name}"):
         write_durable(path, content)
+
+
+def write_params(path: Path, params: Params) -> None:
+    """Write parameters with their metadata and version to a safetensors file, durable on return.
+
+    Raises:
+        StoreError: If the disk refuses; what was there before is untouched.
+    """
+    tensors = {name: torch.from_numpy(np.array(value)) for name, value in params.tensors.items()}
+    write_tensors(path, tensors, {**params.metadata, "version": str(params.version)})
 
 
 def saved_identity(path: Path) -> str | None:
@@ -162,28 +173,27 @@ def sizes_of(
     )
 
 
-RewardNetwork = OneWay | BidirectionalModel
+RewardNetwork = TaskModel | ModelPerTask
 """What the scorer scores with."""
+_UNNAMED = '{"forward": 1.0, "backward": -1.0}'
+"""The two models in a file of before tasks had ids."""
 
 
 def save_reward(path: Path, model: RewardNetwork) -> None:
     """Write the weights of a reward model with its version."""
-    if isinstance(model, OneWay):
+    if isinstance(model, TaskModel):
         write_tensors(path, *_stored(model))
         return
     tensors: dict[str, torch.Tensor] = {}
-    metadata = {"column": str(model.column)}
-    for prefix, way in zip(_WAYS, (model.forward, model.backward), strict=True):
-        own, said = _stored(way)
-        tensors |= {prefix + name: tensor for name, tensor in own.items()}
-        metadata |= {prefix + name: value for name, value in said.items()}
+    metadata = {"column": str(model.column), "directions": json.dumps(model.directions)}
+    for task_id, one in model.models.items():
+        own, said = _stored(one)
+        tensors |= {f"{task_id}.{name}": tensor for name, tensor in own.items()}
+        metadata |= {f"{task_id}.{name}": value for name, value in said.items()}
     write_tensors(path, tensors, metadata)
 
 
-_WAYS = ("forward.", "backward.")
-
-
-def _stored(model: OneWay) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+def _stored(model: TaskModel) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     progress = model.model if isinstance(model, ClassifierGatedModel) else model
     state = progress.state_dict()
     tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
@@ -204,8 +214,12 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     model: RewardNetwork
     if "column" in metadata:
-        there, back = (_restored(path, _under(way, tensors), _under(way, metadata), config) for way in _WAYS)
-        model = BidirectionalModel(there, back, int(metadata["column"]))
+        directions = json.loads(metadata.get("directions", _UNNAMED))
+        models = {
+            task_id: _restored(path, _under(f"{task_id}.", tensors), _under(f"{task_id}.", metadata), config)
+            for task_id in directions
+        }
+        model = ModelPerTask(models, directions, int(metadata["column"]))
     else:
         model = _restored(path, tensors, metadata, config)
     if model.version != version:
@@ -215,7 +229,7 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
 
 def _restored(
     path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str], config: ProgressConfig
-) -> OneWay:
+) -> TaskModel:
     lacking = [name for name in ARRAYS if name not in tensors]
     if lacking or "text" not in metadata:
         raise RewardError(
@@ -238,7 +252,7 @@ def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
 
 def fit_reward(
     episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[OneWay, FitReport, ClassifierReport | None]:
+) -> tuple[TaskModel, FitReport, ClassifierReport | None]:
     """Fit a reward model on demonstrations and verdicts; its classifier's report is None without a classifier."""
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:

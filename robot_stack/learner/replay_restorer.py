@@ -16,6 +16,7 @@ from robot_stack.learner.ingest import Ingest
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import LostRow
 from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeKind
@@ -69,6 +70,16 @@ class ReplayRestorer:
         if self.cache is not None:
             self.cache.start()
 
+    def close(self) -> None:
+        """Write the features that are left; the store must still be open."""
+        if self.cache is not None:
+            self.cache.stop()
+
+    @property
+    def failure(self) -> str:
+        """Return why the newest features are not on disk, or ""."""
+        return "" if self.cache is None else self.cache.failure
+
     def load(
         self,
         ingest: Ingest,
@@ -88,13 +99,13 @@ class ReplayRestorer:
             say: Told what it is at.
 
         Raises:
-            FitStopped: If it was told to end.
+            Stopped: If it was told to end.
         """
         self._store.flush()  # what the inbox has handed out already is read from disk here
         count = len(self._cached)
         for episode_id in (*self._store.episodes, *self._store.unfinished):
             if stop.is_set():
-                raise fitting.FitStopped
+                raise fitting.Stopped
             cached = self._cached.pop(episode_id, None)
             if cached is not None:
                 ingest.load_cached(cached)
@@ -122,6 +133,6 @@ def let_go_of_damaged(state: Mapping[str, Any], store: EpisodeStore, metrics: Me
         lost[name] = "it had ended and its manifest is missing: taken as running, its actor may send the rest"
     for name, reason in sorted(lost.items()):
         log.warning("the checkpoint knows episode %s, which is damaged and left out: %s", name, reason)
-        metrics.log("lost", episode_id=name, reason=reason)
+        metrics.log(LostRow(episode_id=name, reason=reason))
         del held[name]
     replay["scored_episodes"] = [name for name in replay["scored_episodes"] if name not in lost]

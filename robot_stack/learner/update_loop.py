@@ -26,6 +26,7 @@ from robot_stack.learner.governor import Governor
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import ResumeRow, UpdateRow
 from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.types.errors import ResumeError
@@ -100,6 +101,11 @@ class UpdateLoop:
         """Return the number of updates done so far."""
         return int(self._learner.updates)
 
+    @property
+    def frames(self) -> int:
+        """Return the number of frames in the replay."""
+        return len(self._replay.frames)
+
     def learn_from_demos(self, stop: threading.Event, say: Callable[[str], None]) -> None:
         """Do the updates before the first online step, or what a stop left of them."""
         started, before, wanted = time.monotonic(), self.updates, self._governor.allowed(0)
@@ -168,7 +174,7 @@ class UpdateLoop:
         """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
         if not isinstance(self._learner, WatchesEpisodes):
             return
-        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if not a.header.backward)
+        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if a.header.first_task)
         ended = {account.header.episode_id: account for account in online}
         seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
         told = set(self._told)
@@ -217,7 +223,7 @@ class UpdateLoop:
         self._told, self._untold = state["told_episodes"], state["untold_episodes"]
         self._rng.bit_generator.state = _unpack_rng(state["rng"])
         self.params_version = state["params_version"] + VERSIONS_PER_LIFE
-        self._metrics.log("resume", updates=self.updates, env_steps=self._statistics.online_steps)
+        self._metrics.log(ResumeRow(updates=self.updates, env_steps=self._statistics.online_steps))
 
     def _update(self) -> dict[str, torch.Tensor]:
         sampling = self._settings.config.sampling
@@ -236,14 +242,15 @@ class UpdateLoop:
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:
         steps = self._statistics.online_steps
         self._metrics.log(
-            "update",
-            updates=self.updates,
-            env_steps=steps,
-            utd=self.updates / steps if steps else None,
-            updates_per_s=self.rate_per_s,
-            replay=len(self._replay.frames),
-            params_version=self.params_version,
-            **metrics,
+            UpdateRow(
+                updates=self.updates,
+                env_steps=steps,
+                utd=self.updates / steps if steps else None,
+                updates_per_s=self.rate_per_s,
+                replay=len(self._replay.frames),
+                params_version=self.params_version,
+                metrics={name: float(value) for name, value in metrics.items()},
+            )
         )
 
 

@@ -12,7 +12,10 @@ import torch
 
 from benchmarks.tiny_run import header_of, steps_of
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.training import Training
+from robot_stack.learner.backend import Backend
+from robot_stack.learner.training import OnlineLearner, Training
+from robot_stack.learner.update_loop import UpdateLoop
+from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason
@@ -38,6 +41,7 @@ class Driven:
         self.training.serve("127.0.0.1:0")
         self.spec, self.resolved = resolved.spec(), resolved
         self.told = Told()
+        self.learner: OnlineLearner | None = None
         self._never = threading.Event()
 
     def demonstrate(self) -> None:
@@ -48,8 +52,7 @@ class Driven:
 
     def start(self) -> None:
         """To the last update before the first arrival, or to the checkpoint."""
-        assert self.training._collect(self._never)
-        self.training._fit(self._never)
+        self.learner = self.training.prepare(self._never)
         self._listen()
 
     def begin(self, episode_id: str) -> None:
@@ -69,17 +72,15 @@ class Driven:
 
     def take(self) -> None:
         """What the ingest thread does, once there is one."""
-        if self.training._ingest is not None:
-            self.training._ingest.take(self._backend.take())
+        if self.learner is not None:
+            self.learner.recorded.ingest.take(self._backend.take())
 
     def run(self, until: int, stream: dict[int, Any]) -> None:
         """Updates up to `until`; before update n, what `stream` says of n."""
-        loop = self.training._loop
-        assert loop is not None
+        loop = self.loop
         done: set[int] = set()
 
         def over() -> bool:
-            assert loop is not None
             if loop.updates in stream and loop.updates not in done:
                 done.add(loop.updates)
                 stream[loop.updates](self)
@@ -90,18 +91,31 @@ class Driven:
 
     def copy(self, to: Path) -> None:
         """What a SIGKILL here would leave, without files that are being written just now."""
-        shutil.copytree(self.training.folder, to, ignore=shutil.ignore_patterns("*.partial"))
+        shutil.copytree(self.folder, to, ignore=shutil.ignore_patterns("*.partial"))
 
     def close(self) -> None:
         self.training.close()
 
     @property
-    def _backend(self) -> Any:
-        return self.training._backend
+    def folder(self) -> Path:
+        return self.training.parts.folder
+
+    @property
+    def loop(self) -> UpdateLoop:
+        assert self.learner is not None
+        return self.learner.loop
+
+    @property
+    def replay(self) -> Replay:
+        assert self.learner is not None
+        return self.learner.recorded.replay
+
+    @property
+    def _backend(self) -> Backend:
+        return self.training.backend
 
     def _listen(self) -> None:
-        replay, loop = self.training._replay, self.training._loop
-        assert loop is not None
+        replay, loop = self.replay, self.loop
         sample, update = replay.sample, loop._learner.update
 
         def sampled(*args: Any, **kwargs: Any) -> Any:

@@ -42,19 +42,18 @@ def _practice(first: int) -> Any:
 
 
 def _refit(run: Driven) -> None:
-    refitter = run.training._refitter
-    assert refitter is not None
+    assert run.learner is not None
+    refitter = run.learner.reward.refitter
     refitter.fit()
-    refitter.completed_at = len(run.training._statistics.accounts)
+    refitter.completed_at = len(run.training.parts.statistics.accounts)
 
 
 def _save(run: Driven) -> None:
     run.begin(RUNNING)
     run.send(RUNNING, stop=5)
     run.take()
-    assert run.training._loop is not None
-    run.training._store.flush()
-    run.training._loop.save(wait=True)
+    run.training.parts.store.flush()
+    run.loop.save(wait=True)
 
 
 BEFORE = {PRETRAIN: _practice(2), 25: _practice(4), 33: _refit, 40: _practice(6)}
@@ -117,7 +116,7 @@ def test_losses_are_the_same_to_the_bit(both: Both) -> None:
 
 
 def test_networks_and_optimisers_are_the_same_to_the_bit(both: Both) -> None:
-    a, b = (run.training._loop._learner.state_dict() for run in (both.whole, both.resumed))  # type: ignore[union-attr]
+    a, b = (run.loop._learner.state_dict() for run in (both.whole, both.resumed))
     for (name, x), (_, y) in zip(_leaves(a), _leaves(b), strict=True):
         assert torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y, name
 
@@ -127,15 +126,15 @@ def test_counters_go_on_from_the_checkpoint(both: Both) -> None:
     for name in ("demos", "episodes", "env_steps", "updates", "success_last20", "human_share_last20", "progress"):
         assert a[name] == b[name], name
     assert b["params_version"] > a["params_version"]
-    rows = both.resumed.training._statistics.episodes
-    for name, account in both.whole.training._statistics.episodes.items():
-        assert rows[name].row(10.0) == account.row(10.0)
+    rows = both.resumed.training.parts.statistics.episodes
+    for name, account in both.whole.training.parts.statistics.episodes.items():
+        assert rows[name].row(10.0, "") == account.row(10.0, "")
 
 
 def test_reward_model_of_both_is_the_same(both: Both) -> None:
-    versions = {run.training._scorer.version for run in (both.whole, both.resumed)}
+    versions = {run.training.parts.scorer.version for run in (both.whole, both.resumed)}
     assert len(versions) == 1
-    assert len(list(both.resumed.training.folder.glob("progress_*.safetensors"))) >= 3
+    assert len(list(both.resumed.folder.glob("progress_*.safetensors"))) >= 3
 
 
 def test_resume_decoded_no_image_of_a_finished_episode(
@@ -144,24 +143,25 @@ def test_resume_decoded_no_image_of_a_finished_episode(
     both.whole.copy(tmp_path / "run")
     again = Driven(tmp_path / "run", both.whole.resolved)
     read: list[tuple[str, bool]] = []
-    real = again.training._store.read
+    real = again.training.parts.store.read
 
     def reading(episode_id: str, *, images: bool = True) -> Any:
         read.append((episode_id, images))
         return real(episode_id, images=images)
 
-    monkeypatch.setattr(again.training._store, "read", reading)
+    monkeypatch.setattr(again.training.parts.store, "read", reading)
     try:
         again.start()
         assert [name for name, images in read if images] == []
-        assert again.training._recorded.cache is not None
-        assert again.training._recorded.cache.damaged == 0
+        cache = again.training.parts.restorer.cache
+        assert cache is not None
+        assert cache.damaged == 0
     finally:
         again.close()
 
 
 def test_checkpoint_without_frames_is_far_below_200_mb(both: Both) -> None:
-    sizes = [path.stat().st_size for path in (both.whole.training.folder / "checkpoints").iterdir()]
+    sizes = [path.stat().st_size for path in (both.whole.folder / "checkpoints").iterdir()]
     assert sizes
     assert max(sizes) < 200e6
 

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.tiny_run import header_of, steps_of, write_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.checkpoint import CheckpointFolder
-from robot_stack.learner.fitting import FitStopped
+from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.training import Training
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import read_metrics
@@ -42,8 +42,7 @@ def practised(tmp_path_factory: pytest.TempPathFactory) -> Path:
             run.send(name)
         run.take()
         run.run(SAVED, {})
-        assert run.training._loop is not None
-        run.training._loop.save(wait=True)
+        run.loop.save(wait=True)
     finally:
         run.close()
     return folder
@@ -92,15 +91,14 @@ def test_damaged_episode_is_named_and_training_goes_on_without_it(
     damage(folder / "store" / "episodes" / f"{BAD}.zarr")
     run = _start(folder)
     try:
-        assert run.training._loop is not None
-        assert run.training._loop.updates == SAVED
+        assert run.loop.updates == SAVED
         run.run(SAVED + 5, {})
         (lost,) = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "lost"]
         assert lost["episode_id"] == BAD
         assert lost["reason"]
         assert BAD in caplog.text
         assert GOOD in {name for batch in run.told.batches for name, _ in batch}
-        run.training._loop.save(wait=True)
+        run.loop.save(wait=True)
     finally:
         run.close()
     again = _start(folder)  # and once is enough
@@ -119,7 +117,7 @@ def test_damaged_features_are_computed_again_and_counted(folder: Path) -> None:
     _flip(cached)
     run = _start(folder)
     try:
-        assert BAD in run.training._replay.frames.episode_ids
+        assert BAD in run.replay.frames.episode_ids
         assert run.training.status().counters["damaged_features"] == 1
     finally:
         run.close()
@@ -186,8 +184,8 @@ def test_episode_of_another_spec_is_set_aside(folder: Path, tmp_path: Path) -> N
     shutil.copytree(tmp_path / "other/store/episodes" / f"{name}.zarr", folder / "store/episodes" / f"{name}.zarr")
     run = _start(folder)
     try:
-        assert "translation_m is 0.02" in run.training._store.quarantined[name]
-        assert name not in run.training._replay.frames.episode_ids
+        assert "translation_m is 0.02" in run.training.parts.store.quarantined[name]
+        assert name not in run.replay.frames.episode_ids
     finally:
         run.close()
 
@@ -208,8 +206,7 @@ def test_disk_that_is_full_at_a_checkpoint_is_said_and_tried_again(
     folder: Path, full_disk: Callable[[bool], None]
 ) -> None:
     run = _start(folder)
-    loop = run.training._loop
-    assert loop is not None
+    loop = run.loop
     try:
         before = CheckpointFolder(folder / "checkpoints").steps()
         full_disk(True)
@@ -231,8 +228,7 @@ def test_disk_that_is_full_at_a_checkpoint_is_said_and_tried_again(
 
 def test_folder_that_is_read_only_at_a_checkpoint_ends_nobody(folder: Path) -> None:
     run = _start(folder)
-    loop = run.training._loop
-    assert loop is not None
+    loop = run.loop
     try:
         shutil.move(folder / "checkpoints", folder / "aside")
         (folder / "checkpoints").write_text("")  # nothing can be made in here, as on a read-only disk
@@ -255,11 +251,10 @@ def test_stop_ends_a_fit_at_its_next_step(tmp_path: Path, what: str) -> None:
     stop = threading.Event()
     try:
         run.demonstrate()
-        assert run.training._collect(stop)
         stopper = threading.Thread(target=_stop_once_it_says, args=(run, begins, stop))
         stopper.start()
-        with pytest.raises(FitStopped):
-            run.training._fit(stop)
+        with pytest.raises(Stopped):
+            run.training.prepare(stop)
         stopper.join()
     finally:
         run.close()
@@ -285,12 +280,12 @@ def test_episode_that_lost_its_manifest_is_completed_by_its_actor(folder: Path) 
     (folder / "store" / "episodes" / f"{BAD}.zarr" / "manifest.json").unlink()
     run = _start(folder)
     try:
-        assert run.training._store.read(BAD, images=False).end is None
+        assert run.training.parts.store.read(BAD, images=False).end is None
         run.send(BAD)
         run.take()
-        assert run.training._store.read(BAD, images=False).end is EndReason.TIMEOUT
-        assert run.training._statistics.episodes[BAD].end is EndReason.TIMEOUT
-        assert run.training._replay.frame_count(BAD) == 13
+        assert run.training.parts.store.read(BAD, images=False).end is EndReason.TIMEOUT
+        assert run.training.parts.statistics.episodes[BAD].end is EndReason.TIMEOUT
+        assert run.replay.frame_count(BAD) == 13
     finally:
         run.close()
 

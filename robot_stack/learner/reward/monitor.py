@@ -2,20 +2,24 @@
 
 Without trust the learner goes on with what people say: no shaping, no success declared by the model. The next version,
 fitted with the offending episodes as negatives, is trusted again if it passes the canaries. What is usual on a task is
-not on its way back: each is watched by itself, and trust in both is lost together.
+not on another that takes turns with it: each is watched by itself, and trust in all is lost together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from reward_models.alarms import Alarm, AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
-from reward_models.bidirectional import BidirectionalModel, OneWay
+from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.text import other_task
 from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.reward.rescoring import Rescorer
 from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.replay.replay import Replay
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import RescoredRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.event import LabelSource
 from robot_stack.types.transition import EpisodeKind
@@ -25,13 +29,56 @@ JUDGED_AFTER = 2
 CANARY_TEXTS = 5
 
 
+class ShapingScores:
+    """The choice of whose scores shape the reward: a large model's once it knows enough, else the live model's.
+
+    Args:
+        replay: Is told whose.
+        scorer: Has the live model.
+        statistics: Of all episodes.
+        metrics: Take a row when the large model's scores become the active ones.
+        rescorer: Of the large model, None without one.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        scorer: Scorer,
+        statistics: EpisodeStatistics,
+        metrics: MetricsLog,
+        rescorer: Rescorer | None,
+    ) -> None:
+        self._replay = replay
+        self._scorer = scorer
+        self._statistics = statistics
+        self._metrics = metrics
+        self._rescorer = rescorer
+
+    def follow_live(self, trusted: bool) -> None:
+        """Let the live model's scores shape the reward if it is trusted, else none; a large one's go before them."""
+        if self._rescorer is None or self._replay.score_version != self._rescorer.version:
+            self._replay.activate_scores(self._scorer.version if trusted else None)
+
+    def rescore(self) -> None:
+        """Offer what has ended to the large model; its scores count once it knows nearly all of it."""
+        rescorer = self._rescorer
+        if rescorer is None:
+            return
+        accounts = [a for a in self._statistics.accounts if a.end is not None]
+        ended = [a.header.episode_id for a in accounts if a.header.kind is not EpisodeKind.EVAL]
+        for episode_id in ended:
+            rescorer.offer(episode_id)
+        if self._replay.score_version != rescorer.version and rescorer.ready(ended):
+            self._replay.activate_scores(rescorer.version)
+            self._metrics.log(RescoredRow(version=rescorer.version, episodes=len(rescorer.known)))
+
+
 class RewardMonitor:
     """A monitor of a run's active reward model, which ends trust in it on an alarm.
 
     Args:
         config: When trust ends.
-        threshold: Probability of success that counts as done.
-        back_threshold: The same on the way back.
+        thresholds: By task id, the probability of success that counts as done.
         ledger: Verdicts.
         scorer: Scores; it stops declaring success while trust is lost.
         shape: Told True when scores may shape the reward, False when they may not.
@@ -45,21 +92,20 @@ class RewardMonitor:
         self,
         config: AlarmConfig,
         *,
-        threshold: float,
-        back_threshold: float = 1.0,
+        thresholds: Mapping[str, float],
         ledger: EpisodeStatistics,
         scorer: Scorer,
         shape: Callable[[bool], None],
         log: Callable[[str, Alarm], None],
     ) -> None:
         self._config = config
-        self._thresholds = threshold, back_threshold
+        self._thresholds = dict(thresholds)
         self._statistics = ledger
         self._scorer = scorer
         self._shape = shape
         self._log = log
-        self._watches: dict[bool, Watch] = {}
-        self._known: dict[bool, list[str]] = {}
+        self._watches: dict[str, Watch] = {}
+        self._known: dict[str, list[str]] = {}
         self._seen: set[str] = set()
         self.lost = False
 
@@ -71,10 +117,10 @@ class RewardMonitor:
         known = [name for name in known if self._scorer.holds(name)]
         self._watches, self._known = {}, {}
         demos: list[str] = []
-        for backward in (False, True):
-            same = [name for name in known if self._statistics.episodes[name].header.backward is backward]
+        for task_id in self._thresholds:
+            same = [name for name in known if self._statistics.episodes[name].header.task_id == task_id]
             if same:
-                demos += self._watch(same, backward=backward)
+                demos += self._watch(task_id, same)
         self._seen = {a.header.episode_id for a in self._statistics.accounts if a.end is not None}
         self.lost = False
         alarm = self._canary(model, demos)
@@ -101,8 +147,8 @@ class RewardMonitor:
             ):
                 continue
             self._seen.add(name)
-            watch = self._watches.get(account.header.backward)
-            alarms = watch.add(self._evidence(account, self._known[account.header.backward])) if watch else ()
+            watch = self._watches.get(account.header.task_id)
+            alarms = watch.add(self._evidence(account, self._known[account.header.task_id])) if watch else ()
             if alarms:
                 self.lose(*alarms)
                 return True
@@ -116,12 +162,12 @@ class RewardMonitor:
         for alarm in alarms:
             self._log(self._scorer.version, alarm)
 
-    def _watch(self, known: list[str], *, backward: bool) -> list[str]:
-        """Begin to watch one way, given the known episodes of it; returns those that say what is usual there."""
+    def _watch(self, task_id: str, known: list[str]) -> list[str]:
+        """Begin to watch one task, given the known episodes of it; returns those that say what is usual there."""
         demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known] or known
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
-        self._watches[backward], self._known[backward] = Watch(self._config, normal), known
+        self._watches[task_id], self._known[task_id] = Watch(self._config, normal), known
         return demos
 
     def _evidence(self, account: EpisodeAccount, known: Sequence[str]) -> EpisodeEvidence:
@@ -148,7 +194,7 @@ class RewardMonitor:
         for name in demos:
             inputs = self._scorer.inputs(name)
             asked = self._asked(model, inputs)
-            threshold = self._thresholds[self._statistics.episodes[name].header.backward]
+            threshold = self._thresholds[self._statistics.episodes[name].header.task_id]
             if asked.score(np.repeat(inputs[:1], len(inputs), axis=0)).success[-1] >= threshold:
                 false.append(f"{name} standing at its start")
             said = [
@@ -167,5 +213,5 @@ class RewardMonitor:
         )
 
     @staticmethod
-    def _asked(model: RewardNetwork, inputs: np.ndarray) -> OneWay:
-        return model.of(inputs) if isinstance(model, BidirectionalModel) else model
+    def _asked(model: RewardNetwork, inputs: np.ndarray) -> TaskModel:
+        return model.of(inputs) if isinstance(model, ModelPerTask) else model

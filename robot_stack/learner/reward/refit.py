@@ -6,11 +6,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from reward_models.bidirectional import BidirectionalModel, OneWay
+from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.task import TaskConfig
@@ -21,6 +20,7 @@ from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.training_data import distance_progress
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import FitReport, RefitFailedRow, RewardFitRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import ResumeError, RewardError
 from robot_stack.types.event import LabelSource, Verdict
@@ -97,10 +97,10 @@ class Refitter:
     def _refit(self, count: int) -> None:
         try:
             self.fit(on_step=fitting.unless(self._stopping))
-        except fitting.FitStopped:
+        except fitting.Stopped:
             return
         except RewardError as error:  # an operator has taken back what it was to learn from; the model in use goes on
-            self._metrics.log("refit_failed", reason=str(error))
+            self._metrics.log(RefitFailedRow(reason=str(error)))
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:
@@ -110,21 +110,25 @@ class Refitter:
         """Fit on the episodes known now, score all of them, and make the new version the active one."""
         accounts = self._accounts()
         practised = len(self._statistics.ended(EpisodeKind.ONLINE))
-        forward, back = ([a for a in accounts if a.header.backward is way] for way in (False, True))
+        models: dict[str, TaskModel] = {}
+        told: dict[str, FitReport] = {}
+        for turn in self._task.turns:
+            own = [a for a in accounts if a.header.task_id == turn.id]
+            models[turn.id], told[turn.id] = self._fit_task(own, turn.text, practised, on_step)
         model: RewardNetwork
-        model, said = self._fit_way(forward, self._task.text, practised, on_step)
-        if self._task.backward is not None:
-            other, said_back = self._fit_way(back, self._task.backward.text, practised, on_step)
+        (first, model), *others = models.items()
+        if others:
             column = self._spec.part(DIRECTION).start - self._spec.proprio_size
-            model, said = BidirectionalModel(model, other, column), said | {"backward": said_back}
+            model = ModelPerTask(models, {turn.id: turn.direction for turn in self._task.turns}, column)
         fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
         self._switch_to(model, set(), [a.header.episode_id for a in accounts])
-        self._metrics.log("reward_fit", **(said | {"version": model.version}), online_episodes=practised)
+        said = asdict(told.pop(first)) | {"version": model.version}
+        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=practised))
 
-    def _fit_way(
+    def _fit_task(
         self, accounts: Sequence[EpisodeAccount], text: str, practised: int, on_step: fitting.OnStep
-    ) -> tuple[OneWay, dict[str, Any]]:
-        """Fit a model on the episodes that go one way; returns it and what the metrics say of it."""
+    ) -> tuple[TaskModel, FitReport]:
+        """Fit a model on the episodes of one task; returns it and what the metrics say of it."""
         episodes = [
             ScoredEpisode(
                 frames=self._scorer.inputs(a.header.episode_id),
@@ -139,16 +143,16 @@ class Refitter:
         if practised:
             settings = settings.model_copy(update={"steps": min(settings.steps, settings.refit_steps)})
         model, report, judged = fitting.fit_reward(episodes, settings, text=text, seed=self._seed, on_step=on_step)
-        return model, {
-            "version": report.version,
-            "voc_heldout": report.voc_heldout,
-            "voc_clock": report.voc_clock,
-            "false_done": report.false_done,
-            "calibration_error": report.calibration_error,
-            "episodes": len(episodes),
-            "failures": sum(not e.success for e in episodes),
-            **({} if judged is None else {"classifier": asdict(judged.point)}),
-        }
+        return model, FitReport(
+            version=report.version,
+            voc_heldout=report.voc_heldout,
+            voc_clock=report.voc_clock,
+            false_done=report.false_done,
+            calibration_error=report.calibration_error,
+            episodes=len(episodes),
+            failures=sum(not e.success for e in episodes),
+            classifier=None if judged is None else asdict(judged.point),
+        )
 
     def _accounts(self) -> list[EpisodeAccount]:
         """Return the accounts to fit on, demonstrations first: the held-out episodes are taken from the front.
