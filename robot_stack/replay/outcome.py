@@ -85,7 +85,7 @@ class OutcomeColumn:
             known.append(label)
 
     def settle(self, episode_id: str, last_row: int | None) -> bool:
-        """Bring an episode up to date with its labels and end; True if that changed whether it is trained on.
+        """Bring an episode up to date with its labels and end; True if that changed its outcome.
 
         Args:
             episode_id: Which episode.
@@ -98,7 +98,7 @@ class OutcomeColumn:
             self._reserve(last_row + 1)
             self._values[last_row] = now
             self._over[last_row] = True
-        return (before is Outcome.DISCARD) != (now is Outcome.DISCARD)
+        return before is not now
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """Return the `Outcome` at rows, int8: OPEN unless the row is the last frame of an episode that has ended."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.replay.frames import NO_ROW, EpisodeRows, FrameTable
+from robot_stack.replay.outcome import Outcome
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.transition import EpisodeKind
@@ -22,11 +23,12 @@ class Pools:
     """The pools of transitions: rows of frames t whose transition to t+1 may be drawn, int64.
 
     Attributes:
-        demo: Expert steps of demos: all but IDLE and HOLD.
+        demo: Expert steps of demos that succeeded: all but IDLE and HOLD.
         human: Steps a human executed in online episodes.
         expert: Both, in canonical order.
-        online: Every step of online episodes, and, once there are any, the IDLE and HOLD steps of demos: what was
-            executed there is no expert's word, but it leads to the end of the demo and its reward.
+        online: Every step of online episodes, and, once there are any, the IDLE and HOLD steps of demos and all steps
+            of those that did not succeed: nobody should imitate them, but they lead to the end of the demo and its
+            reward.
     """
 
     demo: np.ndarray
@@ -35,19 +37,20 @@ class Pools:
     online: np.ndarray
 
     @classmethod
-    def of(cls, table: FrameTable, episodes: Iterable[tuple[EpisodeRows, EpisodeKind]]) -> Pools:
-        """Sort the transitions of `episodes`, given in canonical order, into pools."""
+    def of(cls, table: FrameTable, episodes: Iterable[tuple[EpisodeRows, EpisodeKind, Outcome]]) -> Pools:
+        """Sort the transitions of `episodes`, given in canonical order with kind and outcome, into pools."""
         empty = np.empty(0, np.int64)
-        rows, demos = [empty], [empty.astype(np.bool_)]
-        for episode, kind in episodes:
+        rows, demos, successes = [empty], [empty.astype(np.bool_)], [empty.astype(np.bool_)]
+        for episode, kind, outcome in episodes:
             part = np.asarray(episode.rows[: max(0, episode.linked - 1)], np.int64)
             rows.append(part)
             demos.append(np.full(len(part), kind is EpisodeKind.DEMO))
-        row, is_demo = np.concatenate(rows), np.concatenate(demos)
+            successes.append(np.full(len(part), outcome is Outcome.SUCCESS))
+        row, is_demo, succeeded = np.concatenate(rows), np.concatenate(demos), np.concatenate(successes)
         linked = table.column("next_row")[row] != NO_ROW  # not so where a tick was missed
-        row, is_demo = row[linked], is_demo[linked]
+        row, is_demo, succeeded = row[linked], is_demo[linked], succeeded[linked]
         source = table.column("source")[row]
-        demo = is_demo & (source != Source.IDLE) & (source != Source.HOLD)
+        demo = is_demo & succeeded & (source != Source.IDLE) & (source != Source.HOLD)
         human = ~is_demo & (source == Source.HUMAN)
         online = ~is_demo
         return cls(

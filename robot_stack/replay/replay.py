@@ -58,7 +58,7 @@ class Replay:
                 self._pools = Pools.of(
                     self.frames,
                     (
-                        (self.frames.episode(episode_id), header.kind)
+                        (self.frames.episode(episode_id), header.kind, self._outcomes.of(episode_id))
                         for episode_id, header in sorted(self._headers.items())
                         if header.kind is not EpisodeKind.EVAL and self._outcomes.of(episode_id) is not Outcome.DISCARD
                     ),

@@ -82,7 +82,7 @@ def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
         for t in filter(episode.linked, range(len(episode.steps))):
             source = episode.action(t).source
             demo = episode.kind is EpisodeKind.DEMO
-            if demo and source in (Source.IDLE, Source.HOLD):
+            if demo and (source in (Source.IDLE, Source.HOLD) or not episode.success()):
                 leftover.append((episode_id, t))
             elif demo or source is Source.HUMAN:
                 expert.append((episode_id, t))

@@ -260,7 +260,7 @@ def test_half_of_a_batch_is_expert_once_anything_was_recorded_online() -> None:
     assert sample(replay, 10, fraction=0.5).expert.sum() == 5
     assert sample(replay, 10, fraction=0.25).expert.sum() == 2
     demos = Replay(SPEC)
-    add(demos, "d", [H, H], kind=EpisodeKind.DEMO)
+    add(demos, "d", [H, H], EndReason.SUCCESS, EpisodeKind.DEMO)
     assert sample(demos, 10).expert.all()
 
 
@@ -452,3 +452,23 @@ def test_one_writer_and_one_sampler_do_not_disturb_each_other() -> None:
         np.testing.assert_array_equal(batch.proprio[:, 1], batch.frame)
     writer.join()
     assert len(replay.frames) == 3 + 59 * 31
+
+
+@pytest.mark.parametrize("end", list(EndReason))
+def test_only_a_demonstration_that_succeeded_is_an_experts(end: EndReason) -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [H, H, IDLE, H], end, EpisodeKind.DEMO)
+    expert = [0, 1, 3] if end is EndReason.SUCCESS else []
+    assert frames_of(replay, replay.pools.expert) == expert
+    add(replay, "b", [P, P])
+    assert len(replay.pools.online) == 2 + 4 - len(expert)  # what failed is data all the same
+
+
+def test_a_verdict_puts_a_demonstration_into_the_expert_pool_and_takes_it_out_again() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [H, H], EndReason.TIMEOUT, EpisodeKind.DEMO)
+    counted = [len(replay.pools.expert)]
+    for stamp, verdict in enumerate((Verdict.SUCCESS, Verdict.FAILURE, Verdict.SUCCESS)):
+        replay.add_label(label(verdict, stamp=float(stamp)))
+        counted.append(len(replay.pools.expert))
+    assert counted == [0, 2, 0, 2]
