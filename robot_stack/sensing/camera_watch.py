@@ -14,9 +14,8 @@ from enum import StrEnum
 import numpy as np
 
 from robot_stack.types.reason import Reason
+from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 
-FUTURE_TOLERANCE_NS = 5_000_000
-"""The same that the actor allows."""
 RECENT_NS = 1_000_000_000
 """A refusal is spoken of for this long."""
 BLACK, WHITE, SHARE = 12, 250, 0.98

@@ -14,8 +14,7 @@ import numpy as np
 
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import RobotState
-
-FUTURE_TOLERANCE_NS = 5_000_000
+from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

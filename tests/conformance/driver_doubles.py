@@ -23,7 +23,8 @@ from std_msgs.msg import Bool, Float64, Float64MultiArray, Int8, UInt8
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from robot_stack.nodes.drivers.messages import pose_from_msg, pose_to_msg
+from robot_stack.nodes.conversion import pose_from_msg
+from robot_stack.nodes.drivers.messages import pose_to_msg
 from robot_stack.nodes.qos import LATCHED
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import rotate_twist

@@ -10,9 +10,9 @@ import numpy as np
 from robot_stack.types.command import Command, Source
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState, TeleopSample
+from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 
 FRAMES = ("tcp", "base")
-FUTURE_TOLERANCE_NS = 5_000_000
 LARGEST_ENTRY = 100.0
 """No arm moves at 100 m/s: a larger entry is a broken message, not an eager one."""
 

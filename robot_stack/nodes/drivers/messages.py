@@ -28,20 +28,8 @@ def joint_values(msg: JointState) -> tuple[np.ndarray, np.ndarray]:
     return np.array(msg.position, dtype=np.float64), np.array(msg.velocity, dtype=np.float64)
 
 
-def pose_from_msg(msg: PoseStamped) -> Pose:
-    """Read a pose out of a message, in the frame of its header.
-
-    Raises:
-        SpecError: If it is not finite or has no unit quaternion.
-    """
-    point, turn = msg.pose.position, msg.pose.orientation
-    return Pose(
-        position_m=np.array([point.x, point.y, point.z]), quaternion_xyzw=np.array([turn.x, turn.y, turn.z, turn.w])
-    )
-
-
 def pose_to_msg(pose: Pose, header: Header) -> PoseStamped:
-    """Put a pose into a message with a header, the inverse of `pose_from_msg`."""
+    """Put a pose into a message with a header, the inverse of `conversion.pose_from_msg`."""
     msg = PoseStamped(header=header)
     point, turn = msg.pose.position, msg.pose.orientation
     point.x, point.y, point.z = (float(entry) for entry in pose.position_m)

@@ -17,8 +17,8 @@ from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.control.drivers.arm_sense import ArmSense, JointReader
 from robot_stack.control.drivers.driver_health import Input
 from robot_stack.control.drivers.handshake import Pace
-from robot_stack.nodes.conversion import ros_ns_of
-from robot_stack.nodes.drivers.messages import joint_values, pose_from_msg, wrench_from_msg
+from robot_stack.nodes.conversion import pose_from_msg, ros_ns_of
+from robot_stack.nodes.drivers.messages import joint_values, wrench_from_msg
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.qos import LATCHED, SAMPLED_EACH
 from robot_stack.types.errors import ConfigError
