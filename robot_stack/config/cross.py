@@ -9,7 +9,7 @@ import numpy as np
 
 from robot_stack.config.boxes import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
-from robot_stack.config.drivers import DriverRobot, ServoRobot, command_topics, keeps_last_speed
+from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.resolved import ResolvedRun, RunArm
@@ -256,7 +256,7 @@ def _driver(resolved: ResolvedRun, arm: RunArm) -> Iterator[Mistake]:
     """Refuse settings of a robot's driver that do not fit the cell, the limits or the task."""
     robot, safety = arm.robot, resolved.safety
     part = f"robots.{arm.name}" if resolved.cell.arms else "robot"
-    if keeps_last_speed(robot) and resolved.cell.downstream_timeout_s is None:
+    if robot.keeps_last_speed and resolved.cell.downstream_timeout_s is None:
         text = (
             "a forward velocity controller keeps the last speeds for ever, so that an arm whose commander has died "
             "goes on moving; take a joint trajectory, or say with cell.downstream_timeout_s what stops the arm"
@@ -292,7 +292,7 @@ def _own_topics(resolved: ResolvedRun) -> Iterator[Mistake]:
     """Refuse two arms that are commanded on one topic: both would follow both."""
     taken: dict[str, str] = {}
     for name, robot in resolved.robots.items():
-        for key, topic in command_topics(robot).items() if isinstance(robot, DriverRobot) else ():
+        for key, topic in robot.command_topics.items() if isinstance(robot, DriverRobot) else ():
             full = topic if topic.startswith("/") else f"/{resolved.run.cell}/{topic}"
             if full in taken:
                 text = (

@@ -5,6 +5,7 @@ Names without a leading slash lie under the namespace of the cell.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -37,6 +38,18 @@ class DriverRobot(RobotConfig):
     """The gripper, if there is one."""
     driver: DriverSays = DriverSays()
     """What the driver answers when it is asked at the start."""
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Return the topics that command the arm itself: key in the robot file -> name on the wire."""
+        return {}
+
+    @property
+    def command_topics(self) -> dict[str, str]:
+        """Return the topics that command the arm and its gripper; none where this machine drives it itself."""
+        if not self.over_topics:
+            return {}
+        return {**self.commands, **({} if self.gripper is None else {"gripper.command": self.gripper.command})}
 
     @field_validator("pose")
     @classmethod
@@ -84,6 +97,11 @@ class ServoRobot(DriverRobot):
     switch_command_type: RosName = "/servo_node/switch_command_type"
     """Servo takes no twist before it is told to; needs moveit_msgs."""
 
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Return the topic of twists, by its key."""
+        return {"command": self.command}
+
 
 class PoseCommandedRobot(DriverRobot):
     """An arm that is sent poses of its TCP."""
@@ -94,6 +112,11 @@ class PoseCommandedRobot(DriverRobot):
     """The target is at most this far ahead of the arm: with an impedance, stiffness times this is the push."""
     max_lead_rad: LeadAngle = 0.2
     """The same for rotation."""
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Return the topic of poses, by its key."""
+        return {"command": self.command}
 
 
 class PoseTargetRobot(PoseCommandedRobot):
@@ -137,6 +160,11 @@ class JointTrajectoryRobot(JointCommandedRobot):
     max_lead_rad: LeadAngle = 0.1
     """The target is at most this far ahead of each joint."""
 
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Return the topic of trajectories, by its key."""
+        return {"command": self.command}
+
 
 class ForwardVelocityRobot(JointCommandedRobot):
     """An arm behind a forward velocity controller, which keeps the last speeds for ever."""
@@ -145,6 +173,16 @@ class ForwardVelocityRobot(JointCommandedRobot):
     """Joint speeds. Only where the cell has a downstream_timeout_s."""
     command: RosName = "/forward_velocity_controller/commands"
     """Float64MultiArray."""
+
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Return the topic of speeds, by its key."""
+        return {"command": self.command}
+
+    @property
+    def keeps_last_speed(self) -> bool:
+        """Return True: this controller goes on at the last speeds for ever."""
+        return True
 
 
 class UrRobot(JointCommandedRobot):
@@ -175,19 +213,15 @@ class UrRobot(JointCommandedRobot):
         """Return the topic of trajectories: the one that is given, else that of the controller."""
         return self.trajectory or f"/{self.control}_controller/joint_trajectory"
 
+    @property
+    def commands(self) -> Mapping[str, str]:
+        """Return the topic of speeds, or that of trajectories, by its key."""
+        return {"speeds": self.speeds} if self.keeps_last_speed else {"trajectory": self.trajectory_topic}
 
-def command_topics(robot: DriverRobot) -> dict[str, str]:
-    """Return the topics that command an arm and its gripper: key in the robot file -> name on the wire."""
-    if not robot.over_topics:
-        return {}
-    found = {} if robot.gripper is None else {"gripper.command": robot.gripper.command}
-    if isinstance(robot, UrRobot):
-        if robot.control == "forward_velocity":
-            return {"speeds": robot.speeds, **found}
-        return {"trajectory": robot.trajectory_topic, **found}
-    if isinstance(robot, ServoRobot | PoseCommandedRobot | JointTrajectoryRobot | ForwardVelocityRobot):
-        return {"command": robot.command, **found}
-    raise TypeError(f"robot is {type(robot).__name__}, must be one behind a known driver")
+    @property
+    def keeps_last_speed(self) -> bool:
+        """Return whether the controller in use goes on at the last speeds for ever."""
+        return self.control == "forward_velocity"
 
 
 def asked_controllers(robot: DriverRobot) -> tuple[str, ...]:
@@ -199,14 +233,7 @@ def asked_controllers(robot: DriverRobot) -> tuple[str, ...]:
     said = robot.driver.controllers
     if robot.driver.controller_manager is None or not isinstance(robot, JointCommandedRobot):
         return said
-    for topic in command_topics(robot).values():
+    for topic in robot.command_topics.values():
         parts = [part for part in topic.split("/") if part]
         return said if len(parts) < 2 or parts[-2] in said else (parts[-2], *said)
     return said
-
-
-def keeps_last_speed(robot: RobotConfig) -> bool:
-    """Return True if nothing in the driver stops an arm whose commander has died."""
-    return isinstance(robot, ForwardVelocityRobot) or (
-        isinstance(robot, UrRobot) and robot.control == "forward_velocity"
-    )

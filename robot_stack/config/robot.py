@@ -91,6 +91,11 @@ class RobotConfig(Section):
     max_tcp_rotation_speed_rad_s: Annotated[float, Field(gt=0, le=3)] = 3.0
     """The same for rotation."""
 
+    @property
+    def keeps_last_speed(self) -> bool:
+        """Return whether nothing in the driver stops an arm whose commander has died."""
+        return False
+
     @field_validator("kinematics")
     @classmethod
     def _one_link_per_joint(cls, kinematics: Kinematics | None, info: ValidationInfo) -> Kinematics | None:

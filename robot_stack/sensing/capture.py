@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from robot_stack.config.camera import LiveCameraConfig
+from robot_stack.plugins import Part
 from robot_stack.types.errors import RobotError
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -48,6 +50,21 @@ class Source(Protocol):
     def close(self) -> None:
         """Close the device or file, also if it is not open."""
         ...
+
+
+CameraT = TypeVar("CameraT", bound=LiveCameraConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraPart(Part[CameraT]):
+    """A camera of another package.
+
+    Attributes:
+        config: Model of its camera files.
+        source: Builds what is read; opens nothing yet.
+    """
+
+    source: Callable[[CameraT], Source]
 
 
 class Capture:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from robot_stack import plugins
+from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import (
     BrowserTeleop,
     Following,
@@ -19,6 +22,7 @@ from robot_stack.config.teleop import (
     SpaceMouseTeleop,
 )
 from robot_stack.config.teleop_parts import Feel, MotionDeadman, PageHand
+from robot_stack.plugins import Registry
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.clutch import Clutch
 from robot_stack.teleop.device import Drive, FollowDrive, HandDevice, RateDrive
@@ -27,7 +31,7 @@ from robot_stack.teleop.messages import JointPacket, JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.teleop.page import page_reader
 from robot_stack.teleop.readers import MessageReader
-from robot_stack.teleop.reading import Reader
+from robot_stack.teleop.reading import DevicePart, Reader
 from robot_stack.teleop.robot_view import DeflectionFrame, RobotView
 from robot_stack.teleop.sources import (
     Machine,
@@ -44,6 +48,7 @@ from robot_stack.teleop.sources import (
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
 
+PARTS: Registry[DevicePart[Any]] = Registry(plugins.DEVICES, DevicePart)
 ITSELF = "itself"
 COLUMNS = {
     SpaceMouseTeleop: Device.SPACEMOUSE,
@@ -142,9 +147,9 @@ def _port_reader(config: RealTeleop, machine: Machine) -> Reader:
         return keyboard_reader(config, machine)
     if isinstance(config, So101LeaderTeleop):
         return so101_reader(config, machine)
-    raise ConfigError(
-        f"device is {config.device!r}, must be one that is read here; add its reader to teleop/sources.py"
-    )
+    if config.device in TELEOPS.builtin:
+        raise ConfigError(f"device is {config.device!r}, must be one at a port of this machine")
+    return PARTS[config.device].reader(config)
 
 
 def _drive(config: RealTeleop, full_scale: np.ndarray, robot: RobotView) -> tuple[Drive, bool]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
+from robot_stack.config.teleop import RealTeleop
+from robot_stack.plugins import Part
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 
@@ -83,6 +86,22 @@ class Reader(Protocol):
     def poll(self, now_ns: int) -> Reading | None:
         """Return the newest reading, or None while there is no device to believe. Never blocks."""
         ...
+
+
+DeviceT = TypeVar("DeviceT", bound=RealTeleop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicePart(Part[DeviceT]):
+    """A teleop device of another package.
+
+    Attributes:
+        config: Model of its teleop files: a `HandTeleop`, whose deflection asks for a velocity, or one that is
+            `Following` too, whose motion is repeated.
+        reader: Builds what is polled; opens nothing yet.
+    """
+
+    reader: Callable[[DeviceT], Reader]
 
 
 class KeyState:

@@ -25,7 +25,6 @@ from robot_stack.config.drivers import (
     PoseCommandedRobot,
     ServoRobot,
     UrRobot,
-    command_topics,
 )
 from robot_stack.config.kinematics import UrdfTopic
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
@@ -128,7 +127,7 @@ class StillDrivers(StackNode):
         hand = Float64MultiArray
         if robot.gripper is not None and robot.gripper.interface == "trajectory":
             hand = JointTrajectory
-        for key, topic in command_topics(robot).items():
+        for key, topic in robot.command_topics.items():
             self.create_subscription(hand if key.startswith("gripper") else arm, topic, lambda _: None, STATE)
 
     def _camera(self, name: str, topic: str, height: int, width: int, rate_hz: float) -> None:

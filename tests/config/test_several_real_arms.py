@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.drivers import DriverRobot, command_topics
+from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import ROBOTS
@@ -140,8 +140,8 @@ def test_names_below_the_cell_and_from_the_root_are_compared_as_they_are_on_the_
 def test_every_shipped_driver_says_where_it_is_commanded(path: Path) -> None:
     robot = load(path, ROBOTS)
     if isinstance(robot, DriverRobot) and not robot.over_topics:
-        assert command_topics(robot) == {}
+        assert robot.command_topics == {}
     elif isinstance(robot, DriverRobot):
-        keys = list(command_topics(robot))
+        keys = list(robot.command_topics)
         assert keys[0] in ("command", "trajectory")
         assert keys[1:] == ([] if robot.gripper is None else ["gripper.command"])

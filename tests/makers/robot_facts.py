@@ -15,7 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from robot_stack.config.drivers import DriverRobot, asked_controllers, command_topics
+from robot_stack.config.drivers import DriverRobot, asked_controllers
 from robot_stack.config.files.library import config_root
 from robot_stack.config.kinds import ROBOTS
 
@@ -90,7 +90,7 @@ def value_of(robot: DriverRobot, field: str) -> Any:
         return list(asked_controllers(robot))
     first, _, rest = field.partition(".")
     if first == "commands":
-        return command_topics(robot)[rest]
+        return robot.command_topics[rest]
     found: Any = robot.model_dump()
     for part in field.split("."):
         found = [each[part] for each in found] if isinstance(found, list | tuple) else found[part]

@@ -1,14 +1,21 @@
-"""A camera that this process reads itself: a Video4Linux device, or a file in its place."""
+"""A camera that this process reads itself: a Video4Linux device, a file in its place, or one of another package."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from robot_stack import plugins
 from robot_stack.config.camera import FileCameraConfig, V4l2CameraConfig
+from robot_stack.config.kinds import CAMERAS
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.camera.face import CameraNode, config_of
-from robot_stack.sensing.capture import Capture, Source
+from robot_stack.plugins import Registry
+from robot_stack.sensing.capture import CameraPart, Capture, Source
 from robot_stack.sensing.file_source import FileSource
 from robot_stack.sensing.v4l2_source import V4l2Source
 from robot_stack.types.errors import ConfigError
+
+PARTS: Registry[CameraPart[Any]] = Registry(plugins.CAMERAS, CameraPart)
 
 
 class CaptureCameraNode(CameraNode):
@@ -55,4 +62,6 @@ def _source(settings: NodeSettings) -> tuple[Source, str]:
         return V4l2Source(config), f"device {config.device}" if config.device else f"serial {config.serial}"
     if isinstance(config, FileCameraConfig):
         return FileSource(config.path, config.rate_hz), f"file {config.path}"
-    raise ConfigError(f"backend of camera {settings.options.camera} is {config.backend!r}, must be v4l2 or file")
+    if config.backend in CAMERAS.builtin:
+        raise ConfigError(f"backend of camera {settings.options.camera} is {config.backend!r}, must be v4l2 or file")
+    return PARTS[config.backend].source(config), config.backend

@@ -14,7 +14,6 @@ import numpy as np
 from std_srvs.srv import Trigger
 
 from robot_stack.config.drivers import DriverRobot
-from robot_stack.config.feetech import So101Robot
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth
@@ -23,9 +22,8 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.drivers.asking import Asking
-from robot_stack.nodes.drivers.build import build_driver
-from robot_stack.nodes.drivers.driver import Driver
-from robot_stack.nodes.drivers.feetech import ServoArm, ServoGripperFace
+from robot_stack.nodes.drivers.build import build_driver, build_own_arm
+from robot_stack.nodes.drivers.driver import Driver, Grips, Senses
 from robot_stack.nodes.drivers.grippers import GripperFace
 from robot_stack.nodes.drivers.sense import Sense
 from robot_stack.nodes.drivers.wires import Wires
@@ -88,11 +86,11 @@ class DrivenArm:
         self._node, self._name, self._robot = node, name, robot
         self._health = DriverHealth(node.resolve_service_name(topics.recover(name)))
         self._wires = Wires(node, self._health)
-        self._servos = servos = ServoArm(self._health, name, robot) if isinstance(robot, So101Robot) else None
-        self._sense = Sense(self._wires, name, robot) if servos is None else servos.sense
-        self._driver: Driver | None = None if servos is None else servos.driver
-        self._gripper: GripperFace | ServoGripperFace | None = None if servos is None else servos.gripper
-        if servos is None:
+        self._own = own = build_own_arm(self._health, name, robot)
+        self._sense: Senses = Sense(self._wires, name, robot) if own is None else own.sense
+        self._driver: Driver | None = None if own is None else own.driver
+        self._gripper: Grips | None = None if own is None else own.gripper
+        if own is None:
             self._connect_driver()
             self._gripper = None if robot.gripper is None else GripperFace(self._wires, robot.gripper)
         handshake = Handshake(questions_about(robot, node.resolve_topic_name), time.monotonic_ns())
@@ -117,9 +115,9 @@ class DrivenArm:
         return found
 
     def close(self) -> None:
-        """Give back the port of an arm of servos."""
-        if self._servos is not None:
-            self._servos.close()
+        """Give back the port of an arm that this process drives by itself."""
+        if self._own is not None:
+            self._own.close()
 
     def rest(self) -> None:
         """Forget the commands and send the driver a last one that brings the arm to rest where it is."""
