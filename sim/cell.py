@@ -1,4 +1,4 @@
-"""The builder of the simulated world that a task's configuration describes."""
+"""The registry of simulated tasks, those of other packages too, and the builder of the world of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import mujoco
 import numpy as np
 from pydantic import BaseModel
 
+from robot_stack import plugins
+from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import SpecError
+from robot_stack.types.transition import back_id
 from sim.hands import Hands, OperatorConfig
 from sim.peg_hands import PegHands, PegWithdrawHands
 from sim.scene import Task
@@ -21,44 +24,44 @@ from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConf
 from sim.two_hands import TwoHands
 from sim.world import World
 
+MakeHands = Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands]
+"""Builds an operator's hands from skill, generator and full deflections (N, 6)."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEntry:
+
+@dataclass(frozen=True, kw_only=True)
+class TaskEntry(Part[ConfigT]):
     """A task that can be simulated, with its configuration and the hands that do it.
 
     Attributes:
         config: Model of its `sim` section.
         build: Its class.
-        hands: How an operator does it, from skill, generator and full deflections (N, 6).
+        hands: How an operator does it.
         arms: Names of the arms it needs, in this order; empty for any one.
         back: The class of its way back, built from the same section; None if it has none.
         back_hands: How an operator does that.
     """
 
-    config: type[BaseModel]
-    build: Any
-    hands: Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands]
+    build: Callable[[ConfigT], Task]
+    hands: MakeHands
     arms: tuple[str, ...] = ()
-    back: Any = None
-    back_hands: Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands] | None = None
+    back: Callable[[ConfigT], Task] | None = None
+    back_hands: MakeHands | None = None
 
 
-TASKS: Mapping[str, TaskEntry] = {
-    "peg_insert": TaskEntry(
-        config=PegInsertConfig, build=PegInsert, hands=PegHands, back=PegWithdraw, back_hands=PegWithdrawHands
-    ),
-    "two_arm_insert": TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT)),
-}
+PEG_INSERT = TaskEntry(
+    config=PegInsertConfig, build=PegInsert, hands=PegHands, back=PegWithdraw, back_hands=PegWithdrawHands
+)
+TWO_ARM_INSERT = TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT))
+
+TASKS: Registry[TaskEntry[Any]] = Registry(plugins.TASKS, TaskEntry)
 
 
-def find_task(name: str) -> TaskEntry:
+def find_task(name: str) -> TaskEntry[Any]:
     """Return the entry of the simulated task of this name.
 
     Raises:
-        SpecError: If there is no simulation of it.
+        ConfigError: If there is no simulation of it, or a package's cannot be used; see `Registry`.
     """
-    if name not in TASKS:
-        raise SpecError(f"simulated task is {name!r}, must be one of {sorted(TASKS)}")
     return TASKS[name]
 
 
@@ -72,8 +75,8 @@ def make_world(arms: Mapping[str, PlacedArm], *, task: str, config: BaseModel) -
     if tuple(arms) != entry.arms and (entry.arms or len(arms) != 1):
         wanted = ", ".join(entry.arms) or "one, of any name"
         raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {task!r}; take its cell")
-    built: Task = entry.build(config)
-    return World(arms, built, None if entry.back is None else entry.back(config))
+    built = entry.build(config)
+    return World(arms, {task: built} | ({} if entry.back is None else {back_id(task): entry.back(config)}))
 
 
 def scene_camera(name: str, model: mujoco.MjModel) -> str:

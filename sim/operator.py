@@ -8,12 +8,13 @@ hand is `sim.hands`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
 
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import TeleopSample
 from sim.hands import Hands, OperatorConfig, Seen
 
@@ -34,23 +35,20 @@ class ScriptedOperator:
     Args:
         config: Attention.
         rng: The operator's.
-        hands: How the task is done.
+        hands: By task id, how each task is done; the first is done unless another is asked for.
         arms: Names, in the order of the cell.
-        back: How the way back is done, where there is one.
     """
 
     def __init__(
         self,
         config: OperatorConfig,
         rng: np.random.Generator,
-        hands: Hands,
+        hands: Mapping[str, Hands],
         arms: Sequence[str],
-        back: Hands | None = None,
     ) -> None:
         self._config = config
         self._rng = rng
-        self._ways = (hands, back or hands)
-        self._hands = hands
+        self._hands_of = dict(hands)
         self._arms = tuple(arms)
         self._seen: deque[Seen] = deque()
         self._now: Seen | None = None
@@ -61,10 +59,17 @@ class ScriptedOperator:
         """Return the names of the arms, in the order of the cell."""
         return self._arms
 
-    def begin(self, role: Role, *, backward: bool = False) -> None:
-        """Begin a new episode, of the task or of the way back."""
+    def begin(self, role: Role, task_id: str | None = None) -> None:
+        """Begin a new episode, of the first task or of another.
+
+        Raises:
+            SpecError: If it is not known how that task is done.
+        """
+        wanted = next(iter(self._hands_of)) if task_id is None else task_id
+        if wanted not in self._hands_of:
+            raise SpecError(f"task of the operator is {wanted!r}, must be one of {', '.join(self._hands_of)}")
         self._role = role
-        self._hands = self._ways[backward]
+        self._hands = self._hands_of[wanted]
         self._seen.clear()
         self._now = None
         self._engaged = role is Role.DEMO

@@ -24,17 +24,16 @@ class World:
 
     Args:
         arms: By name, in the order of the cell.
-        task: What is there beside them.
-        back: The way back, in the same scene, where it is a task of its own.
+        tasks: By id, all in the same scene, that of the first.
 
     Attributes:
-        task: What is to be done now: the task, or the way back.
+        task: What is to be done now.
     """
 
-    def __init__(self, arms: Mapping[str, PlacedArm], task: Task, back: Task | None = None) -> None:
-        self._ways = (task, back)
-        self.task = task
-        self.model = build_model(arms, task)
+    def __init__(self, arms: Mapping[str, PlacedArm], tasks: Mapping[str, Task]) -> None:
+        self._tasks = dict(tasks)
+        self.turn()
+        self.model = build_model(arms, self.task)
         self.data = mujoco.MjData(self.model)
         self.arms = {
             name: SimulatedArm(name, placed, self.model, prefix_of(name, arms)) for name, placed in arms.items()
@@ -44,18 +43,16 @@ class World:
             arm.stand_at_home(self.data)
         mujoco.mj_forward(self.model, self.data)
 
-    def turn(self, *, backward: bool) -> None:
-        """Choose the task or its way back as what is to be done now; nothing moves.
+    def turn(self, task_id: str | None = None) -> None:
+        """Choose the task that is to be done now, None for the first; nothing moves.
 
         Raises:
-            SpecError: If there is no way back.
+            SpecError: If no simulated task has this id.
         """
-        task = self._ways[backward]
-        if task is None:
-            raise SpecError(
-                f"simulated task {self.task.name!r} has no way back, must have one; leave out task.backward"
-            )
-        self.task = task
+        wanted = next(iter(self._tasks)) if task_id is None else task_id
+        if wanted not in self._tasks:
+            raise SpecError(f"simulated task is {wanted!r}, must be one of {', '.join(self._tasks)}")
+        self.task = self._tasks[wanted]
 
     def reset(self, seed: int) -> None:
         """Draw a start state from `seed`: same seed, same state. The arms end at rest with what they hold in hand.
@@ -63,7 +60,7 @@ class World:
         Raises:
             RobotError: If a start pose cannot be reached.
         """
-        self.turn(backward=False)
+        self.turn()
         rng, arms, data = np.random.default_rng(seed), self.arms.values(), self.data
         mujoco.mj_resetData(self.model, data)
         self.task.place(self.model, data, rng)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.safety import TighterLimits
 from robot_stack.config.section import FreeSection, Name, Section
+from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import AXES, DIRECTION
+from robot_stack.types.transition import back_id
 
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 
@@ -138,6 +141,23 @@ class BackwardConfig(Section):
     """And after so many in a row without success."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTurn:
+    """One of the tasks that take turns on a cell: the task itself, and where it has one its way back.
+
+    Attributes:
+        id: Of it, in episodes and between processes.
+        text: What to do, in plain language.
+        success: End of an episode of it.
+        direction: The proprio field `direction` in it, by which the policy and the reward know which task it is.
+    """
+
+    id: str
+    text: str
+    success: SuccessConfig
+    direction: float
+
+
 class TaskConfig(Section):
     """The settings of a task: its text, actions, proprio, reset, success and tighter limits."""
 
@@ -203,6 +223,27 @@ class TaskConfig(Section):
         if backward is not None:
             _check_gate(backward.success, fields)
         return backward
+
+    @property
+    def turns(self) -> tuple[TaskTurn, ...]:
+        """Return the tasks in the order in which they take turns, this one first."""
+        first = TaskTurn(id=self.name, text=self.text, success=self.success, direction=1.0)
+        back = self.backward
+        if back is None:
+            return (first,)
+        return first, TaskTurn(id=back_id(self.name), text=back.text, success=back.success, direction=-1.0)
+
+    def turn(self, task_id: str | None) -> TaskTurn:
+        """Return the task of this id, or the first for None.
+
+        Raises:
+            SpecError: If no task has this id.
+        """
+        turns = {turn.id: turn for turn in self.turns}
+        wanted = self.name if task_id is None else task_id
+        if wanted not in turns:
+            raise SpecError(f"task id is {task_id!r}, must be one of {', '.join(turns)}; start all processes alike")
+        return turns[wanted]
 
 
 def _check_gate(success: SuccessConfig, proprio: tuple[ProprioConfig, ...]) -> None:

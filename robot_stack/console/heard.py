@@ -13,6 +13,7 @@ from robot_stack.console.episodes import EpisodeList
 from robot_stack.console.figures import Diagnosed, Facts
 from robot_stack.console.verdicts import Verdicts, operator_label
 from robot_stack.console.views import CameraView
+from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import LiveScore
@@ -60,9 +61,7 @@ class Heard:
         self.episodes = EpisodeList(run.run.rate_hz)
         self.verdicts = Verdicts()
         self.curve = Curve(run.run.rate_hz)
-        there, back = run.task, run.task.backward
-        self._ways = ("", "") if back is None else (there.text, back.text)
-        self._thresholds = tuple(way.success.threshold for way in (there, back or there))
+        self._task = run.task
         self.log: deque[dict[str, Any]] = deque(maxlen=LOG_LINES)
         self.logged = 0
         self.version = 0
@@ -76,10 +75,10 @@ class Heard:
         self._last_episode = ""
         self._claim: Claim | None = None
 
-    def rows(self, rows: Collection[Mapping[str, Any]]) -> None:
+    def rows(self, rows: Collection[MetricsRow]) -> None:
         """Take in what actor and learner wrote about episodes that have ended."""
         for row in rows:
-            if row.get("kind") in ("control", "episode") and "episode_id" in row:
+            if isinstance(row, EpisodeRow | ControlRow):
                 self.episodes.told(row)
 
     def notes(self, notes: Mapping[str, str]) -> None:
@@ -96,14 +95,22 @@ class Heard:
         self.episodes.drives(mode, now_ns)
         self.curve.drives(mode, now_ns)
 
-    def episode(self, episode_id: str, kind: str, now_ns: int, now_unix_s: float, *, backward: bool = False) -> None:
-        """Take in that an episode runs, of the task or of its way back."""
+    def episode(
+        self, episode_id: str, kind: str, now_ns: int, now_unix_s: float, *, task_id: str | None = None
+    ) -> None:
+        """Take in that an episode runs, of the first task or of another that takes turns with it.
+
+        Raises:
+            SpecError: If no task has this id.
+        """
+        turn = self._task.turn(task_id)
         if episode_id == self.episodes.running:
             return
         self.episodes.begin(episode_id, kind, self.mode, now_ns, now_unix_s)
-        self.curve.begin(episode_id, self.mode, now_ns, threshold=self._thresholds[backward])
+        self.curve.begin(episode_id, self.mode, now_ns, threshold=turn.success.threshold)
         self.facts.clips = self.facts.clamped()
-        self.kind, self.way, self._last_episode = kind, self._ways[backward], episode_id
+        self.kind, self.way = kind, turn.text if len(self._task.turns) > 1 else ""
+        self._last_episode = episode_id
         self.finished = self.resetting = False
 
     def no_episode(self, *, resetting: bool, now_ns: int) -> None:

@@ -82,7 +82,7 @@ class StoreView:
 
     def text_of(self, header: EpisodeHeader) -> str:
         """Return the task in words, as the robot was told it in an episode."""
-        return (self.back_text or f"undo: {self.text}") if header.backward else self.text
+        return self.text if header.first_task else self.back_text or f"undo: {self.text}"
 
     def path(self, episode_id: str) -> Path:
         """Return the directory of a closed episode.

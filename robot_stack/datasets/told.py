@@ -25,6 +25,7 @@ def header_of(raw: Mapping[str, Any]) -> EpisodeHeader:
     header = header_from(raw)
     check_name(text_of(header.episode_id, "episode id"), "episode id")
     text_of(header.task, "task", bounds.MAX_NAME_CHARS)
+    text_of(header.task_id, "task id", bounds.MAX_NAME_CHARS)
     text_of(header.actor, "actor", bounds.MAX_NAME_CHARS)
     _number(header.started_unix_s, "started_unix_s", bounds.MAX_UNIX_S)
     for name, value in (("seed", header.seed), ("level", header.level)):

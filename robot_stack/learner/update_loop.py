@@ -22,7 +22,6 @@ from robot_stack.learner.batches import make_batches
 from robot_stack.learner.checkpoint import CheckpointWriter
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
-from robot_stack.learner.governor import Governor
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
@@ -49,6 +48,25 @@ VERSIONS_PER_LIFE = 20_000
 """A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
 
 _REMEDY = "put run.yaml and trunk.safetensors back as they were, or start a new run"
+
+
+class Governor:
+    """A budget of updates, whatever the hardware is capable of: `pretrain` at once, then `utd` for each online step.
+
+    A fast GPU waits for data instead of overfitting what little there is; a slow CPU is told by how much it lags.
+    """
+
+    def __init__(self, *, utd: float, pretrain: int) -> None:
+        self._utd = utd
+        self._pretrain = pretrain
+
+    def allowed(self, env_steps: int) -> int:
+        """Return how many updates may have been done once there are `env_steps` online steps."""
+        return self._pretrain + int(self._utd * env_steps)
+
+    def may_update(self, updates: int, env_steps: int) -> bool:
+        """Return True while the learner is below its budget."""
+        return updates < self.allowed(env_steps)
 
 
 class UpdateLoop:

@@ -24,16 +24,16 @@ class EpisodeStatus:
     phase: Phase
     kind: EpisodeKind | None = None
     episode_id: str = ""
-    backward: bool = False
-    """It is the way back."""
+    task_id: str | None = None
+    """Which of the tasks that take turns; None: the first."""
 
     def to_text(self) -> str:
         """Write the status as it is sent on episode/status."""
         words = [f"phase={self.phase}"]
         if self.kind is not None:
             words += [f"kind={self.kind}", f"episode={self.episode_id}"]
-        if self.backward:
-            words.append("way=back")
+        if self.task_id is not None:
+            words.append(f"task={self.task_id}")
         return " ".join(words)
 
     @classmethod
@@ -46,8 +46,8 @@ class EpisodeStatus:
         pairs = dict(word.partition("=")[::2] for word in text.split())
         try:
             kind = EpisodeKind(pairs["kind"]) if "kind" in pairs else None
-            backward = pairs.get("way") == "back"
-            return cls(phase=Phase(pairs["phase"]), kind=kind, episode_id=pairs.get("episode", ""), backward=backward)
+            episode_id, task_id = pairs.get("episode", ""), pairs.get("task")
+            return cls(phase=Phase(pairs["phase"]), kind=kind, episode_id=episode_id, task_id=task_id)
         except (KeyError, ValueError) as error:
             legal = [phase.value for phase in Phase]
             raise SpecError(f"episode status is {text!r}, must name a phase of {legal}; update the sender") from error

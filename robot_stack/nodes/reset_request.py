@@ -1,4 +1,4 @@
-"""The request to a simulator before an episode: a seed and up to two words, as text."""
+"""The request to a simulator before an episode: a seed, the task and whether the scene stays, as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from robot_stack.types.errors import SpecError
 
-_BACK, _AS_IT_IS = "back", "as_it_is"
+_TASK, _AS_IT_IS = "task=", "as_it_is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,18 +15,18 @@ class ResetRequest:
 
     Attributes:
         seed: Of what is drawn.
-        backward: The way back begins.
+        task_id: Which of the tasks that take turns begins; None: the first.
         scene: The objects are put back; else they stay, and so do the arms.
     """
 
     seed: int
-    backward: bool = False
+    task_id: str | None = None
     scene: bool = True
 
     def to_text(self) -> str:
-        """Write the request as it is sent on reset/request: `12`, or `12 back as_it_is`."""
+        """Write the request as it is sent on reset/request: `12`, or `12 task=peg_insert as_it_is`."""
         words = [str(self.seed)]
-        words += [_BACK] if self.backward else []
+        words += [] if self.task_id is None else [_TASK + self.task_id]
         words += [] if self.scene else [_AS_IT_IS]
         return " ".join(words)
 
@@ -38,8 +38,9 @@ class ResetRequest:
             SpecError: If the text is none.
         """
         seed, *words = text.split() or [""]
-        if not seed.isdecimal() or not set(words) <= {_BACK, _AS_IT_IS}:
+        tasks = [word.removeprefix(_TASK) for word in words if word.startswith(_TASK)]
+        if not seed.isdecimal() or len(tasks) > 1 or not {*words} <= {*map(_TASK.__add__, tasks), _AS_IT_IS}:
             raise SpecError(
-                f"reset request is {text!r}, must be a seed, then {_BACK} or {_AS_IT_IS}; update the sender"
+                f"reset request is {text!r}, must be a seed, then {_TASK}ID or {_AS_IT_IS}; update the sender"
             )
-        return cls(seed=int(seed), backward=_BACK in words, scene=_AS_IT_IS not in words)
+        return cls(seed=int(seed), task_id=tasks[0] if tasks else None, scene=_AS_IT_IS not in words)

@@ -18,7 +18,9 @@ from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
-from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
+from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step, back_id
+
+_BACK = "back"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +92,18 @@ def episode_attributes(header: EpisodeHeader, spec: Spec) -> dict[str, Any]:
 
 
 def header_from(raw: Mapping[str, Any]) -> EpisodeHeader:
-    """Build a header from its JSON form; episodes of before the help protocol started as usual.
+    """Build a header from its JSON form.
+
+    Episodes of before the help protocol started as usual. Those of before tasks had ids say of a way back that it
+    starts "back": carried, and of the second task.
 
     Raises:
         ValueError, KeyError, TypeError: If it is not one.
     """
-    reset = ResetType(raw.get("reset", ResetType.NOMINAL))
-    return EpisodeHeader(**{**raw, "kind": EpisodeKind(raw["kind"]), "reset": reset})
+    told = {**raw, "kind": EpisodeKind(raw["kind"])}
+    if raw.get("reset") == _BACK:
+        return EpisodeHeader(**{**told, "reset": ResetType.CARRIED, "task_id": back_id(raw["task"])})
+    return EpisodeHeader(**{**told, "reset": ResetType(raw.get("reset", ResetType.NOMINAL))})
 
 
 def read_header(path: Path) -> tuple[EpisodeHeader, Spec]:

@@ -22,6 +22,7 @@ from robot_stack.rollout.episode_runner import EpisodeRunner, Plan, Ran
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.rollout.task_schedule import TaskSchedule
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import ControlRow, FaultRow
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, StackError, StoreError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
@@ -112,7 +113,7 @@ class Actor:
             next_number=EpisodeCounter(folder / f"{actor_id}.next").take,
             policy=self._policy,
             scores=client,
-            schedule=TaskSchedule(resolved.task.backward),
+            schedule=TaskSchedule.of(resolved.task),
             transient=TRANSIENT,
         )
 
@@ -122,7 +123,7 @@ class Actor:
 
         def refused(error: StackError) -> None:
             say(f"episode not run: {error}")
-            self._metrics.log("fault", reason=str(error))
+            self._metrics.log(FaultRow(reason=str(error)))
 
         while not stop.is_set():
             if self._client.refusal:
@@ -196,27 +197,28 @@ class Actor:
             with disk_errors(f"writing {self._plans.name}"):
                 write_durable(self._plans, json.dumps(self._help.state_dict()))
         except StoreError as error:
-            self._metrics.log("fault", reason=str(error))
+            self._metrics.log(FaultRow(reason=str(error)))
 
     def _log(self, outcome: EpisodeOutcome) -> None:
         ticks = outcome.ticks
         counters = self._client.counters
         self._metrics.log(
-            "control",
-            episode_id=outcome.header.episode_id,
-            episode_kind=outcome.header.kind.value,
-            end=outcome.end.value,
-            steps=outcome.steps,
-            jitter_ms=np.round(1e3 * np.array(ticks.jitter_s), 2),
-            age_ms=np.round(1e3 * np.array(ticks.age_s), 2),
-            skew_ms_max=1e3 * max(ticks.skew_s, default=0.0),
-            act_ms=np.round(1e3 * np.array(ticks.act_s), 2),
-            params_age_s=np.round(np.array(ticks.params_age_s), 2),
-            blind_ticks=ticks.blind_ticks,
-            holds=ticks.holds,
-            holds_by_operator=ticks.holds_by_operator,
-            hold_reasons=ticks.hold_reasons,
-            link=self._client.link,
-            params_refused=self._policy.refusal,
-            spooled=counters.spooled - counters.acked,
+            ControlRow(
+                episode_id=outcome.header.episode_id,
+                episode_kind=outcome.header.kind,
+                end=outcome.end,
+                steps=outcome.steps,
+                jitter_ms=np.round(1e3 * np.array(ticks.jitter_s), 2).tolist(),
+                age_ms=np.round(1e3 * np.array(ticks.age_s), 2).tolist(),
+                skew_ms_max=1e3 * max(ticks.skew_s, default=0.0),
+                act_ms=np.round(1e3 * np.array(ticks.act_s), 2).tolist(),
+                params_age_s=np.round(np.array(ticks.params_age_s), 2).tolist(),
+                blind_ticks=ticks.blind_ticks,
+                holds=ticks.holds,
+                holds_by_operator=ticks.holds_by_operator,
+                hold_reasons=ticks.hold_reasons,
+                link=self._client.link,
+                params_refused=self._policy.refusal,
+                spooled=counters.spooled - counters.acked,
+            )
         )

@@ -130,8 +130,7 @@ class ControlLoop:
         Raises:
             RobotError: If the reset or the start fails; no frame has been recorded then, and the cell holds.
         """
-        carried = header.reset in (ResetType.CARRIED, ResetType.BACK)
-        self._cell.reset(header.seed, backward=header.backward, scene=not carried)
+        self._cell.reset(header.seed, task_id=header.task_id, scene=header.reset is not ResetType.CARRIED)
         if policy is not None:
             policy.begin_episode()
         sink.begin(header)

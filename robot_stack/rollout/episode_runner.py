@@ -69,7 +69,7 @@ class EpisodeRunner:
         next_number: Returns the number of the next episode, each number once.
         policy: Acts in all episodes but demonstrations; None where there are only these.
         scores: Live scores of the reward model, which may declare success.
-        schedule: Decides where an episode starts that the plan wants from a fresh start; None: there.
+        schedule: Decides which task an episode is of, and whether the scene is put back; None: the first, and always.
         transient: Errors after which an episode is tried again, see `attempt`.
     """
 
@@ -96,12 +96,12 @@ class EpisodeRunner:
         self._next_number = next_number
         self._policy = policy
         self._scores = scores
-        self._schedule = schedule or TaskSchedule(None)
+        self._schedule = schedule or TaskSchedule([task.name])
         self._transient = transient
         limits = LoopLimits(
             episode_steps=task.episode_steps,
             max_params_age_s=resolved.run.training.max_params_age_s,
-            verdict_s=VERDICT_S if task.backward is None else VERDICT_IN_TURN_S,
+            verdict_s=VERDICT_S if len(task.turns) == 1 else VERDICT_IN_TURN_S,
         )
         self._loop = ControlLoop(cell, resolved.spec(), clock, limits)
 
@@ -122,7 +122,7 @@ class EpisodeRunner:
             StackError: If the episode gets no number, or the sink takes no episode.
         """
         number = self._next_number()
-        start = self._schedule.next()
+        turn = self._schedule.next()
         header = EpisodeHeader(
             episode_id=episode_id(number, plan.kind, self._actor),
             kind=plan.kind,
@@ -131,7 +131,8 @@ class EpisodeRunner:
             started_unix_s=time.time(),
             seed=reset_seed(self._run_seed, plan.kind, number) if plan.seed is None else plan.seed,
             level=plan.level,
-            reset=plan.reset if start is ResetType.NOMINAL else start,
+            reset=plan.reset if turn.fresh else ResetType.CARRIED,
+            task_id=turn.task_id,
         )
         episode = partial(
             self._loop.run_episode,
@@ -142,7 +143,7 @@ class EpisodeRunner:
             deterministic=plan.kind is EpisodeKind.EVAL,
             stopping=stopping,
         )
-        return run_in_turn(self._schedule, start, episode)
+        return run_in_turn(self._schedule, turn, episode)
 
     def attempt(
         self, plan: Callable[[], Plan | None], stop: threading.Event, refused: Callable[[StackError], None]

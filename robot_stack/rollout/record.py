@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
@@ -22,15 +22,15 @@ HAND = "hand"
 SETTLE_S = 10.0
 
 
-def count_valid_demos(store: EpisodeStore, *, goes_back: bool = False) -> int:
-    """Count a store's demonstrations that ended well and were not discarded; with a way back, those in turn."""
+def count_valid_demos(store: EpisodeStore, task_ids: Sequence[str] = ()) -> int:
+    """Count a store's demonstrations that ended well, were not discarded, and count as `balanced` says."""
     found = []
     for name in sorted(store.episodes):
         if store.header(name).kind is EpisodeKind.DEMO:
             labels = [label for label in store.labels if label.episode_id == name]
             if outcome(labels, store.read(name, images=False).end) is Outcome.SUCCESS:
                 found.append(EpisodeAccount(header=store.header(name)))
-    return len(balanced(found, goes_back=goes_back))
+    return len(balanced(found, task_ids))
 
 
 class Recorder:
@@ -69,7 +69,7 @@ class Recorder:
                 sink,
                 actor=HAND,
                 next_number=lambda: next_number(self._store),
-                schedule=TaskSchedule(self._resolved.task.backward),
+                schedule=TaskSchedule.of(self._resolved.task),
             )
             have = self._have()
             while have < wanted and not stop.is_set():
@@ -83,7 +83,7 @@ class Recorder:
         return have
 
     def _have(self) -> int:
-        return count_valid_demos(self._store, goes_back=self._resolved.spec().goes_back)
+        return count_valid_demos(self._store, [turn.id for turn in self._resolved.task.turns])
 
 
 def _in_words(told: EpisodeOutcome) -> str:

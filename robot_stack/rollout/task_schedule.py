@@ -1,71 +1,87 @@
-"""A task schedule: a task and its way back in turn, so that nobody has to reset the scene.
+"""A task schedule: tasks take turns, each beginning where the one before has ended, and nobody resets the scene.
 
-Where one ends, the other begins; after a try that failed the same is tried again from where it ended. Every so often,
-and after some failures in a row, the scene is put back all the same: errors add up, and an object out of reach ends it.
+A task that failed is tried again from where it ended. Every so often, and after some failures in a row, the scene is
+put back all the same, and the first task begins: errors add up, and an object out of reach ends it.
 
 Source: RoboFuME (Yang et al., 2023, arXiv:2310.15145), a task and its reverse learned at once by one policy that is
-told which; there by words, here by the entry `direction` of proprio. Deviation: the direction changes with success
-instead of with each episode, since a way back cannot begin at a task that is not done.
+told which; there by words, here by the entry `direction` of proprio. Deviation: the task changes with success instead
+of with each episode, since a way back cannot begin at a task that is not done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from robot_stack.config.task import BackwardConfig
+from robot_stack.config.task import TaskConfig
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import Verdict
-from robot_stack.types.transition import EndReason, ResetType
+from robot_stack.types.transition import EndReason
+
+
+class Turn(NamedTuple):
+    """The turn of a task: which one the next episode is of, and whether the scene is put back before it."""
+
+    task_id: str
+    fresh: bool
 
 
 class TaskSchedule:
-    """A schedule that says how the next episode starts and is told how each went.
+    """A schedule that says whose turn it is and is told how each episode went.
 
-    It begins with a fresh scene, also after a restart.
+    It begins with the first task and a fresh scene, also after a restart.
 
     Args:
-        config: Of the task; None: every episode starts anew.
+        task_ids: Of the tasks, in the order in which they take turns.
+        every: Episodes after which the scene is put back all the same.
+        tries: And after so many in a row without success.
     """
 
-    def __init__(self, config: BackwardConfig | None) -> None:
-        self._config = config
-        self._backward = False
+    def __init__(self, task_ids: Sequence[str], *, every: int = 1, tries: int = 1) -> None:
+        self._task_ids = tuple(task_ids)
+        self._every = every
+        self._tries = tries
+        self._now = 0
         self._since: int | None = None
         self._failed = 0
 
-    def next(self) -> ResetType:
-        """Return how the next episode starts: NOMINAL with a fresh scene, else CARRIED or BACK."""
-        config = self._config
-        if config is None or self._since is None or self._since >= config.every or self._failed >= config.tries:
-            return ResetType.NOMINAL
-        return ResetType.BACK if self._backward else ResetType.CARRIED
+    @classmethod
+    def of(cls, task: TaskConfig) -> TaskSchedule:
+        """Build the schedule of a configured task; one without a way back starts each episode with a fresh scene."""
+        task_ids, back = [turn.id for turn in task.turns], task.backward
+        return cls(task_ids) if back is None else cls(task_ids, every=back.every, tries=back.tries)
 
-    def ended(self, start: ResetType, *, success: bool) -> None:
-        """Take in whether an episode with this start succeeded."""
-        fresh = start is ResetType.NOMINAL
-        self._since = 1 + (0 if fresh or self._since is None else self._since)
-        self._failed = 0 if success else 1 + (0 if fresh else self._failed)
-        self._backward = (start is ResetType.BACK) is not success
+    def next(self) -> Turn:
+        """Return whose turn the next episode is."""
+        if self._since is None or self._since >= self._every or self._failed >= self._tries:
+            return Turn(self._task_ids[0], fresh=True)
+        return Turn(self._task_ids[self._now], fresh=False)
+
+    def ended(self, turn: Turn, *, success: bool) -> None:
+        """Take in whether the episode of a turn succeeded."""
+        self._since = 1 + (0 if turn.fresh or self._since is None else self._since)
+        self._failed = 0 if success else 1 + (0 if turn.fresh else self._failed)
+        self._now = (self._task_ids.index(turn.task_id) + success) % len(self._task_ids)
 
     def lost(self) -> None:
         """Mark the scene as unknown, so that the next episode starts with a fresh one."""
         self._since = None
 
 
-def run_in_turn(turns: TaskSchedule, start: ResetType, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:
-    """Run an episode with this start, and tell `turns` how it went.
+def run_in_turn(schedule: TaskSchedule, turn: Turn, episode: Callable[[], EpisodeOutcome]) -> EpisodeOutcome:
+    """Run the episode of a turn, and tell the schedule how it went.
 
     One that cannot be run, or that a fault ended, leaves the scene unknown: somebody may have been in it since.
     """
     try:
         outcome = episode()
     except StackError:
-        turns.lost()
+        schedule.lost()
         raise
-    turns.ended(start, success=_did_it(outcome))
+    schedule.ended(turn, success=_did_it(outcome))
     if outcome.end is EndReason.FAULT:
-        turns.lost()
+        schedule.lost()
     return outcome
 
 

@@ -21,7 +21,7 @@ class Beginning:
 
     Attributes:
         pose: T_base_tcp of the arm.
-        direction: 1, or -1 on the way back.
+        direction: Of the task at hand, see `TaskTurn` of the configuration.
     """
 
     pose: Pose
@@ -67,15 +67,14 @@ class Observer:
         self._beginning: dict[str, Beginning] = {}
         self._direction = 1.0
 
-    def begin_episode(self, *, backward: bool = False, again: bool = False) -> None:
+    def begin_episode(self, *, direction: float = 1.0, again: bool = False) -> None:
         """Forget the start pose: the next observation becomes the new one.
 
         Args:
-            backward: Whether it is the way back.
-            again: The same way is tried again from where the last try ended: the start pose is still that of the first
+            direction: Of the task at hand, in [-1, 1].
+            again: The same task is tried again from where the last try ended: the start pose is still that of the first
                 try, so that what is measured from it, as the gate of success does, means the same.
         """
-        direction = -1.0 if backward else 1.0
         if not again or direction != self._direction:
             self._beginning = {}
         self._direction = direction

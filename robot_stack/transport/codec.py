@@ -96,6 +96,7 @@ def encode_header(header: EpisodeHeader) -> pb.EpisodeHeader:
         seed=header.seed,
         level=header.level,
         reset=header.reset.value,
+        task_id=header.task_id,
     )
 
 
@@ -110,6 +111,7 @@ def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
         seed=message.seed,
         level=message.level,
         reset=_word(ResetType, message.reset, "reset"),
+        task_id=message.task_id,
     )
     _check_header(header)
     return header
@@ -242,6 +244,7 @@ def _check_step(step: Step, spec: Spec) -> None:
 def _check_header(header: EpisodeHeader) -> None:
     check_name(header.episode_id, "episode id")
     check_length(header.task, "task", bounds.MAX_NAME_CHARS)
+    check_length(header.task_id, "task id", bounds.MAX_NAME_CHARS)
     check_length(header.actor, "actor", bounds.MAX_NAME_CHARS)
     _check_stamp(header.started_unix_s, "started_unix_s")
 

@@ -83,7 +83,7 @@ class Ack(_message.Message):
     ) -> None: ...
 
 class EpisodeHeader(_message.Message):
-    __slots__ = ("episode_id", "kind", "task", "actor", "started_unix_s", "seed", "level", "reset")
+    __slots__ = ("episode_id", "kind", "task", "actor", "started_unix_s", "seed", "level", "reset", "task_id")
     EPISODE_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class EpisodeHeader(_message.Message):
     SEED_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     RESET_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
     episode_id: str
     kind: str
     task: str
@@ -100,6 +101,7 @@ class EpisodeHeader(_message.Message):
     seed: int
     level: int
     reset: str
+    task_id: str
     def __init__(
         self,
         episode_id: _Optional[str] = ...,
@@ -110,6 +112,7 @@ class EpisodeHeader(_message.Message):
         seed: _Optional[int] = ...,
         level: _Optional[int] = ...,
         reset: _Optional[str] = ...,
+        task_id: _Optional[str] = ...,
     ) -> None: ...
 
 class Step(_message.Message):

@@ -92,12 +92,12 @@ class Cell(Protocol):
         """Return the events an operator sent since the previous call, out of `EVENTS`."""
         ...
 
-    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
         """Bring arms and scene to a start state; return when the arms are ready, at rest and freshly observed.
 
         Args:
             seed: Of what is drawn.
-            backward: It is the way back that begins, see `ResetType.BACK`.
+            task_id: Which of the tasks that take turns begins; None: the first.
             scene: Whether the objects are put back; False leaves them, and the arms too unless they have a start.
         """
         ...

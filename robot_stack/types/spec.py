@@ -163,11 +163,6 @@ class Spec:
         raise SpecError(f"proprio fields are {[f.name for f in self.proprio]}, must include {name!r}")
 
     @property
-    def goes_back(self) -> bool:
-        """Return whether a task and its way back are told apart in proprio, by `DIRECTION`."""
-        return any(field.name == DIRECTION for field in self.proprio)
-
-    @property
     def period_s(self) -> float:
         """Return the seconds between two control ticks."""
         return 1.0 / self.rate_hz

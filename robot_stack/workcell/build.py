@@ -12,6 +12,7 @@ from robot_stack.config.robot import RobotConfig, SimRobot
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
+from robot_stack.types.transition import back_id
 from robot_stack.workcell.build_safety import build_safety
 from robot_stack.workcell.local_cell import LocalCell
 from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
@@ -86,14 +87,16 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     operator = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
     config, rng = OperatorConfig(**operator.model_dump()), np.random.default_rng(seed)
     entry, scales = find_task(resolved.task.name), np.array([space.full_scale(name) for name in names])
-    back = None if entry.back_hands is None else entry.back_hands(config, rng, scales)
-    return ScriptedOperator(config, rng, entry.hands(config, rng, scales), names, back)
+    name = resolved.task.name
+    back = {} if entry.back_hands is None else {back_id(name): entry.back_hands(config, rng, scales)}
+    return ScriptedOperator(config, rng, {name: entry.hands(config, rng, scales), **back}, names)
 
 
 def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
     """Build the whole simulated cell in this process."""
     return LocalCell(
         resolved.spec(),
+        resolved.task,
         resolved.cameras,
         build_world(resolved),
         build_safety(resolved),

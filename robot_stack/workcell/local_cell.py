@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from robot_stack.config.camera import CameraConfig
+from robot_stack.config.task import TaskConfig
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
 from robot_stack.control.safety.cell_filter import SafetyFilter
@@ -56,12 +57,14 @@ class LocalCell:
     def __init__(
         self,
         spec: Spec,
+        task: TaskConfig,
         cameras: Mapping[str, CameraConfig],
         world: World,
         safety: SafetyFilter,
         operator: ScriptedOperator,
     ) -> None:
         self._spec = spec
+        self._task = task
         self._world = world
         self._safety = safety
         self._operator = operator
@@ -71,7 +74,7 @@ class LocalCell:
         self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
         self._events: list[str] = []
         self._ticks = 0
-        self._backward = False
+        self._task_id: str | None = None
 
     @property
     def world(self) -> World:
@@ -119,15 +122,16 @@ class LocalCell:
         events, self._events = tuple(self._events), []
         return events
 
-    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
         """Bring the cell to a new start; the scripted operator arms it and resumes after a hold."""
         self._safety.end_episode()
         if scene:
             self._world.reset(seed)
-        self._world.turn(backward=backward)
-        self._operator.begin(Role.WATCH, backward=backward)
-        self._backward = backward
-        self._observer.begin_episode(backward=backward, again=not scene)
+        turn = self._task.turn(task_id)
+        self._world.turn(turn.id)
+        self._operator.begin(Role.WATCH, turn.id)
+        self._task_id = turn.id
+        self._observer.begin_episode(direction=turn.direction, again=not scene)
         for _ in range(3):
             self._tick()
         for _ in range(AGAIN_TICKS):  # a reset turns the clock back: the filter settles first
@@ -141,7 +145,7 @@ class LocalCell:
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or to the operator in a demo."""
-        self._operator.begin(ROLES[kind], backward=self._backward)
+        self._operator.begin(ROLES[kind], self._task_id)
         self._safety.start(self._world.time_ns, policy_expected=kind is not EpisodeKind.DEMO)
         self.executed()
         self._events.clear()

@@ -113,8 +113,8 @@ def test_the_curve_shows_its_episode_with_the_spans_of_a_person():
 def test_each_way_of_a_task_shows_its_own_threshold():
     heard = Heard(load_run("peg_in_and_out", ["task.backward.success.threshold=0.6"]))
     assert heard.curve.to_json()["threshold"] is None
-    for name, backward, threshold in (("a", False, 0.8), ("b", True, 0.6), ("c", False, 0.8)):
-        heard.episode(name, "online", 0, 0.0, backward=backward)
+    for name, task_id, threshold in (("a", "peg_insert", 0.8), ("b", "peg_insert_back", 0.6), ("c", "peg_insert", 0.8)):
+        heard.episode(name, "online", 0, 0.0, task_id=task_id)
         assert heard.curve.to_json()["threshold"] == threshold
 
 

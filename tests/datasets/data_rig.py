@@ -19,7 +19,7 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
-from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, back_id
 
 TASK = "peg_insert"
 TEXT = "insert the peg"
@@ -112,7 +112,7 @@ def there_and_back(root: Path) -> StoreView:
     """A folder with an episode of the task and one of its way back."""
     spec = made_spec(side_px=64)
     there, back = (made_episode(f"00000{number}-demo-a", spec, steps=5) for number in range(2))
-    header = replace(back.header, reset=ResetType.BACK)
+    header = replace(back.header, reset=ResetType.CARRIED, task_id=back_id(back.header.task))
     return write_folder(root, [there, replace(back, header=header)], back_text="put it back")
 
 

@@ -55,7 +55,7 @@ class ScriptedCell:
     def events(self) -> tuple[str, ...]:
         return ()
 
-    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
         pass
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:

@@ -99,7 +99,7 @@ class FilteredCell:
     def events(self) -> tuple[str, ...]:
         return ()
 
-    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
         self._tick = -1
         self.deadman = False
         self.sleep_until_ns(self.now_ns() + 500_000_000)

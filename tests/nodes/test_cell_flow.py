@@ -78,8 +78,8 @@ def test_start_is_refused_unless_ready_and_the_filter_says_why(cell):
 
 
 def test_the_person_takes_out_again_what_was_put_in_and_the_socket_stays(cell):
-    for seed, backward in ((1, False), (2, True)):
-        cell.reset(seed, backward=backward, scene=not backward)
+    for seed, task_id, back in ((1, "peg_insert", False), (2, "peg_insert_back", True)):
+        cell.reset(seed, task_id=task_id, scene=not back)
         wait_until(lambda: cell.truth() is not True, 5, "another way, another goal")
         rose_m = -cell._link.states["fr3"].T_base_tcp.position_m[2]
         cell.start(f"demo{seed}", EpisodeKind.DEMO)
@@ -91,7 +91,7 @@ def test_the_person_takes_out_again_what_was_put_in_and_the_socket_stays(cell):
         assert "success" in said
         assert cell.truth() is True
         rose_m += cell._link.states["fr3"].T_base_tcp.position_m[2]
-        assert bool(rose_m > 0.05) is backward
+        assert bool(rose_m > 0.05) is back
 
 
 def test_a_demonstration_reaches_success_and_every_tick_is_labelled_human(cell):

@@ -139,7 +139,7 @@ def test_on_the_way_back_the_scene_stays_nobody_is_asked_and_the_arm_stays_too(c
     with Operator(run.run.cell, cell._key, answers=False) as operator:
         with link.locked():
             before = link.states["fr3"].T_base_tcp.position_m
-        cell.reset(9, backward=True, scene=False)
+        cell.reset(9, task_id="peg_insert_back", scene=False)
         with link.locked():
             after = link.states["fr3"].T_base_tcp.position_m
         assert not any(operator.prompts)

@@ -133,7 +133,7 @@ def test_watchdog_refuses_a_repeated_command():
     ("asked", "text"),
     [
         (ResetRequest(seed=12), "12"),
-        (ResetRequest(seed=12, backward=True, scene=False), "12 back as_it_is"),
+        (ResetRequest(seed=12, task_id="peg_insert_back", scene=False), "12 task=peg_insert_back as_it_is"),
         (ResetRequest(seed=0, scene=False), "0 as_it_is"),
     ],
 )
@@ -142,13 +142,13 @@ def test_a_reset_request_is_read_as_it_was_written(asked: ResetRequest, text: st
     assert ResetRequest.from_text(text) == asked
 
 
-@pytest.mark.parametrize("text", ["", "back", "12 forth", "-1", "1.5"])
+@pytest.mark.parametrize("text", ["", "task=a", "12 forth", "12 task=a task=b", "-1", "1.5"])
 def test_a_text_that_is_no_reset_request_is_refused(text: str) -> None:
-    with pytest.raises(SpecError, match="must be a seed, then back or as_it_is"):
+    with pytest.raises(SpecError, match="must be a seed, then task=ID or as_it_is"):
         ResetRequest.from_text(text)
 
 
-def test_the_status_says_that_it_is_the_way_back() -> None:
-    status = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="e", backward=True)
+def test_the_status_says_which_task_it_is() -> None:
+    status = EpisodeStatus(phase=Phase.RUNNING, kind=EpisodeKind.DEMO, episode_id="e", task_id="peg_insert_back")
     assert EpisodeStatus.from_text(status.to_text()) == status
-    assert not EpisodeStatus.from_text("phase=running kind=demo episode=e").backward
+    assert EpisodeStatus.from_text("phase=running kind=demo episode=e").task_id is None

@@ -106,7 +106,7 @@ def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, has
 
     return RewardMonitor(
         AlarmConfig(strange_episodes=100, haste=haste),
-        threshold=RULE.threshold,
+        thresholds={TASK: RULE.threshold, "out": 1.0},
         ledger=bench.ledger,
         scorer=bench.scorer,
         shape=shape,

@@ -92,7 +92,7 @@ class FakeCell:
         said = self._says.pop(self.tick, "")
         return (said,) if said else ()
 
-    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
         self.calls.append(f"reset {seed}")
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:

@@ -148,7 +148,7 @@ def test_start_that_fails_after_it_handed_over_is_taken_back() -> None:
 
 def test_failed_reset_records_nothing() -> None:
     class Stuck(FakeCell):
-        def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+        def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
             raise RobotError("arm is not at its start")
 
     sink = ListSink()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from reward_models.bidirectional import BidirectionalModel
 from reward_models.classifier.config import ClassifierConfig
+from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.learner.fitting import fit_reward, load_reward, save_reward, write_tensors
@@ -60,15 +60,15 @@ def test_another_version_or_other_settings_are_refused(tmp_path: Path) -> None:
         load_reward(path, model.version, BOTH)
 
 
-def test_a_model_of_both_ways_scores_each_by_its_own_part_and_comes_back(tmp_path: Path) -> None:
+def test_a_model_per_task_scores_each_by_its_own_part_and_comes_back(tmp_path: Path) -> None:
     quiet = dict(seed=0, on_step=lambda *_: None)
     there, _, _ = fit_reward(episodes(), TINY, text="open the drawer", **quiet)
     back, _, _ = fit_reward(episodes()[::-1], TINY, text="close the drawer", **quiet)
-    model = BidirectionalModel(there, back, column=-1)
+    model = ModelPerTask({"in": there, "out": back}, {"in": 1.0, "out": -1.0}, column=-1)
     save_reward(tmp_path / "reward.safetensors", model)
     again = load_reward(tmp_path / "reward.safetensors", model.version, TINY)
-    assert isinstance(again, BidirectionalModel)
-    assert (again.column, again.backward.text, again.text) == (-1, "close the drawer", "open the drawer")
+    assert isinstance(again, ModelPerTask)
+    assert (again.column, again.models["out"].text, again.text) == (-1, "close the drawer", "open the drawer")
     for sign, one in ((1.0, there), (-1.0, back)):
         frames = episodes()[0].frames.copy()
         frames[:, -1] = sign

@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from benchmarks.lockstep import train_online
-from reward_models.bidirectional import BidirectionalModel
+from reward_models.model_per_task import ModelPerTask
+from robot_stack.runs.rows import EpisodeRow, RewardFitRow, of_kind
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import load_reward
 from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.stored_episode import read_episode
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
 from robot_stack.types.transition import ResetType
 
 pytestmark = pytest.mark.long
 
+DIRECTIONS = {"peg_insert": 1.0, "peg_insert_back": -1.0}
 TINY = (
     "training.demos=4",
     "encoder.settings.steps=10",
@@ -52,30 +54,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_demonstrations_go_by_turns_and_practice_begins_where_the_last_episode_left(folder: Path) -> None:
     headers = [read_episode(path, images=False).header for path in sorted((folder / "store/episodes").glob("*.zarr"))]
-    demos = [header.reset for header in headers if header.kind == "demo"]
-    assert demos[:2] == [ResetType.NOMINAL, ResetType.BACK]
-    assert sum(reset is ResetType.BACK for reset in demos) >= 2
+    demos = [(header.task_id, header.reset) for header in headers if header.kind == "demo"]
+    assert demos[:2] == [("peg_insert", ResetType.NOMINAL), ("peg_insert_back", ResetType.CARRIED)]
+    assert [task_id for task_id, _ in demos].count("peg_insert_back") >= 2
     assert {header.task for header in headers} == {"peg_insert"}
     at = tiny_run(1).spec().part("direction").start
     for path in (folder / "store/episodes").glob("*.zarr"):
         episode = read_episode(path, images=False)
-        assert set(episode.arrays["proprio"][:, at]) == {-1.0 if episode.header.backward else 1.0}
+        assert set(episode.arrays["proprio"][:, at]) == {DIRECTIONS[episode.header.task_id]}
 
 
 def test_each_way_has_a_reward_model_of_its_own_which_comes_back_after_a_restart(folder: Path) -> None:
-    resolved, rows = tiny_run(6), read_metrics(folder / "metrics.jsonl")
-    (fit, *_) = [row for row in rows if row["kind"] == "reward_fit"]
-    assert fit["version"] != fit["backward"]["version"]
+    resolved, rows = tiny_run(6), read_rows(folder / "metrics.jsonl").rows
+    (fit, *_) = of_kind(rows, RewardFitRow)
+    assert fit.version != fit.others["peg_insert_back"]["version"]
     path = folder / f"progress_{fit['version']}.safetensors"
-    model = load_reward(path, fit["version"], learning_settings(resolved).reward)
-    assert isinstance(model, BidirectionalModel)
-    assert (model.forward.text, model.backward.text) == (resolved.task.text, resolved.task.backward.text)
-    assert any(row["kind"] == "resume" for row in rows)
-    scored = {row["reward_version"] for row in rows if row["kind"] == "episode"}
-    assert fit["version"] in scored
+    model = load_reward(path, fit.version, learning_settings(resolved).reward)
+    assert isinstance(model, ModelPerTask)
+    assert {task_id: one.text for task_id, one in model.models.items()} == {
+        turn.id: turn.text for turn in resolved.task.turns
+    }
+    assert any(row.kind == "resume" for row in rows)
+    scored = {row.reward_version for row in rows if row.kind == "episode"}
+    assert fit.version in scored
 
 
 def test_what_counts_as_success_of_late_is_of_the_task_alone(folder: Path) -> None:
-    rows = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "episode"]
-    assert {row["reset"] for row in rows} <= {"nominal", "carried", "back"}
-    assert any(row["reset"] == "back" for row in rows)
+    rows = of_kind(read_rows(folder / "metrics.jsonl").rows, EpisodeRow)
+    assert {row.reset for row in rows} <= {"nominal", "carried"}
+    assert {row.task_id for row in rows} == set(DIRECTIONS)

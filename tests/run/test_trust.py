@@ -140,7 +140,7 @@ def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
 
 def goes_back(bench: Bench, name: str) -> None:
     account = bench.ledger.episodes[name]
-    account.header = replace(account.header, reset=ResetType.BACK)
+    account.header = replace(account.header, reset=ResetType.CARRIED, task_id="out")
 
 
 def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench) -> None:

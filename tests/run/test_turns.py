@@ -8,23 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.config.task import BackwardConfig, NOfM, SuccessConfig
 from robot_stack.rollout.control_loop import EpisodeOutcome
-from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
+from robot_stack.rollout.task_schedule import TaskSchedule, Turn, run_in_turn
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
-from robot_stack.types.transition import EndReason, ResetType
+from robot_stack.types.transition import EndReason
 from tests.run.outcomes import outcome
 
-NOMINAL, CARRIED, BACK = ResetType.NOMINAL, ResetType.CARRIED, ResetType.BACK
+NOMINAL, CARRIED, BACK = Turn("in", fresh=True), Turn("in", fresh=False), Turn("out", fresh=False)
 
 
 def in_turn(every: int = 25, tries: int = 3) -> TaskSchedule:
-    success = SuccessConfig(threshold=0.5, n_of_m=NOfM(n=1, m=1))
-    return TaskSchedule(BackwardConfig(text="take it out", success=success, every=every, tries=tries))
+    return TaskSchedule(["in", "out"], every=every, tries=tries)
 
 
-def starts(turns: TaskSchedule, went: list[bool]) -> list[ResetType]:
+def starts(turns: TaskSchedule, went: list[bool]) -> list[Turn]:
     found = []
     for success in went:
         found.append(turns.next())
@@ -33,11 +31,16 @@ def starts(turns: TaskSchedule, went: list[bool]) -> list[ResetType]:
 
 
 def test_a_task_without_a_way_back_starts_anew_each_time() -> None:
-    assert starts(TaskSchedule(None), [True, False, True]) == [NOMINAL] * 4
+    assert starts(TaskSchedule(["in"]), [True, False, True]) == [NOMINAL] * 4
 
 
 def test_where_one_ends_the_other_begins() -> None:
     assert starts(in_turn(), [True, True, True, True]) == [NOMINAL, BACK, CARRIED, BACK, CARRIED]
+
+
+def test_of_three_tasks_each_begins_where_the_one_before_ended() -> None:
+    found = starts(TaskSchedule(["a", "b", "c"], every=9, tries=9), [True, True, False, True, True])
+    assert [turn.task_id for turn in found] == ["a", "b", "c", "c", "a", "b"]
 
 
 def test_what_failed_is_tried_again_from_where_it_ended() -> None:
@@ -57,13 +60,13 @@ def test_every_so_many_episodes_the_scene_is_put_back() -> None:
 @given(st.lists(st.booleans(), max_size=60), st.integers(2, 9), st.integers(1, 4))
 def test_a_way_back_begins_only_at_a_done_task_or_at_a_failed_way_back(went, every, tries) -> None:
     found = starts(in_turn(every, tries), went)
-    assert found[0] is NOMINAL
+    assert found[0] == NOMINAL
     for before, success, after in zip(found, went, found[1:], strict=False):
-        if after is BACK:
-            assert (before is not BACK and success) or (before is BACK and not success)
-        if after is CARRIED:
-            assert (before is BACK and success) or (before is not BACK and not success)
-    fresh = [i for i, start in enumerate(found) if start is NOMINAL]
+        if after == BACK:
+            assert (before != BACK and success) or (before == BACK and not success)
+        if after == CARRIED:
+            assert (before == BACK and success) or (before != BACK and not success)
+    fresh = [i for i, start in enumerate(found) if start == NOMINAL]
     assert all(b - a <= every for a, b in pairwise(fresh))
 
 
@@ -79,10 +82,10 @@ def test_a_way_back_begins_only_at_a_done_task_or_at_a_failed_way_back(went, eve
         (outcome(EndReason.FAULT), NOMINAL),
     ],
 )
-def test_the_persons_word_decides_whether_it_was_done(told: EpisodeOutcome, following: ResetType) -> None:
+def test_the_persons_word_decides_whether_it_was_done(told: EpisodeOutcome, following: Turn) -> None:
     turns = in_turn()
     assert run_in_turn(turns, turns.next(), lambda: told) is told
-    assert turns.next() is following
+    assert turns.next() == following
 
 
 def test_an_episode_that_could_not_be_run_leaves_a_scene_that_must_be_put_back() -> None:
@@ -94,4 +97,4 @@ def test_an_episode_that_could_not_be_run_leaves_a_scene_that_must_be_put_back()
 
     with pytest.raises(RobotError):
         run_in_turn(turns, turns.next(), fails)
-    assert turns.next() is NOMINAL
+    assert turns.next() == NOMINAL

@@ -24,7 +24,7 @@ SCALE = np.array([0.1, 0.1, 0.1, 0.6, 0.6, 0.6])
 def _operator(seed: int = 0, **config: float) -> ScriptedOperator:
     rng = np.random.default_rng(seed)
     operator = OperatorConfig(**teleop.OperatorConfig().model_dump() | config)
-    return ScriptedOperator(operator, rng, PegHands(operator, rng, SCALE[None]), ["arm"])
+    return ScriptedOperator(operator, rng, {"peg_insert": PegHands(operator, rng, SCALE[None])}, ["arm"])
 
 
 def _seen(tick: int, above_m: float = 0.08, *, force_n: float = 0.0, done: bool = False, x_m: float = 0.0) -> Seen:

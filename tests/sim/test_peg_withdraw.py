@@ -21,10 +21,13 @@ def resolved():
     return load_run("peg_in_and_out", EASY)
 
 
-def demonstrate(resolved, cell: LocalCell, start: ResetType, seed: int = 4) -> EpisodeOutcome:
+def demonstrate(
+    resolved, cell: LocalCell, start: ResetType, task_id: str = "peg_insert", seed: int = 4
+) -> EpisodeOutcome:
     header = EpisodeHeader(
-        episode_id="e", kind=EpisodeKind.DEMO, task="peg_insert", actor="a", started_unix_s=0.0, seed=seed, reset=start
-    )
+        episode_id="e", kind=EpisodeKind.DEMO, task="peg_insert", task_id=task_id, actor="a", started_unix_s=0.0,
+        seed=seed, reset=start,
+    )  # fmt: skip
     loop = ControlLoop(cell, resolved.spec(), cell, LoopLimits(episode_steps=resolved.task.episode_steps))
     return loop.run_episode(header, None, NullSink())
 
@@ -34,12 +37,12 @@ def test_a_person_does_both_in_turn_and_nobody_resets_the_scene(resolved) -> Non
     socket = cell.world.data.mocap_pos
     assert demonstrate(resolved, cell, ResetType.NOMINAL).end is EndReason.SUCCESS
     stands = socket.copy()
-    for start in (ResetType.BACK, ResetType.CARRIED, ResetType.BACK):
+    for task_id in ("peg_insert_back", "peg_insert", "peg_insert_back"):
         before = cell.world.state().T_base_tcp.position_m
-        told = demonstrate(resolved, cell, start)
-        assert (told.end, told.truth) == (EndReason.SUCCESS, True), start
+        told = demonstrate(resolved, cell, ResetType.CARRIED, task_id)
+        assert (told.end, told.truth) == (EndReason.SUCCESS, True), task_id
         rose_m = cell.world.state().T_base_tcp.position_m[2] - before[2]
-        assert bool(rose_m > 0.05) is (start is ResetType.BACK)
+        assert bool(rose_m > 0.05) is (task_id == "peg_insert_back")
         np.testing.assert_array_equal(socket, stands)
     assert demonstrate(resolved, cell, ResetType.NOMINAL, seed=5).end is EndReason.SUCCESS
     assert np.abs(socket - stands).max() > 0.001
@@ -50,7 +53,7 @@ def test_what_is_recorded_says_which_way_it_goes(resolved) -> None:
     at = resolved.spec().part("direction").start
     cell.reset(1)
     assert cell.observe().proprio[at] == 1.0
-    cell.reset(1, backward=True, scene=False)
+    cell.reset(1, task_id="peg_insert_back", scene=False)
     observation = cell.observe()
     assert observation.proprio[at] == -1.0
     assert not observation.proprio[resolved.spec().part("tcp_pose")].any()
@@ -61,7 +64,7 @@ def test_a_start_of_an_insertion_is_the_end_of_a_way_back_and_an_inserted_peg_is
     for seed in range(5):
         world.reset(seed)
         assert not world.task.succeeded(world.data)
-        world.turn(backward=True)
+        world.turn("peg_insert_back")
         assert world.task.succeeded(world.data), seed
         world.data.body("peg").xpos[2] -= 0.03
         assert not world.task.succeeded(world.data)
@@ -71,5 +74,5 @@ def test_a_start_of_an_insertion_is_the_end_of_a_way_back_and_an_inserted_peg_is
 
 def test_a_scene_without_a_way_back_says_so() -> None:
     world = build_world(load_run("two_arm_insert"))
-    with pytest.raises(SpecError, match="has no way back, must have one; leave out"):
-        world.turn(backward=True)
+    with pytest.raises(SpecError, match="simulated task is 'two_arm_insert_back', must be one of two_arm_insert"):
+        world.turn("two_arm_insert_back")

@@ -50,10 +50,10 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
             episode, labels, task, text = read_mcap(inside(folder, file.name))
             if store is None:
                 store = NewStore(root=draft, spec=episode.spec, task=task, text=text)
-            if episode.header.backward:
-                store.back_text = text
-            else:
+            if episode.header.first_task:
                 store.text = text
+            else:
+                store.back_text = text
             check_spec(episode.spec, store.spec, f"file {file.name}")
             if task != store.task:
                 raise StoreError(f"task of {file} is {task!r}, must be {store.task!r}; import it by itself")

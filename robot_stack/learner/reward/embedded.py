@@ -10,7 +10,6 @@ import numpy as np
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
-from reward_models.bidirectional import BidirectionalModel
 from reward_models.classifier_gated import ClassifierGatedModel
 from reward_models.interface import (
     Capabilities,
@@ -22,6 +21,7 @@ from reward_models.interface import (
     clip_score,
     pair_score,
 )
+from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
@@ -41,14 +41,14 @@ class EmbeddedModel:
 
     Args:
         trunk: Of the run.
-        model: Of the task; of one that was fitted for the way back too, the task's part.
+        model: Of the task; of one for several tasks, the part of the first.
     """
 
     name = "progress"
 
     def __init__(self, trunk: Trunk, model: RewardNetwork) -> None:
         self._trunk = trunk
-        model = model.forward if isinstance(model, BidirectionalModel) else model
+        model = model.first if isinstance(model, ModelPerTask) else model
         self._model = model.model if isinstance(model, ClassifierGatedModel) else model
         self._classifier = model.classifier if isinstance(model, ClassifierGatedModel) else None
         self._rows: OrderedDict[str, np.ndarray] = OrderedDict()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -53,21 +54,25 @@ class SuccessRule:
         return self.declared
 
 
-class RuleOfEitherWay:
-    """The success rule of a task or of its way back, as proprio says which way it goes."""
+class RulePerTask:
+    """The success rules of tasks that take turns, of which proprio says which one it is.
 
-    def __init__(self, forward: SuccessRule, backward: SuccessRule, spec: Spec) -> None:
-        self._ways = (forward, backward)
+    Args:
+        rules: By the value of the proprio field `direction` in the task.
+        spec: Of the cell.
+    """
+
+    def __init__(self, rules: Mapping[float, SuccessRule], spec: Spec) -> None:
+        self._rules = dict(rules)
         self._at = spec.part(DIRECTION).start
 
     def update(self, success: float, proprio: np.ndarray) -> bool:
         """Take the next frame, see `Rule`."""
-        return self._ways[bool(proprio[self._at] < 0)].update(success, proprio)
+        told = float(proprio[self._at])
+        return self._rules[min(self._rules, key=lambda direction: abs(direction - told))].update(success, proprio)
 
 
 def success_rule(task: TaskConfig, spec: Spec) -> Rule:
-    """Build the success rule for one episode of a task."""
-    forward = SuccessRule(task.success, spec)
-    return (
-        forward if task.backward is None else RuleOfEitherWay(forward, SuccessRule(task.backward.success, spec), spec)
-    )
+    """Build the success rule for one episode of a task, or of one that takes turns with it."""
+    rules = {turn.direction: SuccessRule(turn.success, spec) for turn in task.turns}
+    return RulePerTask(rules, spec) if len(rules) > 1 else rules[task.turns[0].direction]

@@ -74,7 +74,7 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
         )
     config = resolved.section("task.sim", PegInsertConfig)
     task = TwoSockets(config)
-    world = World(placed_arms(resolved), task)
+    world = World(placed_arms(resolved), {resolved.task.name: task})
     senses = CellSenses(world, resolved)
     maker = EpisodeMaker(world, task, senses, resolved.spec(), text=resolved.task.text, rim_m=config.socket_height_m)
     return maker, senses

@@ -79,7 +79,7 @@ class RosCell:
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
         self._owns_context = False
-        self._backward = False
+        self._task_id: str | None = None
 
     def __enter__(self) -> RosCell:
         self.connect()
@@ -210,7 +210,7 @@ class RosCell:
             events, link.events = tuple(link.events), []
         return events
 
-    def reset(self, seed: int, *, backward: bool = False, scene: bool = True) -> None:
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
         """Bring the cell to the start of an episode and begin the observer anew.
 
         Waits for the start state, fresh images and state of it, and an operator who has armed the cell.
@@ -221,14 +221,15 @@ class RosCell:
         link = self._commanding()
         deadline_s = time.monotonic() + self._run.task.reset.timeout_s
         self.finish()
-        self._backward = backward
-        link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING, backward=backward).to_text()))
-        request = ResetRequest(seed=seed, backward=backward, scene=scene)
+        turn = self._run.task.turn(task_id)
+        self._task_id = turn.id
+        link.status.publish(String(data=EpisodeStatus(phase=Phase.RESETTING, task_id=turn.id).to_text()))
+        request = ResetRequest(seed=seed, task_id=turn.id, scene=scene)
         make_ready(link, self._run, request, deadline_s, self._await)
-        moves = not backward and any(arm.start is not None for arm in self._arms.values())
+        moves = turn == self._run.task.turns[0] and any(arm.start is not None for arm in self._arms.values())
         if moves:
             self._go_to_start(link, seed, deadline_s)
-        self._observer.begin_episode(backward=backward, again=not scene and not moves)
+        self._observer.begin_episode(direction=turn.direction, again=not scene and not moves)
 
     def start(self, episode_id: str, kind: EpisodeKind) -> None:
         """Hand the arms to the policy, or in a demo to the operator.
@@ -240,7 +241,7 @@ class RosCell:
         with link.locked():
             link.events.clear()
         self._request("start_demo" if kind is EpisodeKind.DEMO else "start_policy")
-        status = EpisodeStatus(phase=Phase.RUNNING, kind=kind, episode_id=episode_id, backward=self._backward)
+        status = EpisodeStatus(phase=Phase.RUNNING, kind=kind, episode_id=episode_id, task_id=self._task_id)
         link.status.publish(String(data=status.to_text()))
         self.executed()
 

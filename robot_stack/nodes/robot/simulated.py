@@ -124,7 +124,7 @@ class SimRobotNode(StackNode):
             if request.scene:
                 self._world.reset(request.seed)
                 self._say_fault(None)
-            self._world.turn(backward=request.backward)
+            self._world.turn(request.task_id)
         except (RobotError, SpecError) as error:
             answer = f"{msg.frame_id}: {error}"
         self._stepped_ns = time.monotonic_ns()

@@ -31,11 +31,11 @@ class OperatorRoutine:
     def follow(self, status: EpisodeStatus) -> None:
         """Follow the actor's episode: watch through a reset, and begin the role of a new episode."""
         if status.phase is Phase.RESETTING:
-            self._operator.begin(Role.WATCH, backward=status.backward)
+            self._operator.begin(Role.WATCH, status.task_id)
             self._episode_id = ""
         elif status.phase is Phase.RUNNING and status.kind is not None and status.episode_id != self._episode_id:
             self._episode_id = status.episode_id
-            self._operator.begin(ROLES[status.kind], backward=status.backward)
+            self._operator.begin(ROLES[status.kind], status.task_id)
 
     def hear_claim(self, now_ns: int) -> None:
         """Take in the reward model's claim of success, which the operator may check."""

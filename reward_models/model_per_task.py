@@ -1,0 +1,56 @@
+"""Progress models of several tasks as one, each asked about the episodes of its own task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from reward_models.classifier_gated import ClassifierGatedModel
+from reward_models.progress.model import FrameScores, ProgressModel
+
+TaskModel = ProgressModel | ClassifierGatedModel
+
+
+class ModelPerTask:
+    """Progress models of tasks that take turns; one entry of a frame's inputs says which task an episode is of.
+
+    Args:
+        models: By task id, in the order of the turns, all on the same inputs.
+        directions: By task id, the value of that entry in its episodes.
+        column: The entry.
+
+    Attributes:
+        version: Of all of them.
+    """
+
+    def __init__(self, models: Mapping[str, TaskModel], directions: Mapping[str, float], column: int) -> None:
+        self.models, self.directions, self.column = dict(models), dict(directions), column
+        versions = " ".join(model.version for model in models.values())
+        self.version = hashlib.sha256(versions.encode()).hexdigest()[:16]
+
+    @property
+    def first(self) -> TaskModel:
+        """Return the model of the first task."""
+        return next(iter(self.models.values()))
+
+    @property
+    def text(self) -> str:
+        """Return the words of the first task, on which its model was trained."""
+        return self.first.text
+
+    def standardised(self, frames: np.ndarray) -> np.ndarray:
+        """Standardise the frames (T, D) of one episode as its model takes them."""
+        return self.of(frames).standardised(frames)
+
+    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+        """Score the frames of one episode with its model, as `ProgressModel.score` does."""
+        return self.of(frames).score(frames, start, text=text)
+
+    def of(self, frames: np.ndarray) -> TaskModel:
+        """Return the model that is asked about these frames of one episode."""
+        if not len(frames):
+            return self.first
+        told = float(frames[0, self.column])
+        return self.models[min(self.directions, key=lambda task_id: abs(self.directions[task_id] - told))]
