@@ -1,0 +1,150 @@
+"""What a stranger's tool sees of a running cell, and what a stranger's policy can do in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+import rclpy
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rclpy.topic_or_service_is_hidden import topic_or_service_is_hidden
+from sensor_msgs.msg import Image, JointState
+from std_msgs.msg import String
+
+from robot_stack.config.resolve import load_run
+from robot_stack.nodes import topics
+from robot_stack.nodes.qos import LATCHED, SAMPLED
+from robot_stack.processes.prepared_run import prepared
+from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.table import cell_processes
+from tests.nodes.cell_rig import START_S, wait_until
+
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/policy_node.py"
+ARM, NAMESPACE = "fr3", "/sim"
+KINDS: dict[str, Any] = {
+    "joint_states": JointState, "tcp_pose": PoseStamped, "tcp_twist": TwistStamped, "wrench": WrenchStamped,
+    "gripper": JointState,
+}  # fmt: skip
+
+
+@dataclass
+class Stranger:
+    """A node that knows of the cell only what its documentation says."""
+
+    node: Node
+    environment: dict[str, str]
+    heard: dict[str, list[tuple[float, Any]]] = field(default_factory=dict)
+    """Topic -> ROS time of arrival in s, and the message."""
+
+    def listen(self, kind: type, topic: str, profile: Any = SAMPLED) -> None:
+        """Keep what comes on a topic."""
+        kept = self.heard.setdefault(topic, [])
+        clock = self.node.get_clock()
+        self.node.create_subscription(kind, topic, lambda m: kept.append((clock.now().nanoseconds / 1e9, m)), profile)
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranger]:
+    run, folder = load_run("peg_insert", ["cell.dds_domain=64"]), tmp_path_factory.mktemp("cell")
+    before = dict(os.environ)
+    with (
+        prepared(run, folder) as ready,
+        Supervisor(cell_processes(run, folder), environment=ready.environment, log_folder=ready.log_folder),
+    ):
+        os.environ.update(ready.environment)
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        seen = Stranger(Node("stranger", namespace=NAMESPACE), dict(ready.environment))
+        executor = SingleThreadedExecutor()
+        executor.add_node(seen.node)
+
+        def spin() -> None:
+            with suppress(ExternalShutdownException):
+                executor.spin()
+
+        thread = threading.Thread(target=spin)
+        thread.start()
+        try:
+            for view, kind in KINDS.items():
+                seen.listen(kind, topics.state_view(ARM, view))
+            seen.listen(Image, topics.observation("wrist"))
+            seen.listen(String, topics.MODE, LATCHED)
+            seen.listen(TwistStamped, topics.applied(ARM))
+            for topic in (*(topics.state_view(ARM, view) for view in KINDS), topics.observation("wrist"), topics.MODE):
+                wait_until(lambda topic=topic: seen.heard[topic], START_S, topic)
+            yield seen
+        finally:
+            rclpy.try_shutdown()
+            thread.join(10.0)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def test_every_stamp_is_ros_time_and_young(stranger: Stranger) -> None:
+    for topic, kept in stranger.heard.items():
+        ages_s = [at_s - m.header.stamp.sec - m.header.stamp.nanosec / 1e9 for at_s, m in kept if hasattr(m, "header")]
+        if ages_s:
+            assert min(ages_s) > -0.005, topic
+            assert np.median(ages_s) < 0.2, topic
+
+
+def test_every_number_has_a_name_and_every_frame_is_a_frame(stranger: Stranger) -> None:
+    newest = {topic: kept[-1][1] for topic, kept in stranger.heard.items() if kept}
+    joints = newest[topics.state_view(ARM, "joint_states")]
+    assert list(joints.name) == [f"fr3_joint{number}" for number in range(1, 8)]
+    assert len(joints.position) == len(joints.velocity) == 7
+    assert list(newest[topics.state_view(ARM, "gripper")].name) == ["fr3_gripper_opening"]
+    frames = {
+        view: newest[topics.state_view(ARM, view)].header.frame_id for view in ("tcp_pose", "tcp_twist", "wrench")
+    }
+    assert frames == {"tcp_pose": "fr3_base", "tcp_twist": "fr3_tcp", "wrench": "fr3_tcp"}
+    assert newest[topics.observation("wrist")].header.frame_id == "wrist_optical_frame"
+
+
+def test_what_is_sealed_or_packed_is_hidden_from_lists_of_topics(stranger: Stranger) -> None:
+    seen = {name.removeprefix(f"{NAMESPACE}/") for name, _ in stranger.node.get_topic_names_and_types()}
+    packed = {topics.state(ARM), topics.command(ARM), topics.label(ARM), topics.EVENTS, topics.SNAPSHOT}
+    assert packed <= seen
+    assert all(topic_or_service_is_hidden(topic) for topic in packed)
+    public = {topics.state_view(ARM, view) for view in KINDS} | {topics.applied(ARM), topics.foreign_policy(ARM)}
+    assert public <= seen
+    assert not any(topic_or_service_is_hidden(topic) for topic in public)
+
+
+def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, tmp_path: Path) -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 45
+    pose, mode = stranger.heard[topics.state_view(ARM, "tcp_pose")], stranger.heard[topics.MODE]
+    words = [sys.executable, str(EXAMPLE), NAMESPACE.strip("/"), ARM]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(words, env=stranger.environment, stdout=log, stderr=log)
+    try:
+        wait_until(
+            lambda: mode[-1][1].data.startswith("POLICY"), 30.0, "POLICY",
+            lambda: f"{mode[-1][1].data}; {(tmp_path / 'log').read_text()}",
+        )  # fmt: skip
+        first = len(pose)
+        time.sleep(4.5)
+    finally:
+        process.kill()
+        process.wait(5.0)
+    points = np.array([(m.pose.position.x, m.pose.position.y, m.pose.position.z) for _, m in pose[first:]])
+    spread_m = np.ptp(points, axis=0)
+    assert 0.015 < spread_m[0] < 0.04, spread_m  # radius is speed times period over a whole turn: 13 mm
+    assert 0.015 < spread_m[1] < 0.04, spread_m
+    assert spread_m[2] < 0.005, spread_m
+    wait_until(lambda: mode[-1][1].data.startswith("HOLD"), 5.0, "HOLD after the policy has gone")
