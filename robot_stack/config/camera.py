@@ -52,12 +52,6 @@ class CameraConfig(Section):
         """Return how long content may stay unchanged before it counts as frozen, in seconds; None never looks."""
         raise NotImplementedError
 
-    @property
-    def frozen_frames(self) -> int:
-        """Return how many identical images in a row count as frozen; 0 never looks."""
-        after_s = self.frozen_after_s
-        return 0 if after_s is None else max(2, round(after_s * self.rate_hz))
-
     @field_validator("roi_px")
     @classmethod
     def _inside_image(cls, roi: Roi | None, info: ValidationInfo) -> Roi | None:

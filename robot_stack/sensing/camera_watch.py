@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from robot_stack.sensing.still_images import StillImages
 from robot_stack.types.reason import Reason
 from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 
@@ -20,8 +21,6 @@ RECENT_NS = 1_000_000_000
 """A refusal is spoken of for this long."""
 BLACK, WHITE, SHARE = 12, 250, 0.98
 """With this share of its values below or above, an image shows nothing."""
-LEAST_IDENTICAL = 3
-"""Fewer images in a row prove nothing, however far apart."""
 
 
 class Cause(StrEnum):
@@ -83,8 +82,7 @@ class CameraWatch:
         self._shown_ns: int | None = None
         self._stamp_ns = 0
         self._digest: int | None = None
-        self._digest_since_ns = 0
-        self._identical = 0
+        self._still = StillImages(limits.frozen_after_s)
         self._refused: tuple[int, Cause, str] | None = None
 
     def take_stamp(self, stamp_ns: int, now_ns: int) -> bool:
@@ -123,13 +121,10 @@ class CameraWatch:
             now_ns: Now.
         """
         self._stamp_ns = stamp_ns
-        if digest != self._digest:
-            self._digest, self._digest_since_ns, self._identical = digest, stamp_ns, 0
-        self._identical += 1
-        still_s, limit_s = (stamp_ns - self._digest_since_ns) / 1e9, self._limits.frozen_after_s
-        if limit_s is not None and still_s >= limit_s and self._identical >= LEAST_IDENTICAL:
-            text = f"frozen: {self._identical} identical images in {still_s:.1f} s; restart its driver or replug it"
-            self.refuse(Cause.FROZEN, text, now_ns)
+        self._still.take(stamp_ns, same=digest == self._digest)
+        self._digest = digest
+        if self._still.frozen:
+            self.refuse(Cause.FROZEN, f"frozen: {self._still}; restart its driver or replug it", now_ns)
         elif np.count_nonzero(image <= BLACK) >= SHARE * image.size:
             self.refuse(Cause.BLACK, "the image is black, must show something; light, lens cap, exposure?", now_ns)
         elif np.count_nonzero(image >= WHITE) >= SHARE * image.size:
@@ -162,4 +157,4 @@ class CameraWatch:
     @property
     def identical(self) -> int:
         """Return the number of identical images in a row, the newest among them."""
-        return self._identical
+        return self._still.count

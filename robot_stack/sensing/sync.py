@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from robot_stack.sensing.still_images import StillImages
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import RobotState
 from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
@@ -25,14 +26,14 @@ class SyncLimits:
         max_image_age_s: Of the oldest image.
         max_state_age_s: Of the oldest robot state.
         max_skew_s: Between the oldest and the newest part.
-        freeze_frames: Camera -> so many identical images in a row mean that it is frozen; without an entry, or with 0,
+        frozen_after_s: Camera -> content that has not changed for this long is frozen; without an entry, or with None,
             nobody looks.
     """
 
     max_image_age_s: float = 0.2
     max_state_age_s: float = 0.1
     max_skew_s: float = 0.15
-    freeze_frames: Mapping[str, int] = field(default_factory=dict)
+    frozen_after_s: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,6 @@ class Snapshot:
 class _Track:
     image: np.ndarray
     stamp_ns: int
-    identical: int = 1
 
 
 class Synchroniser:
@@ -69,6 +69,7 @@ class Synchroniser:
         self._limits = limits
         self._frames: dict[str, _Track] = {}
         self._states: dict[str, RobotState] = {}
+        self._still = {camera: StillImages(limits.frozen_after_s.get(camera)) for camera in self._cameras}
 
     def offer_frame(self, camera: str, image: np.ndarray, stamp_ns: int, now_ns: int) -> str:
         """Take a new image; return why it was refused, or "". The array must not be written to afterwards."""
@@ -78,9 +79,8 @@ class Synchroniser:
         limit_s = self._limits.max_image_age_s
         refusal = self._judge(camera, stamp_ns, 0 if last is None else last.stamp_ns, now_ns, limit_s)
         if not refusal:
-            same = last is not None and np.array_equal(last.image, image)
-            identical = last.identical + 1 if last is not None and same else 1
-            self._frames[camera] = _Track(image=image, stamp_ns=stamp_ns, identical=identical)
+            self._still[camera].take(stamp_ns, same=last is not None and np.array_equal(last.image, image))
+            self._frames[camera] = _Track(image=image, stamp_ns=stamp_ns)
         return refusal
 
     def offer_state(self, state: RobotState, now_ns: int) -> str:
@@ -103,8 +103,8 @@ class Synchroniser:
             text = _stale(f"camera {camera}", track.stamp_ns, now_ns, self._limits.max_image_age_s)
             if text:
                 return text
-            if 0 < self._limits.freeze_frames.get(camera, 0) <= track.identical:
-                return f"camera {camera} is frozen: {track.identical} identical images; restart or replug it"
+            if self._still[camera].frozen:
+                return f"camera {camera} is frozen: {self._still[camera]}; restart or replug it"
         for arm in self._arms:
             if arm not in self._states:
                 return f"arm {arm} has sent no state; is the robot process running?"

@@ -43,7 +43,7 @@ def camera(rate_hz: float = 30.0, age_ms: float = 40.0, **fields):
         (camera(rate_hz=11.2), Level.FAIL, "wrist 11.2 Hz, must be 30; end other programs"),
         (camera(age_ms=120), Level.WARN, "at 150 ms the robot holds"),
         (camera(age_ms=200), Level.FAIL, "must be below 150 ms"),
-        (camera(identical=90), Level.FAIL, "frozen: 90 identical images"),
+        (camera(frozen="90 identical images in 3.0 s"), Level.FAIL, "frozen: 90 identical images"),
         (camera(brightness=3.0), Level.WARN, "dark; is the cap on"),
         (streams.CameraStream(), Level.FAIL, "no image; read log/camera_wrist.log"),
         (filled(streams.CameraStream(), rate_hz=30, age_ms=2000, start_ns=MS), Level.FAIL, "stamps are not set"),

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.sensing.camera_watch import LEAST_IDENTICAL, RECENT_NS, CameraWatch, Cause, WatchLimits
+from robot_stack.sensing.camera_watch import RECENT_NS, CameraWatch, Cause, WatchLimits
+from robot_stack.sensing.still_images import LEAST_IDENTICAL
 
 MS = 1_000_000
 T0 = 1_000_000 * MS

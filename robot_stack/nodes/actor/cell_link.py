@@ -51,7 +51,7 @@ def sync_limits(run: ResolvedRun) -> SyncLimits:
         max_image_age_s=oldest_s,
         max_state_age_s=run.safety.state_timeout_s,
         max_skew_s=oldest_s,
-        freeze_frames={name: camera.frozen_frames for name, camera in run.cameras.items()},
+        frozen_after_s={name: camera.frozen_after_s for name, camera in run.cameras.items()},
     )
 
 

@@ -37,6 +37,7 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED, endpoint_of
 from robot_stack.nodes.tools.first_motion import result_topic, verdicts_of
 from robot_stack.nodes.tools.listening import Listening
+from robot_stack.sensing.still_images import StillImages
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
@@ -100,7 +101,9 @@ class DoctorNode(Node):
     def __init__(self, run: ResolvedRun, namespace: str, nodes: Sequence[str]) -> None:
         super().__init__("doctor", namespace=namespace, start_parameter_services=False)
         self._nodes = tuple(nodes)
-        self._last_image: dict[str, tuple[int, int]] = {}
+        self._digests: dict[str, int] = {}
+        self._frozen_after_s = {name: camera.frozen_after_s for name, camera in run.cameras.items()}
+        self._still = {name: StillImages(after_s) for name, after_s in self._frozen_after_s.items()}
         self.cameras = {name: CameraStream() for name in run.cameras}
         self.arms = {name: ArmHeard() for name in run.robots}
         self.refused: dict[str, str] = {}
@@ -149,7 +152,7 @@ class DoctorNode(Node):
         """Begin to measure anew: what came while the cell was starting says little."""
         self.cameras = {name: CameraStream() for name in self.cameras}
         self.arms = {name: ArmHeard(state=arm.state, fault=arm.fault) for name, arm in self.arms.items()}
-        self._last_image.clear()
+        self._still = {name: StillImages(after_s) for name, after_s in self._frozen_after_s.items()}
         self.beats.clear()
 
     def endpoints(self) -> list[TopicEnd]:
@@ -179,11 +182,10 @@ class DoctorNode(Node):
             stream = self.cameras[name]
             stream.add(time.monotonic_ns(), stamp_ns_of(msg.header))
             stream.size = f"{msg.width}x{msg.height}"
-            digest = zlib.crc32(msg.data)
-            last, count = self._last_image.get(name, (-1, 0))
-            count = count + 1 if digest == last else 1
-            self._last_image[name] = (digest, count)
-            stream.identical = max(stream.identical, count)
+            digest, still = zlib.crc32(msg.data), self._still[name]
+            still.take(stamp_ns_of(msg.header), same=digest == self._digests.get(name))
+            self._digests[name] = digest
+            stream.frozen = str(still) if still.frozen else stream.frozen
             stream.brightness = float(np.frombuffer(msg.data, np.uint8).mean())
 
         return receive

@@ -67,12 +67,12 @@ class CameraStream(Stream):
 
     Attributes:
         size: "64x64", of the last one.
-        identical: Longest run of identical ones.
+        frozen: The run of identical ones for which it counts as frozen, in words; "" if there was none.
         brightness: Mean of the last one, of 255.
     """
 
     size: str = ""
-    identical: int = 0
+    frozen: str = ""
     brightness: float = 255.0
 
 
@@ -90,8 +90,8 @@ def judge_camera(name: str, stream: CameraStream, config: CameraConfig) -> Findi
         return fail("camera", f"{name} {rate_hz:.1f} Hz, must be {config.rate_hz:g}; {remedy}")
     if age_ms > limit_ms:
         return fail("camera", f"{measured}, must be below {limit_ms:g} ms; is the machine busy, or the link slow?")
-    if 0 < config.frozen_frames <= stream.identical:
-        return fail("camera", f"{name} is frozen: {stream.identical} identical images in a row; replug it")
+    if stream.frozen:
+        return fail("camera", f"{name} is frozen: {stream.frozen}; replug it")
     if age_ms > NEARLY_STALE * limit_ms:
         return warn("camera", f"{measured}; at {limit_ms:g} ms the robot holds")
     if stream.brightness < DARK:
