@@ -196,25 +196,19 @@ def package_of(entry: EntryPoint) -> str:
 
 
 def config_folders() -> tuple[Path, ...]:
-    """Return the folders of YAML files that other packages bring, by package name; nothing is imported.
+    """Return the folders of YAML files that other packages name, in the packages' order; nothing is imported.
 
-    Raises:
-        ConfigError: If a package names a folder that it does not have.
+    One that its package lacks is among them: whoever finds no file of a name says where it was looked for.
     """
     entries = sorted(_declared()[CONFIGS], key=lambda entry: (package_of(entry), entry.name))
-    return tuple(dict.fromkeys(_folder(entry) for entry in entries))
+    return tuple(dict.fromkeys(folder for entry in entries for folder in _folders(entry)))
 
 
-def _folder(entry: EntryPoint) -> Path:
+def _folders(entry: EntryPoint) -> Iterator[Path]:
     top, *rest = entry.value.split(".")
     spec = find_spec(top)  # of the top package alone, which imports nothing
     for place in () if spec is None else spec.submodule_search_locations or ():
-        if Path(place, *rest).is_dir():
-            return Path(place, *rest)
-    raise ConfigError(
-        f"folder of YAML files {entry.value!r} of {package_of(entry)} is missing, must be a folder in that package; "
-        f"repair or uninstall {package_of(entry)}"
-    )
+        yield Path(place, *rest)
 
 
 @cache

@@ -1,4 +1,7 @@
-"""The folders of YAML files. A name is a file stem; an operator's own folder comes before the shipped one."""
+"""The folders of YAML files. A name is a file stem; an operator's own folder comes before the shipped ones.
+
+Other packages ship folders too. A name in two shipped folders is refused, unless the operator's own folder has it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 from robot_stack.config.files.located import Located
 from robot_stack.config.files.mistake import Mistake, hint, shown
 from robot_stack.config.files.yaml_text import read, shown_path
+from robot_stack.plugins import config_folders
 from robot_stack.types.errors import ConfigError
 
 FOLDER = "hardware_configs"
@@ -35,7 +39,7 @@ def shipped_with(package: Path) -> Path:
 
 
 def search_path(root: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders in the order in which names are looked up: `root`, ./hardware_configs, the shipped one.
+    """Return the folders in the order in which names are looked up: `root`, ./hardware_configs, the shipped ones.
 
     Raises:
         ConfigError: If `root` is given and is no folder.
@@ -43,7 +47,7 @@ def search_path(root: Path | None = None) -> tuple[Path, ...]:
     if root is not None and not root.is_dir():
         raise ConfigError(f"configuration folder is {root}, must be an existing folder; check its name")
     wanted = [path for path in (root, Path.cwd() / FOLDER) if path is not None and path.is_dir()]
-    return tuple(dict.fromkeys(path.resolve() for path in (*wanted, config_root())))
+    return tuple(dict.fromkeys(path.resolve() for path in (*wanted, config_root(), *config_folders())))
 
 
 def names(kind: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
@@ -52,10 +56,19 @@ def names(kind: str, roots: tuple[Path, ...]) -> tuple[str, ...]:
 
 
 def find(kind: str, name: str, roots: tuple[Path, ...]) -> Path | None:
-    """Return the file of a name, or None. A name is never a path: separators and dots find nothing."""
+    """Return the file of a name, or None. A name is never a path: separators and dots find nothing.
+
+    Raises:
+        ConfigError: If two packages ship it and no folder before theirs has it.
+    """
     if name not in names(kind, roots):
         return None
-    return next(path for root in roots if (path := root / kind / f"{name}.yaml").is_file())
+    found = [root for root in roots if (root / kind / f"{name}.yaml").is_file()]
+    shipped = {config_root().resolve(), *(folder.resolve() for folder in config_folders())}
+    if len(found) > 1 and found[0] in shipped and found[1] in shipped:
+        listing = " and ".join(shown_path(root / kind) for root in found)
+        raise ConfigError(f"{name}.yaml is in {listing}, must be in one; uninstall a package, or copy it to ./{FOLDER}")
+    return found[0] / kind / f"{name}.yaml"
 
 
 def read_named(kind: str, reference: Located, roots: tuple[Path, ...], mistakes: list[Mistake]) -> Located | None:
