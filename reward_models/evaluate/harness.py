@@ -1,13 +1,14 @@
 """Evaluates a reward model on labelled episodes and on changed ones, and null models beside it.
 
-An episode that the model cannot be asked about is named and left out; the rest goes on. Which figures are made from
+Sections are as in the modules of their figures; the second part of D, the same videos under other words, is here: a
+model that does not read scores them all alike. An episode that the model cannot be asked about is named and left out; the rest goes on. Which figures are made from
 what, and by which convention, is said in the module of each section.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,17 +27,59 @@ from reward_models.evaluate.canaries import Canary, canaries
 from reward_models.evaluate.cost import Cost, Counted, cost
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.groups import GroupOpd, opd_of_groups
-from reward_models.evaluate.judge import Judged, judge, thinned
-from reward_models.evaluate.nulls import NULLS, Null, against_null, judge_null
-from reward_models.evaluate.pairs import Backwards, backwards
+from reward_models.evaluate.judge import Judged, judge, phi_at_end, thinned
+from reward_models.evaluate.order_metrics import Backwards, backwards
+from reward_models.evaluate.rank_metrics import diagonal_margin
 from reward_models.evaluate.robustness import Change, robustness
-from reward_models.evaluate.verdict import Check, checks
-from reward_models.evaluate.words import Words, words
+from reward_models.evaluate.verdict import NULLS, Check, Null, against_null, checks, judge_null
 from reward_models.interface import LabelledEpisode, RewardModel
 from robot_stack.types.errors import RewardError
 
+VIDEOS = 4
+"""Of each text."""
 SAMPLE = 12
 """Episodes of which changed versions are scored as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """The mean final Φ of successful videos under each text.
+
+    Attributes:
+        texts: Those that a video shows first, then the others.
+        matrix: Row i, videos of text i; column j, shown under text j; shape (rows, texts).
+        margin: Mean over rows of the own text's less the best other's; NaN with a single text.
+    """
+
+    texts: tuple[str, ...]
+    matrix: tuple[tuple[float, ...], ...]
+    margin: float
+
+
+def words(model: RewardModel, episodes: Sequence[LabelledEpisode], refused: dict[str, str]) -> Words:
+    """Score some successes under every text that occurs; nothing if the model will not, and `refused` says why."""
+    try:
+        return _words(model, episodes)
+    except RewardError as error:
+        refused["other words"] = str(error)
+        return Words(texts=(), matrix=(), margin=float("nan"))
+
+
+def _words(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> Words:
+    videos: dict[str, list[LabelledEpisode]] = {}
+    for episode in episodes:
+        if episode.success:
+            videos.setdefault(episode.instruction.text, []).append(episode)
+    others = sorted({episode.instruction.text for episode in episodes} - set(videos))
+    texts = (*videos, *others)
+    rows = []
+    for shown in videos.values():
+        chosen = shown[:VIDEOS]
+        clips = [(replace(e.instruction, text=text), e.frames) for text in texts for e in chosen]
+        phi = phi_at_end(model, clips).reshape(len(texts), len(chosen))
+        rows.append([float(np.nanmean(row)) if np.isfinite(row).any() else float("nan") for row in phi])
+    matrix = np.array(rows).reshape(len(videos), len(texts))
+    return Words(texts=texts, matrix=tuple(map(tuple, matrix.tolist())), margin=diagonal_margin(matrix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

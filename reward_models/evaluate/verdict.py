@@ -1,16 +1,97 @@
-"""The checks that decide whether a model may be used: gates on dangerous faults, and the clock it must beat."""
+"""The checks that decide whether a model may be used: gates on dangerous faults, and the null models it must beat.
+
+A null model looks at no image: one that does not beat the clock has seen nothing that matters.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reward_models.evaluate.accuracy import AGAINST, Accuracy, Discrimination
-from reward_models.evaluate.axioms import Axioms
-from reward_models.evaluate.nulls import Null
+import numpy as np
 
+from reward_models.evaluate.accuracy import (
+    AGAINST,
+    Accuracy,
+    Discrimination,
+    Ordering,
+    discrimination,
+    finals,
+    ordering,
+)
+from reward_models.evaluate.axioms import Axioms
+from reward_models.evaluate.done_metrics import DoneRule
+from reward_models.evaluate.estimate import of_groups
+from reward_models.evaluate.judge import Judged, from_scores
+from reward_models.evaluate.rank_metrics import auc
+from reward_models.interface import LabelledEpisode
+from reward_models.metrics import clock_scores
+
+NULLS: Mapping[str, Callable[[int, np.random.Generator], np.ndarray]] = {
+    "clock": lambda frames, rng: clock_scores(frames),
+    "constant": lambda frames, rng: np.full(frames, 0.5),
+    "random": lambda frames, rng: rng.random(frames),
+}
+"""Name -> Φ of an episode of so many frames. The clock even knows how long the episode will be: its VOC is 1."""
+FEWEST = 4
+"""Episodes of a class without which nothing is said of it: of two, any model is right by chance."""
 FALSE_DONE, MISMATCH, HOLD, AUC = 0.05, 0.2, 0.02, 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Null:
+    """The results of a null model, and whether a model beats it.
+
+    Attributes:
+        ordering: Section A.
+        discrimination: Section C.
+        mae: Mean absolute error of Φ over all episodes.
+        beaten_on: Class of at least `FEWEST` episodes -> the model tells successes from it better, its AUC being above
+            the null's with 97.5 % certainty (paired bootstrap over episodes).
+    """
+
+    ordering: Ordering
+    discrimination: Discrimination
+    mae: float
+    beaten_on: dict[str, bool]
+
+    @property
+    def beaten(self) -> bool | None:
+        """Return whether the model wins on every class that there is; None if there is none to win on."""
+        return all(self.beaten_on.values()) if self.beaten_on else None
+
+
+def judge_null(
+    name: str, episodes: Sequence[LabelledEpisode], rule: DoneRule, rng: np.random.Generator
+) -> list[Judged]:
+    """Put a null model's Φ beside the truth of each episode; its probability of done is its Φ."""
+    answers = [NULLS[name](len(episode.frames), rng) for episode in episodes]
+    return [from_scores(episode, phi, phi, rule) for episode, phi in zip(episodes, answers, strict=True)]
+
+
+def against_null(judged: Sequence[Judged], null: Sequence[Judged], rng: np.random.Generator, *, dt_s: float) -> Null:
+    """Compare a model with a null model on the same episodes."""
+    errors = [np.nanmean(np.abs(one.phi - one.truth)) for one in null if np.isfinite(one.truth).any()]
+    return Null(
+        ordering=ordering(null, rng),
+        discrimination=discrimination(null, rng, dt_s=dt_s),
+        mae=float(np.mean(errors)) if errors else float("nan"),
+        beaten_on={name: better for name in AGAINST if (better := _beaten(judged, null, name, rng)) is not None},
+    )
+
+
+def _beaten(judged: Sequence[Judged], null: Sequence[Judged], name: str, rng: np.random.Generator) -> bool | None:
+    def rows(of: Callable[[Judged], bool]) -> np.ndarray:
+        pairs = [(a.final, b.final) for a, b in zip(judged, null, strict=True) if of(a) and np.isfinite(a.final)]
+        return np.array(pairs, dtype=np.float64).reshape(-1, 2)
+
+    def gain(won: np.ndarray, lost: np.ndarray) -> float:
+        return auc(won[:, 0], lost[:, 0]) - auc(won[:, 1], lost[:, 1])
+
+    if len(finals([one for one in judged if one.group == name])) < FEWEST:
+        return None
+    return of_groups(gain, [rows(lambda one: one.success), rows(lambda one: one.group == name)], rng).low > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

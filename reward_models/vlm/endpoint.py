@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from reward_models.vlm.breaker import Breaker
 from reward_models.vlm.chat import NotAReply, data_uri, read_reply, request_body
 from reward_models.vlm.config import ServerSettings
 from reward_models.vlm.optional import optional_import
@@ -29,6 +28,43 @@ BACKOFF_S = 0.25
 FAILURES = 5
 COOL_DOWN_S = 15.0
 MAX_REPLY_BYTES = 16 * 2**20
+
+
+class Breaker:
+    """A count of failures that opens the circuit; the time is passed in.
+
+    Args:
+        failures: In a row, after which it opens.
+        cool_down_s: For which it stays open before one question may probe the server.
+    """
+
+    def __init__(self, *, failures: int, cool_down_s: float) -> None:
+        self._limit = failures
+        self._cool_down_s = cool_down_s
+        self._failures = 0
+        self._opened_s: float | None = None
+
+    def state(self, now_s: float) -> BreakerState:
+        """Return what may be asked: all ("closed"), one question ("half-open"), nothing ("open")."""
+        if self._opened_s is None:
+            return "closed"
+        return "half-open" if now_s - self._opened_s >= self._cool_down_s else "open"
+
+    def succeeded(self) -> None:
+        """Count a question that was answered: close the circuit."""
+        self._failures = 0
+        self._opened_s = None
+
+    def failed(self, now_s: float) -> None:
+        """Count a question that was not answered, retries included."""
+        self._failures += 1
+        if self._failures >= self._limit:
+            self._opened_s = now_s
+
+    def seconds_left(self, now_s: float) -> float:
+        """Return the seconds until a probe is allowed."""
+        return 0.0 if self._opened_s is None else max(0.0, self._opened_s + self._cool_down_s - now_s)
+
 
 _log = logging.getLogger(__name__)
 

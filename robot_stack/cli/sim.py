@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from robot_stack.cli.page_address import PageAddress
 from robot_stack.cli.run_folder import RUNS, check_same
+from robot_stack.cli.supervise import PageAddress
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable

@@ -1,15 +1,44 @@
-"""Runs a table of processes until it ends, for every verb that starts a cell."""
+"""Runs a table of processes until it ends, for every verb that starts a cell, and tells where its page is."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from robot_stack.cli.page_address import PageAddress
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec
+
+
+class PageAddress:
+    """Watcher of a run's folder for the page's address; call `look` often.
+
+    Args:
+        folder: Of the run; what an earlier start wrote there does not count.
+        say: Told the address, again if it changes.
+    """
+
+    def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
+        self._path = folder / ADDRESS_FILE
+        self._say = say
+        self._from_s = time.time()
+        self._told = ""
+
+    def look(self) -> None:
+        """Say the address, if there is a new one."""
+        try:
+            if self._path.stat().st_mtime < self._from_s:
+                return
+            address = self._path.read_text().strip()
+        except OSError:
+            return
+        if address and address != self._told:
+            self._told = address
+            self._say(f"page: {address}")
 
 
 def supervise(

@@ -1,4 +1,4 @@
-"""Edits of a dataset: relabel, discard, trim and note episodes in a new one; the one that was read stays as it is.
+"""Datasets made from others, which stay as they are: edited, merged, or split by outcome, by kind or at random.
 
 A trim that cuts an episode's tail makes its verdicts void, because they spoke of a last frame that is gone: it then
 counts as cut short, until somebody relabels it.
@@ -6,19 +6,133 @@ counts as cut short, until somebody relabels it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.new_store import NewStore, start_store
 from robot_stack.datasets.store_view import Note, StoreView, broken
+from robot_stack.datasets.summary import EpisodeSummary
 from robot_stack.replay.columns import columns
+from robot_stack.replay.identity import check_spec
+from robot_stack.replay.manifest import FILE_NAME
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.names import check_name
 from robot_stack.types.transition import EndReason
+
+Field = Literal["outcome", "kind"]
+
+
+def by_field(lines: Sequence[EpisodeSummary], field: Field) -> dict[str, list[str]]:
+    """Group episodes by a field: its value -> ids, both sorted."""
+    values = {line.episode_id: line.outcome if field == "outcome" else line.kind.value for line in lines}
+    return {value: sorted(i for i in values if values[i] == value) for value in sorted(set(values.values()))}
+
+
+def by_share(episode_ids: Sequence[str], shares: Mapping[str, float], seed: int) -> dict[str, list[str]]:
+    """Draw named parts of the episodes without replacement; the same ids and seed always give the same parts.
+
+    Sizes are the shares of the whole, rounded so that they add up (largest remainder).
+
+    Raises:
+        StoreError: If the shares do not add up to 1, or a part would be empty.
+    """
+    if len(shares) < 2 or any(share <= 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-6:
+        raise StoreError(
+            f"shares are {dict(shares)}, must be two or more above 0 that add up to 1; e.g. train=0.8 and val=0.2"
+        )
+    exact = np.array(list(shares.values())) * len(episode_ids)
+    sizes = np.floor(exact + 1e-9).astype(int)
+    rest = len(episode_ids) - sizes.sum()
+    sizes[np.argsort(-(exact - sizes), kind="stable")[:rest]] += 1
+    if not sizes.all():
+        empty = list(shares)[int(np.argmin(sizes))]
+        raise StoreError(
+            f"share {empty!r} is 0 of {len(episode_ids)} episodes, must be at least 1; choose a larger share"
+        )
+    order = np.random.default_rng(seed).permutation(len(episode_ids))
+    drawn = [sorted(episode_ids)[i] for i in order]
+    cuts = np.cumsum(sizes)
+    return {name: sorted(drawn[end - size : end]) for name, size, end in zip(shares, sizes, cuts, strict=True)}
+
+
+def split(view: StoreView, out: Path, parts: Mapping[str, Sequence[str]], how: Mapping[str, object]) -> list[NewStore]:
+    """Write a dataset `out/<name>` per part; all of them appear together.
+
+    Args:
+        view: What is split.
+        out: The new folder that holds the parts.
+        parts: Name -> ids.
+        how: For the record of where they come from.
+
+    Raises:
+        StoreError: If a name is no file name, an episode is not there, or the disk refuses.
+    """
+    for name, episode_ids in parts.items():
+        check_name(name, "name of a part")
+        view.check_there(episode_ids)
+    with new_folder(out) as draft:
+        stores = []
+        for name, episode_ids in parts.items():
+            store = start_store(draft / name, view)
+            for episode_id in episode_ids:
+                store.copy(view, episode_id)
+            store.finish("split", [view.root], {**how, "part": name})
+            stores.append(store)
+    return stores
+
+
+def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, str]]:
+    """Write one dataset of all episodes of several.
+
+    Returns it, and `<folder>/<old id>` -> new id where they differ.
+
+    The same episode in two of them is taken once, with the labels of both. Another episode of the same id gets a
+    number behind its id.
+
+    Raises:
+        StoreError: If there are fewer than two, their specs or tasks differ (every differing field is named), or the
+            disk refuses.
+    """
+    if len(views) < 2:
+        raise StoreError(f"number of datasets to merge is {len(views)}, must be at least 2; name another one")
+    first, *others = views
+    for view in others:
+        check_spec(view.spec, first.spec, f"spec of {view.root} against {first.root}")
+        if view.task != first.task:
+            raise StoreError(f"task of {view.root} is {view.task!r}, must be {first.task!r}; leave it out")
+    with new_folder(out) as draft:
+        store = start_store(draft, first)
+        renamed = {}
+        names: dict[bytes, str] = {}
+        for view in views:
+            for episode_id in view.episodes:
+                seal = (view.path(episode_id) / FILE_NAME).read_bytes()
+                if seal in names:
+                    said = (replace(label, episode_id=names[seal]) for label in view.labels_of(episode_id))
+                    store.labels += [label for label in said if label not in store.labels]
+                    continue
+                name = _free(episode_id, store.taken)
+                if store.copy(view, episode_id, name=name):
+                    names[seal] = name
+                    if name != episode_id:
+                        renamed[f"{view.root}/{episode_id}"] = name
+        store.finish("merge", [view.root for view in views], {"renamed": renamed})
+    return store, renamed
+
+
+def _free(episode_id: str, taken: Sequence[str]) -> str:
+    name, number = episode_id, 1
+    while name in taken:
+        number += 1
+        name = f"{episode_id}-{number}"
+    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

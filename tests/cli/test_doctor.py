@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from robot_stack.cli.cell import doctor
-from robot_stack.cli.cell.keys import Enter
+from robot_stack.cli.cell.own_cell import Enter
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from robot_stack.cli.page_address import PageAddress
+from robot_stack.cli.supervise import PageAddress
 from robot_stack.console.access import ADDRESS_FILE, write_address
 
 

@@ -17,8 +17,7 @@ import pytest
 import zarr
 
 from robot_stack.datasets.check import last_success
-from robot_stack.datasets.edit import Changes, edit
-from robot_stack.datasets.merge import merge
+from robot_stack.datasets.edit import Changes, edit, merge
 from robot_stack.datasets.store_view import open_store
 from robot_stack.replay.manifest import FILE_NAME
 from robot_stack.types.errors import StoreError

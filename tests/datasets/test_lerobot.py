@@ -12,8 +12,8 @@ import pytest
 
 from robot_stack.datasets.lerobot import layout
 from robot_stack.datasets.lerobot.codec import CODECS, VideoReader, VideoWriter, encoders
+from robot_stack.datasets.lerobot.export import image_stats, merge_stats, vector_stats
 from robot_stack.datasets.lerobot.rows import foreign_episode
-from robot_stack.datasets.lerobot.stats import image_stats, merge_stats, vector_stats
 from robot_stack.datasets.store_view import StoreView, open_store
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.types.command import Source

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.datasets.edit import Changes, edit
-from robot_stack.datasets.merge import merge
-from robot_stack.datasets.split import by_field, by_share, split
+from robot_stack.datasets.edit import Changes, by_field, by_share, edit, merge, split
 from robot_stack.datasets.store_view import StoreView, broken, open_store
 from robot_stack.datasets.summary import summarize
 from robot_stack.types.errors import SpecError, StoreError

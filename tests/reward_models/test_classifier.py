@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reward_models.classifier.config import ClassifierConfig
-from reward_models.classifier.metrics import operating_point, threshold_for
-from reward_models.classifier.model import ClassifierReport, LabelledFrames, SuccessClassifier
+from reward_models.classifier.model import (
+    ClassifierReport,
+    LabelledFrames,
+    SuccessClassifier,
+    operating_point,
+    threshold_for,
+)
 from robot_stack.types.errors import RewardError
 
 INPUTS = 12

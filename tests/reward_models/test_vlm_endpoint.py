@@ -19,8 +19,8 @@ from PIL import Image
 
 from reward_models.interface import ClipQuery, PairQuery
 from reward_models.vlm import endpoint
-from reward_models.vlm.breaker import Breaker
 from reward_models.vlm.config import ServerSettings
+from reward_models.vlm.endpoint import Breaker
 from reward_models.vlm.prompt import Answer, Prompt
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.types.errors import RewardError

@@ -6,9 +6,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_stack.cli.cell.keys import Enter
 from robot_stack.cli.cell.measuring import MEASURE, Wish
-from robot_stack.cli.cell.own_cell import say
+from robot_stack.cli.cell.own_cell import Enter, say
 from robot_stack.cli.names import load_cell
 from robot_stack.config.files.edit import edited, write_edited
 from robot_stack.config.files.library import FOLDER, config_root, find, search_path

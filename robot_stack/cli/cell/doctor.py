@@ -15,8 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from robot_stack.cli.cell.keys import Enter
-from robot_stack.cli.cell.own_cell import own_cell, say
+from robot_stack.cli.cell.own_cell import Enter, own_cell, say
 from robot_stack.cli.names import load_cell
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun, RunArm
@@ -263,8 +262,7 @@ def _verdicts(here: Listening[DoctorNode], arm: str) -> list[Finding]:
         state = "the safety process was silent" if mode is None else f"mode {mode[0]}: {mode[1] or 'no reason'}"
         return [finding.fail("move", f"{arm} was not moved along every axis within {MOVE_S:g} s; {state}")]
     return [
-        (finding.ok if each.kind is Trouble.NONE else finding.fail)("move", f"{arm} {each.text}")
-        for each in verdicts
+        (finding.ok if each.kind is Trouble.NONE else finding.fail)("move", f"{arm} {each.text}") for each in verdicts
     ]
 
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from robot_stack.cli.cell.keys import Enter
-from robot_stack.cli.cell.own_cell import own_cell, say
+from robot_stack.cli.cell.own_cell import Enter, own_cell, say
 from robot_stack.config.files.edit import Edits
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.taught_box import box_of

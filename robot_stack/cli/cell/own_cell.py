@@ -1,19 +1,42 @@
-"""A cell that lives for as long as a command looks at it."""
+"""A cell that lives for as long as a command looks at it, and the operator's answers at its terminal."""
 
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from robot_stack.cli.env import environment_of
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes
+
+
+class Enter:
+    """The Enter key of a terminal, asked without waiting whether it was pressed since last time."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._ended = False
+
+    @classmethod
+    def on_terminal(cls) -> Enter | None:
+        """Return the Enter key of this process's own terminal; None if it has none."""
+        return cls(sys.stdin) if sys.stdin.isatty() else None
+
+    def pressed(self) -> bool:
+        """Return True once per line that was typed; never wait."""
+        if self._ended or not select.select([self._stream], [], [], 0.0)[0]:
+            return False
+        line = self._stream.readline()
+        self._ended = line == ""
+        return not self._ended
 
 
 @contextmanager

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from robot_stack.cli.data.common import Said, find_data, number, pairs, written
-from robot_stack.datasets.edit import Changes, edit
-from robot_stack.datasets.merge import merge
-from robot_stack.datasets.split import by_field, by_share, split
+from robot_stack.datasets.edit import Changes, by_field, by_share, edit, merge, split
 from robot_stack.datasets.summary import summarize
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.event import Verdict
