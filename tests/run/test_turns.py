@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from robot_stack.config.resolve import load_run
+from robot_stack.replay.stored_episode import header_from
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.task_schedule import TaskSchedule, Turn, run_in_turn
-from robot_stack.types.errors import RobotError
+from robot_stack.transport.codec import decode_header, encode_header
+from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
-from robot_stack.types.transition import EndReason
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType
 from tests.run.outcomes import outcome
 
 NOMINAL, CARRIED, BACK = Turn("in", fresh=True), Turn("in", fresh=False), Turn("out", fresh=False)
@@ -98,3 +101,45 @@ def test_an_episode_that_could_not_be_run_leaves_a_scene_that_must_be_put_back()
     with pytest.raises(RobotError):
         run_in_turn(turns, turns.next(), fails)
     assert turns.next() == NOMINAL
+
+
+def test_a_configured_way_back_is_the_second_of_two_tasks_with_ids() -> None:
+    task = load_run("peg_in_and_out").task
+    assert [(turn.id, turn.direction) for turn in task.turns] == [("peg_insert", 1.0), ("peg_insert_back", -1.0)]
+    assert task.turn(None) == task.turn("peg_insert") == task.turns[0]
+    assert [turn.id for turn in load_run("peg_insert").task.turns] == ["peg_insert"]
+    with pytest.raises(SpecError, match="task id is 'out', must be one of peg_insert, peg_insert_back"):
+        task.turn("out")
+
+
+def test_the_schedule_of_a_configured_task_is_as_long_as_its_file_says() -> None:
+    went = [True] * 10
+    fresh = [turn.fresh for turn in starts(TaskSchedule.of(load_run("peg_in_and_out").task), went)]
+    assert fresh == [True] + 9 * [False] + [True]
+    assert all(turn.fresh for turn in starts(TaskSchedule.of(load_run("peg_insert").task), went))
+
+
+def header(**changes: object) -> EpisodeHeader:
+    told = {"episode_id": "e", "kind": EpisodeKind.ONLINE, "task": "insert", "actor": "a", "started_unix_s": 1.0}
+    return EpisodeHeader(**{**told, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("told", [header(), header(task_id="insert_back", reset=ResetType.CARRIED)])
+def test_the_task_of_an_episode_comes_over_the_link(told: EpisodeHeader) -> None:
+    assert decode_header(encode_header(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("reset", "read"),
+    [
+        ("nominal", header()),
+        ("carried", header(reset=ResetType.CARRIED)),
+        ("back", header(reset=ResetType.CARRIED, task_id="insert_back")),
+    ],
+)
+def test_an_episode_of_before_tasks_had_ids_is_read_as_of_the_task_that_it_was_of(
+    reset: str, read: EpisodeHeader
+) -> None:
+    raw = {"episode_id": "e", "kind": "online", "task": "insert", "actor": "a", "started_unix_s": 1.0, "reset": reset}
+    assert header_from(raw) == read
+    assert read.first_task is (reset != "back")
