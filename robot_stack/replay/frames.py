@@ -15,7 +15,7 @@ import numpy as np
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.replay.image_rows import ImageRows
-from robot_stack.replay.step_labels import StepLabels
+from robot_stack.replay.step_labels import HANDOVER_S, StepLabels
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
@@ -38,11 +38,12 @@ class EpisodeRows:
         grippers_open: Which discrete grippers are open after the newest action, bool, shape (G,).
         stamp_ns: Of the newest frame.
         late: Frames that came after a missed tick.
+        in_hand: For how many steps an operator has had each arm without a break, int64, shape (N,).
     """
 
-    __slots__ = ("featured", "grippers_open", "late", "linked", "number", "rows", "stamp_ns")
+    __slots__ = ("featured", "grippers_open", "in_hand", "late", "linked", "number", "rows", "stamp_ns")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, arms: int) -> None:
         self.number = number
         self.rows: list[int] = []
         self.featured = 0
@@ -50,6 +51,7 @@ class EpisodeRows:
         self.grippers_open = np.empty(0, np.bool_)
         self.stamp_ns = 0
         self.late: set[int] = set()
+        self.in_hand = np.zeros(arms, np.int64)
 
 
 class FrameTable:
@@ -61,13 +63,17 @@ class FrameTable:
         spec: Shapes.
         feature_size: F of the frozen trunk over all cameras, or 0 without one.
         keep_images: False where features replace images, as with a frozen trunk.
+        handover_s: Length of the blend when an operator takes over.
     """
 
-    def __init__(self, spec: Spec, *, feature_size: int = 0, keep_images: bool = True) -> None:
+    def __init__(
+        self, spec: Spec, *, feature_size: int = 0, keep_images: bool = True, handover_s: float = HANDOVER_S
+    ) -> None:
         self._feature_size = feature_size
         self._longest_ns = LONGEST_PERIODS * spec.period_s * 1e9
         self._grippers = DiscreteGrippers(spec)
-        self._labels = StepLabels(spec)
+        self._labels = StepLabels(spec, handover_s=handover_s)
+        self._arms = len(spec.arms)
         self.images = ImageRows({c.name: c.shape for c in spec.cameras} if keep_images else {})
         self._last_rows = np.empty(0, np.int64)
         self._episodes: dict[str, EpisodeRows] = {}
@@ -121,7 +127,7 @@ class FrameTable:
                 grown = np.full(max(64, 2 * number), NO_ROW)
                 grown[:number] = self._last_rows
                 self._last_rows = grown
-            self._episodes[episode_id] = EpisodeRows(number)
+            self._episodes[episode_id] = EpisodeRows(number, self._arms)
         return self._episodes[episode_id]
 
     def last_rows(self, rows: np.ndarray) -> np.ndarray:
@@ -143,7 +149,8 @@ class FrameTable:
         columns["proprio"][row] = step.observation.proprio
         columns["executed"][row] = step.action.executed if step.action else 0.0
         columns["source"][row] = step.action.source if step.action else Source.HOLD
-        columns["label"][row] = self._labels.of(_arrays(step.action), demo=demo)[0] if step.action else True
+        action = _arrays(step.action) if step.action else None
+        columns["label"][row] = self._labels.of(action, demo=demo, in_hand=episode.in_hand)[0] if action else True
         columns["episode"][row] = episode.number
         columns["frame"][row] = step.index
         columns["next_row"][row] = NO_ROW
@@ -175,7 +182,7 @@ class FrameTable:
             self.images.put(int(row), images)
         columns = self._columns
         columns["proprio"][rows] = arrays["proprio"]
-        known = {**arrays, "label": self._labels.of(arrays, demo=demo)}
+        known = {**arrays, "label": self._labels.of(arrays, demo=demo, in_hand=episode.in_hand)}
         for name, after_last in (("executed", 0.0), ("source", Source.HOLD), ("label", True)):
             columns[name][rows[:actions]] = known[name]
             columns[name][rows[actions:]] = after_last

@@ -17,6 +17,7 @@ from robot_stack.replay.pools import Pools
 from robot_stack.replay.potential import PotentialColumn
 from robot_stack.replay.rewards import RewardRule, monte_carlo, returns
 from robot_stack.replay.sampling import Draw, check_draw, gather, refill
+from robot_stack.replay.step_labels import HANDOVER_S
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
 from robot_stack.types.errors import ResumeError, SpecError, StoreError
@@ -34,12 +35,19 @@ class Replay:
         rule: What outcomes are worth.
         feature_size: F of a frozen trunk, or 0; then a transition counts once both frames have features.
         keep_images: False where features replace images.
+        handover_s: Length of the blend when an operator takes over, whose steps are not imitated.
     """
 
     def __init__(
-        self, spec: Spec, rule: RewardRule | None = None, *, feature_size: int = 0, keep_images: bool = True
+        self,
+        spec: Spec,
+        rule: RewardRule | None = None,
+        *,
+        feature_size: int = 0,
+        keep_images: bool = True,
+        handover_s: float = HANDOVER_S,
     ) -> None:
-        self.frames = FrameTable(spec, feature_size=feature_size, keep_images=keep_images)
+        self.frames = FrameTable(spec, feature_size=feature_size, keep_images=keep_images, handover_s=handover_s)
         self._spec = spec
         self._rule = rule if rule is not None else RewardRule()
         self._lock = threading.RLock()

@@ -28,8 +28,8 @@ class Batch:
         expert: True for rows drawn from the expert pool (demos and human steps), bool, shape (B,).
         human: True for ticks of the chunk that an operator executed, bool, shape (B, C); False past the end.
         label: False where a human step shows nothing about an entry of the action, for imitation: of an arm that was
-            not in a hand, or, in a correction, of a discrete gripper that was not touched; bool, shape (B, C*A), False
-            past the end of the episode.
+            not in a hand, or, in a correction, of a discrete gripper that was not touched, or of a motion that the
+            handover blended; bool, shape (B, C*A), False past the end of the episode.
         gripper_change: True where the action executed at t changes a discrete gripper, i.e. closes it while it was
             open or opens it while it was closed, bool, shape (B, G), in the order of the arms.
         images: Of o, camera name -> uint8, shape (B, H, W, 3); None where features replace them.

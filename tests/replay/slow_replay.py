@@ -155,6 +155,14 @@ def chunk(episode: SlowEpisode, t: int, length: int) -> np.ndarray:
     return actions.reshape(-1)
 
 
+def held(episode: SlowEpisode, t: int, arm: int) -> int:
+    """For how many steps up to t an operator has had an arm without a break."""
+    count = 0
+    while t - count >= 0 and episode.action(t - count).sources[arm] in (Source.HUMAN, Source.IDLE):
+        count += 1
+    return count
+
+
 def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
     """Which entries of the actions of t, t+1, ... say something, with several arms."""
     found: list[bool] = []
@@ -162,10 +170,11 @@ def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
         if not episode.linked(t + k):
             return found + [False] * ((length - k) * spec.action_size)
         action = episode.action(t + k)
-        for arm, source in zip(spec.arms, action.sources):
+        for number, (arm, source) in enumerate(zip(spec.arms, action.sources)):
             moved = action.source is not Source.HUMAN or source is Source.HUMAN
-            found += [moved] * arm.size
             correction = action.source is Source.HUMAN and episode.kind is not EpisodeKind.DEMO
+            blended = correction and held(episode, t + k, number) <= 2
+            found += [moved and not blended] * len(arm.axes) + [moved] * (arm.size - len(arm.axes))
             if arm.gripper is GripperKind.DISCRETE and correction:
                 found[-1] = moved and abs(action.human[len(found) % spec.action_size - 1]) > 0.5
     return found

@@ -133,8 +133,8 @@ def test_the_idle_end_of_a_demo_is_online_data_once_there_is_any() -> None:
     assert frames_of(replay, replay.pools.online) == [2, 3, 0, 1]
 
 
-def test_fault_6_no_press_is_no_gripper_label() -> None:
-    replay = Replay(SPEC)
+def test_fault_6_in_a_correction_no_press_is_no_gripper_label() -> None:
+    replay = Replay(SPEC, handover_s=0.0)
     add(replay, "a", [P, H, H, IDLE], pressed=[False, False, True, False])
     batch = sample(replay)
     assert batch.label[:, :-1].all()

@@ -17,7 +17,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeKind, Step
-from tests.replay.recorded import header_of, small_spec
+from tests.replay.recorded import header_of, small_spec, steps_of
 from tests.replay.synthetic_episodes import two_handed_spec
 
 P, H, N, IDLE = Source.POLICY, Source.HUMAN, Source.HOLD, Source.IDLE
@@ -42,9 +42,57 @@ def step(action: ActionRow | None, index: int = 0, spec: Spec = TWO) -> Step:
 
 
 def label_of(action: ActionRow, *, demo: bool = False) -> list[int]:
-    table = FrameTable(TWO)
+    """Of a step long after the handover."""
+    table = FrameTable(TWO, handover_s=0.0)
     added = table.add(step(action), demo=demo)
     return table.column("label")[added].astype(int).tolist()
+
+
+@pytest.mark.parametrize(
+    ("sources", "motion"),
+    [
+        ([P, P, H, H, H, H, P], [1, 1, 0, 0, 1, 1, 1]),
+        ([H, H, H, P, H, H, H], [0, 0, 1, 1, 0, 0, 1]),
+        ([H, H, IDLE, IDLE, H, H], [0, 0, 1, 1, 1, 1]),  # the same hand, which has rested
+        ([P, N, H, H, H], [1, 1, 0, 0, 1]),
+    ],
+)
+def test_the_motion_that_a_handover_blends_is_no_label(sources: list[Source], motion: list[int], tmp_path) -> None:
+    spec = small_spec()
+    live, restored, shown = Replay(spec), Replay(spec), Replay(spec)
+    live.begin(header_of("e"))
+    shown.begin(header_of("e", EpisodeKind.DEMO))
+    with EpisodeStore(tmp_path, spec, "insert") as store:
+        store.begin(header_of("e"))
+        for each in steps_of(spec, "e", sources, pressed=[True] * len(sources)):
+            live.add_step(each)
+            shown.add_step(each)
+            store.append(each)
+        restored.add_episode(store.read("e"))
+    for replay in (live, restored):
+        found = replay.frames.column("label")[: len(sources)].astype(int)
+        assert found[:, 0].tolist() == found[:, 5].tolist() == motion
+        assert found[:, 6].all()  # a press is the operator's, blended or not
+    assert shown.frames.column("label").all()
+
+
+@pytest.mark.parametrize(("handover_s", "blended"), [(0.0, 0), (0.05, 1), (0.1, 1), (0.2, 2), (0.25, 3)])
+def test_a_handover_lasts_as_long_as_the_cell_says(handover_s: float, blended: int) -> None:
+    spec = small_spec()
+    labels = StepLabels(spec, handover_s=handover_s).of(
+        {"source": np.full(6, H, np.uint8), "gripper_pressed": np.ones(6, np.bool_)}, demo=False
+    )
+    assert labels[:, 0].tolist() == [False] * blended + [True] * (6 - blended)
+
+
+def test_each_of_several_arms_has_a_handover_of_its_own() -> None:
+    table = FrameTable(TWO)
+    for index, action in enumerate(
+        [row(H, H, N, N), row(H, H, N, N), row(H, H, N, H), row(H, H, N, H), row(H, H, N, H)]
+    ):
+        table.add(step(action, index))
+    assert table.column("label")[:, 0].tolist() == [False, False, True, True, True]
+    assert table.column("label")[:, 4].tolist() == [False, False, False, False, True]
 
 
 @pytest.mark.parametrize(
