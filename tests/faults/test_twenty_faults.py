@@ -29,7 +29,7 @@ from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.learner.checkpoint import CheckpointFolder, pack
-from robot_stack.learner.governor import Governor
+from robot_stack.learner.update_loop import Governor
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay

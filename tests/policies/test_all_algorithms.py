@@ -14,7 +14,7 @@ import torch
 
 from policies.learner import LearnerSpec, TensorBatch, WatchesEpisodes
 from policies.registry import ALGORITHMS
-from robot_stack.learner.governor import Governor
+from robot_stack.learner.update_loop import Governor
 from tests.policies.small_task import SPEC, random_batch, through_a_file
 
 SMALL: dict[str, dict[str, Any]] = {

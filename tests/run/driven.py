@@ -13,7 +13,8 @@ import torch
 from benchmarks.tiny_run import header_of, steps_of
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.backend import Backend
-from robot_stack.learner.training import OnlineLearner, Training
+from robot_stack.learner.preparation import OnlineLearner
+from robot_stack.learner.training import Training
 from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.replay.replay import Replay
 from robot_stack.types.command import Source

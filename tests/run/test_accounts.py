@@ -1,29 +1,24 @@
-"""What a run keeps of itself: ledger, metrics, budget of updates, seeds, memory."""
+"""What a run keeps of itself: ledger, budget of updates, seeds, memory."""
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from robot_stack.learner.governor import Governor
+from robot_stack.learner.update_loop import Governor
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.rollout.episode_runner import reset_seed
-from robot_stack.runs.metrics import MetricsLog, read_metrics
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
-from tests.run.bench import header_of, label_of, steps_of
+from tests.run.bench import TASK, header_of, label_of, steps_of
 
 P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 
@@ -132,69 +127,6 @@ def test_ledger_may_be_read_while_it_grows() -> None:
     assert errors == []
 
 
-def test_metrics_are_numbers_and_nan_is_null(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "m.jsonl")
-    log.log(
-        "update", loss=torch.tensor(0.5), share=np.float32(0.25), count=np.int64(3), missing=float("nan"),
-        far=float("inf"), series=np.array([1.0, np.nan]), nested={"a": [np.float64(2)]}, word="x", flag=True,
-    )  # fmt: skip
-    log.close()
-    (row,) = read_metrics(tmp_path / "m.jsonl")
-    assert row.pop("t") > 0
-    assert row == {
-        "kind": "update", "loss": 0.5, "share": 0.25, "count": 3, "missing": None, "far": None,
-        "series": [1.0, None], "nested": {"a": [2.0]}, "word": "x", "flag": True,
-    }  # fmt: skip
-
-
-def test_torn_last_row_is_left_out_and_does_not_swallow_the_next(tmp_path: Path) -> None:
-    path = tmp_path / "m.jsonl"
-    log = MetricsLog(path)
-    log.log("a", n=1)
-    log.close()
-    with path.open("a") as file:
-        file.write('{"t": 1.0, "kind": "b", "n"')
-    assert [row["kind"] for row in read_metrics(path)] == ["a"]
-    log = MetricsLog(path)
-    log.log("c", n=2)
-    log.close()
-    assert [row["kind"] for row in read_metrics(path)] == ["a", "c"]
-
-
-def test_row_that_the_disk_refuses_ends_nobody_and_is_counted(tmp_path: Path) -> None:
-    path = tmp_path / "m.jsonl"
-    log = MetricsLog(path)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
-    try:
-        for n in range(4):
-            log.log("a", n=n)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    log.log("a", n=4)
-    log.log("a", n=5)
-    log.close()
-    whole = read_metrics(path)
-    assert [row["n"] for row in whole] == [0, 4, 5]
-    assert [row.get("lost_rows") for row in whole] == [None, 3, None]
-
-
-def test_metrics_of_several_threads_stay_whole_rows(tmp_path: Path) -> None:
-    path = tmp_path / "m.jsonl"
-    log = MetricsLog(path)
-    threads = [threading.Thread(target=lambda: [log.log("x", text="y" * 500) for _ in range(50)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30.0)
-    log.close()
-    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 200
-
-
-def test_no_metrics_yet_is_no_rows(tmp_path: Path) -> None:
-    assert read_metrics(tmp_path / "none.jsonl") == []
-
-
 def test_governor_holds_the_ratio() -> None:
     governor = Governor(utd=2.5, pretrain=10)
     assert governor.may_update(9, 0)
@@ -235,13 +167,13 @@ def test_memory_of_a_process_includes_its_children() -> None:
 
 
 def _back(account: EpisodeAccount) -> EpisodeAccount:
-    account.header = replace(account.header, reset=ResetType.BACK)
+    account.header = replace(account.header, reset=ResetType.CARRIED, task_id="out")
     return account
 
 
 def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
     names = [f"{number:06d}-demo-a" for number in range(6)]
-    ledger = EpisodeStatistics(10.0, goes_back=True)
+    ledger = EpisodeStatistics(10.0, [TASK, "out"])
     for name in names:
         account = ledger.begin(header_of(name, EpisodeKind.DEMO))
         for step in steps_of(name, [H], EndReason.SUCCESS):
@@ -254,11 +186,11 @@ def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
 
 
 def test_a_second_try_from_where_the_first_ended_is_known_as_one() -> None:
-    starts = [ResetType.NOMINAL, ResetType.BACK, ResetType.BACK, ResetType.CARRIED, ResetType.CARRIED]
-    ledger = EpisodeStatistics(10.0, goes_back=True)
-    for number, start in enumerate(starts):
+    starts = [(TASK, ResetType.NOMINAL)] + [(task_id, ResetType.CARRIED) for task_id in ("out", "out", TASK, TASK)]
+    ledger = EpisodeStatistics(10.0, [TASK, "out"])
+    for number, (task_id, start) in enumerate(starts):
         account = ledger.begin(header_of(f"{number:06d}-online-a"))
-        account.header = replace(account.header, reset=start)
+        account.header = replace(account.header, reset=start, task_id=task_id)
         ledger.begin(header_of(f"{number:06d}-online-b", actor="b"))  # another cell meanwhile
     ledger.episodes = dict(reversed(ledger.episodes.items()))  # as after a restart
     told = [ledger.again(a) for a in reversed(ledger.accounts) if a.header.actor == "a"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.tiny_run import write_run
 from policies.learner import TensorBatch
-from robot_stack.learner import device_images, device_rows, update_loop
+from robot_stack.learner import device_rows, update_loop
 from robot_stack.learner.batches import DeviceBatches, HostBatches, make_batches
 from robot_stack.learner.device_rows import DeviceRows
 from robot_stack.replay.replay import Replay
@@ -35,7 +35,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.i
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns grow often, and few images fit."""
     monkeypatch.setattr(device_rows, "FIRST_ROWS", 4)
-    monkeypatch.setattr(device_images, "_free_bytes", lambda device: 10**9)
+    monkeypatch.setattr(device_rows, "_free_bytes", lambda device: 10**9)
 
 
 def assert_same(found: TensorBatch, wanted: TensorBatch) -> None:
@@ -91,8 +91,8 @@ def recorded_images(replay: Replay, names: str) -> None:
 @pytest.mark.parametrize("fitting", [1, 15, 40, 1000])
 def test_images_that_do_not_fit_come_from_the_host(device: str, fitting: int, monkeypatch: pytest.MonkeyPatch) -> None:
     replay = Replay(small_spec())
-    free = int(fitting * replay.frames.images.row_bytes / device_images.MEMORY_SHARE)
-    monkeypatch.setattr(device_images, "_free_bytes", lambda device: free)
+    free = int(fitting * replay.frames.images.row_bytes / device_rows.MEMORY_SHARE)
+    monkeypatch.setattr(device_rows, "_free_bytes", lambda device: free)
     batches = DeviceBatches(replay, device)
     for number, name in enumerate("abc"):
         recorded_images(replay, name)

@@ -1,0 +1,116 @@
+"""Online training: updates while the robot trains, arrivals taken in beside them, and the end of a run."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from robot_stack.learner import fitting
+from robot_stack.learner.backend import Backend
+from robot_stack.learner.preparation import OnlineLearner
+from robot_stack.learner.run_parts import RunParts
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import EndRow
+from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.types.errors import StoreError
+from robot_stack.types.transition import EpisodeKind
+
+LABELS_WITHIN_S = 3.0
+"""After the last frame of a run, in which the verdict on it comes, if it comes."""
+
+
+def train_online(parts: RunParts, backend: Backend, learner: OnlineLearner, stop: threading.Event) -> None:
+    """Update while the robot trains, until it is enough or `stop` is set; the last state is on disk on return.
+
+    Raises:
+        StoreError: If the disk refused the last checkpoint.
+        Exception: Whatever ended the ingest thread.
+    """
+    intake = IngestThread(parts, backend, learner)
+    parts.status.enter("training")
+    intake.start()
+    try:
+        learner.loop.run(lambda: stop.is_set() or intake.over.is_set() or enough(parts), intake.over)
+        await_last_labels(parts.statistics, intake.over)
+    finally:
+        learner.loop.save(wait=True)
+        intake.stop()
+        learner.reward.refitter.stop()
+    if intake.failure is not None:
+        raise intake.failure
+    if parts.checkpoints.failure:
+        raise StoreError(parts.checkpoints.failure)
+
+
+class IngestThread:
+    """The thread that takes in whatever arrives, at once; what ends it must end the process.
+
+    Attributes:
+        over: Set once it is told to end, or has ended on an error.
+        failure: That error.
+    """
+
+    def __init__(self, parts: RunParts, backend: Backend, learner: OnlineLearner) -> None:
+        self.over = threading.Event()
+        self.failure: Exception | None = None
+        self._parts = parts
+        self._backend = backend
+        self._learner = learner
+        self._thread = threading.Thread(target=self._work, name="ingest", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; what has not been taken in is on disk."""
+        self.over.set()
+        self._thread.join(10.0)
+
+    def _work(self) -> None:
+        try:
+            while not self.over.is_set():
+                self._backend.arrived.wait(0.05)
+                arrivals = self._backend.take()
+                if arrivals:
+                    self._learner.recorded.ingest.take(arrivals)
+                    self._parts.episode_log.log()
+                self._learner.reward.refitter.maybe_start()
+                self._learner.reward.shaping.rescore()
+        except Exception as error:  # the top of this thread: `train_online` raises it where the process can end
+            self.failure = error
+            self.over.set()
+
+
+def enough(parts: RunParts) -> bool:
+    """Return whether the run has its episodes or minutes, or succeeds often enough."""
+    training, statistics = parts.resolved.run.training, parts.statistics
+    minutes = statistics.online_steps / parts.resolved.spec().rate_hz / 60
+    if len(statistics.ended(EpisodeKind.ONLINE)) >= training.max_episodes or minutes >= training.max_robot_minutes:
+        return True
+    return statistics.recent_success(training.enough.episodes) >= training.enough.success
+
+
+def await_last_labels(statistics: EpisodeStatistics, over: threading.Event) -> None:
+    """Wait for the verdict on the last episode, which follows its last frame; a real cell may have none."""
+    deadline_s = time.monotonic() + LABELS_WITHIN_S
+    last = statistics.accounts[-1:]
+    while any(a.end is not None and not a.verdicts for a in last) and time.monotonic() < deadline_s:
+        if over.wait(0.05):
+            return
+
+
+def finish(parts: RunParts, learner: OnlineLearner) -> None:
+    """Write the final parameters to disk; actors are told by the phase."""
+    fitting.write_params(RunPaths(parts.folder).policy("policy"), learner.loop.finish())
+    parts.episode_log.log(final=True)
+    frames = learner.recorded.replay.frames
+    parts.metrics.log(
+        EndRow(
+            updates=learner.loop.updates,
+            env_steps=parts.statistics.online_steps,
+            replay_bytes_per_transition=frames.bytes_per_transition,
+            replay_transitions=sum(max(0, len(frames.episode(name).rows) - 1) for name in frames.episode_ids),
+        )
+    )
+    parts.status.enter("done")

@@ -1,0 +1,348 @@
+"""The phases before online training: demonstrations, encoders, replay, reward model and update loop.
+
+Each is a function that takes what those before it hand on. A run that was killed goes through the same phases: what it
+had fitted is loaded, and its checkpoint says where it goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec
+from reward_models.alarms import Alarm
+from robot_stack.learner import fitting
+from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoard
+from robot_stack.learner.distributed import DistributedLearner
+from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.replay_restorer import let_go_of_damaged
+from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
+from robot_stack.learner.reward.refit import Refitter
+from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
+from robot_stack.learner.run_parts import RunParts
+from robot_stack.learner.update_loop import UpdateLoop, check_identity
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.replay.replay import Replay
+from robot_stack.replay.rewards import RewardRule
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import AlarmRow, FitRow
+from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.types.event import Label
+from robot_stack.types.transition import EpisodeHeader, Step
+
+log = logging.getLogger(__name__)
+
+Checkpoint = Mapping[str, Any]
+"""What `UpdateLoop.save` keeps of a run: tensors and plain values, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoders:
+    """The encoders of a run, fitted or loaded.
+
+    Attributes:
+        trunk: What the policy sees through.
+        reward: What the reward model sees through: the same, or one of its own.
+        sizes: Of a learner on the trunk.
+        demos: Episode ids of the demonstrations that they were fitted on.
+    """
+
+    trunk: Trunk
+    reward: Trunk
+    sizes: LearnerSpec
+    demos: tuple[str, ...]
+
+    @property
+    def one(self) -> bool:
+        """Return whether policy and reward model see through the same encoder."""
+        return self.trunk is self.reward
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What has been recorded so far, as the learner trains on it.
+
+    Attributes:
+        replay: Holds all episodes but evaluations.
+        ingest: Adds to it what comes.
+        cached: Episodes whose features an earlier learner had kept.
+    """
+
+    replay: Replay
+    ingest: Ingest
+    cached: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardParts:
+    """The reward model's side of a learner.
+
+    Attributes:
+        monitor: Ends trust in the model.
+        refitter: Fits it again.
+        shaping: Chooses whose scores shape the reward.
+    """
+
+    monitor: RewardMonitor
+    refitter: Refitter
+    shaping: ShapingScores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineLearner:
+    """What learns while the robot trains online: replay and ingest, reward model, and update loop."""
+
+    recorded: Recorded
+    reward: RewardParts
+    loop: UpdateLoop
+
+
+def collect_demos(parts: RunParts, backend: Backend, stop: threading.Event) -> tuple[str, ...]:
+    """Wait for enough successful demonstrations on disk; returns the ids of those that the run begins from.
+
+    Raises:
+        Stopped: If `stop` is set before.
+    """
+    statistics, wanted = parts.statistics, parts.resolved.run.training.demos
+    parts.restorer.read(fitting.saved_identity(RunPaths(parts.folder).trunk))
+    if len(statistics.demos()) < wanted:
+        parts.status.enter("collecting_demos")
+    while len(statistics.demos()) < wanted:
+        parts.status.say(f"{len(statistics.demos())} of {wanted} demonstrations")
+        if stop.is_set():
+            raise fitting.Stopped
+        backend.arrived.wait(0.1)
+        for arrival in backend.take():
+            count_arrival(arrival, statistics, parts.store)
+        parts.episode_log.log()
+    return tuple(account.header.episode_id for account in statistics.demos()[:wanted])
+
+
+def count_arrival(arrival: Arrival, statistics: EpisodeStatistics, store: EpisodeStore) -> None:
+    """Count in the statistics what came over the link before there is a replay to take it."""
+    match arrival:
+        case EpisodeHeader():
+            statistics.begin(arrival)
+        case Step():
+            statistics.episodes[arrival.episode_id].add(arrival)
+        case Label():
+            statistics.label(arrival)
+        case EpisodeCut():
+            statistics.recount(store.read(arrival.episode_id, images=False))
+
+
+def load_checkpoint(parts: RunParts) -> Checkpoint | None:
+    """Load the newest checkpoint of a run, without the episodes that are damaged; None for a new run.
+
+    Raises:
+        ResumeError: If it cannot be read.
+    """
+    state = parts.checkpoints.folder.load_latest()
+    if state is not None:
+        let_go_of_damaged(state, parts.store, parts.metrics)
+    return state
+
+
+def fit_encoders(
+    parts: RunParts, demo_ids: tuple[str, ...], checkpoint: Checkpoint | None, stop: threading.Event
+) -> Encoders:
+    """Fit the encoders of policy and reward model on the demonstrations, or load those that are there.
+
+    Raises:
+        ResumeError: If the checkpoint is of another algorithm or encoder.
+        Stopped: If `stop` is set before they are fitted.
+    """
+    path, spec, settings = RunPaths(parts.folder).trunk, parts.resolved.spec(), parts.settings
+    fitted, seed = path.exists(), parts.resolved.run.seed
+    demos = [parts.store.read(name, images=not fitted) for name in demo_ids]
+    told = parts.status.says("encoder", stop)
+    trunk = fitting.fit_or_load_trunk(path, demos, spec, settings, seed=seed, on_step=told)
+    if checkpoint is not None:
+        check_identity(checkpoint, settings, trunk)
+    return Encoders(
+        trunk=trunk,
+        reward=fit_reward_encoder(parts, trunk, demo_ids, stop),
+        sizes=fitting.learner_spec(trunk, demos, spec, trained=settings.trained_encoder),
+        demos=demo_ids,
+    )
+
+
+def fit_reward_encoder(parts: RunParts, trunk: Trunk, demo_ids: tuple[str, ...], stop: threading.Event) -> Trunk:
+    """Return the reward model's encoder: the frozen trunk, or its own where that is trained or gives maps."""
+    if not parts.settings.trained_encoder and all(part.maps is None for part in trunk.parts):
+        return trunk
+    return fitting.fit_or_load_trunk(
+        RunPaths(parts.folder).reward_trunk,
+        [parts.store.read(episode_id) for episode_id in demo_ids],
+        parts.resolved.spec(),
+        replace(parts.settings, encoder="embedded", encoder_config=EmbeddedConfig()),
+        seed=parts.resolved.run.seed,
+        on_step=parts.status.says("reward encoder", stop),
+    )
+
+
+def restore_replay(
+    parts: RunParts, encoders: Encoders, checkpoint: Checkpoint | None, stop: threading.Event
+) -> Recorded:
+    """Load everything recorded so far into a replay; scores join later.
+
+    Raises:
+        Stopped: If `stop` is set before it is loaded.
+    """
+    trained = parts.settings.trained_encoder
+    replay = Replay(
+        parts.resolved.spec(),
+        RewardRule(shaping=parts.settings.config.shaping_weight, form=parts.resolved.run.reward.form),
+        feature_size=0 if trained else encoders.trunk.feature_size,
+        keep_images=trained,
+        handover_s=max(arm.teleop.blend_s for arm in parts.resolved.arms.values()),
+    )
+    ingest = Ingest(
+        trunk=None if trained else encoders.trunk,
+        reward_encoder=encoders.reward,
+        replay=replay,
+        store=parts.store,
+        scorer=parts.scorer,
+        ledger=parts.statistics,
+        cache=parts.restorer.cache,
+    )
+    known = {} if checkpoint is None else checkpoint["features"]
+    cached = parts.restorer.load(ingest, replay, known, stop=stop, say=parts.status.say)
+    return Recorded(replay=replay, ingest=ingest, cached=cached)
+
+
+def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | None:
+    """Start the large reward model that the run asks for, with one demonstration to show it; None without one.
+
+    Raises:
+        RewardError: If its weights, a package or the acceptance of its licence is missing.
+    """
+    if parts.settings.rescore is None:
+        return None
+    rescorer = make_rescorer(
+        parts.folder,
+        parts.resolved,
+        parts.settings.rescore,
+        parts.store.read(demo_id),
+        read=parts.store.read,
+        deliver=ingest.add_scores,
+    )
+    parts.status.watched.append(rescorer)
+    rescorer.restore(ingest.restore_scores(rescorer.version))
+    rescorer.start()
+    return rescorer
+
+
+def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None) -> RewardParts:
+    """Build what fits and watches the reward model; there is no model yet."""
+
+    def report(version: str, alarm: Alarm) -> None:
+        log.warning("reward model %s is no longer trusted: %s", version, alarm.words)
+        parts.metrics.log(AlarmRow(version=version, alarm=alarm.kind, words=alarm.words, episodes=alarm.episodes))
+
+    task = parts.resolved.task
+    shaping = ShapingScores(recorded.replay, parts.scorer, parts.statistics, parts.metrics, rescorer)
+    monitor = RewardMonitor(
+        parts.settings.reward.alarms,
+        thresholds={turn.id: turn.success.threshold for turn in task.turns},
+        ledger=parts.statistics,
+        scorer=parts.scorer,
+        shape=shaping.follow_live,
+        log=report,
+    )
+    refitter = Refitter(
+        folder=parts.folder,
+        settings=parts.settings.reward,
+        spec=parts.resolved.spec(),
+        task=task,
+        ledger=parts.statistics,
+        scorer=parts.scorer,
+        trust=monitor,
+        ingest=recorded.ingest,
+        metrics=parts.metrics,
+        seed=parts.resolved.run.seed,
+    )
+    return RewardParts(monitor=monitor, refitter=refitter, shaping=shaping)
+
+
+def build_loop(
+    parts: RunParts,
+    encoders: Encoders,
+    recorded: Recorded,
+    reward: RewardParts,
+    board: ParamsBoard,
+    distributed: DistributedLearner,
+) -> UpdateLoop:
+    """Build the update loop with a learner that has not learnt anything yet."""
+    loop = parts.status.loop = UpdateLoop(
+        spec=parts.resolved.spec(),
+        settings=parts.settings,
+        sizes=encoders.sizes,
+        trunk=encoders.trunk,
+        replay=recorded.replay,
+        statistics=parts.statistics,
+        metrics=parts.metrics,
+        board=board,
+        checkpoints=parts.checkpoints,
+        distributed=distributed,
+        seed=parts.resolved.run.seed,
+        beside=lambda: {
+            "refitted_at": reward.refitter.completed_at,
+            "reward_trusted": not reward.monitor.lost,
+            "live_reward_version": parts.scorer.version,
+            "features": {name: torch.from_numpy(f) for name, f in recorded.ingest.uncached().items()},
+        },
+    )
+    return loop
+
+
+def fit_or_restore(
+    parts: RunParts, learner: OnlineLearner, checkpoint: Checkpoint | None, stop: threading.Event
+) -> None:
+    """Fit the reward model of a new run, or restore reward model and learner of a killed one.
+
+    Raises:
+        ResumeError: If the checkpoint is of another network or knows what is not there.
+        Stopped: If `stop` is set before the model is fitted.
+    """
+    refitter = learner.reward.refitter
+    if checkpoint is None:
+        refitter.fit(on_step=parts.status.says("reward model", stop))
+        return
+    trusted = checkpoint["reward_trusted"]
+    refitter.load(live_version(checkpoint), checkpoint["refitted_at"], trusted=trusted)
+    learner.loop.restore(checkpoint)
+
+
+def live_version(checkpoint: Checkpoint) -> str:
+    """Return the version of the embedded model in use at a checkpoint: a refit may have been about to replace it.
+
+    What shapes the reward may be nothing, or a large model: their versions carry its name and a dash.
+    """
+    active: str | None = checkpoint["reward_version"]
+    live: str = checkpoint["live_reward_version"]
+    return live if active is None or "-" in active else active
+
+
+def log_fit(parts: RunParts, encoders: Encoders, recorded: Recorded, *, encoders_s: float, total_s: float) -> None:
+    """Write the row of a fit: what it was made from and how long it took."""
+    cache = parts.restorer.cache
+    parts.metrics.log(
+        FitRow(
+            trunk_s=encoders_s,
+            total_s=total_s,
+            demos=len(encoders.demos),
+            demo_ids=list(encoders.demos),
+            trunk=encoders.trunk.identity,
+            cached_episodes=recorded.cached,
+            damaged_features=0 if cache is None else cache.damaged,
+            pretrain_updates=parts.settings.config.pretrain_updates,
+        )
+    )
