@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import BaseModel
 
 from robot_stack import plugins
+from robot_stack.config.teleop_parts import OperatorConfig
 from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import back_id
-from sim.hands import Hands, OperatorConfig
+from sim.hands import Hands
 from sim.peg_hands import PegHands, PegWithdrawHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm

@@ -10,41 +10,6 @@ from scipy.spatial.transform import Rotation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorConfig:
-    """The skill and attention of the scripted operator.
-
-    Attributes:
-        reaction_s: Delay between what happens and what the operator sees.
-        position_noise_m: Standard deviation of how the goal is misjudged, drawn once per engagement.
-        yaw_noise_rad: The same for its yaw.
-        far_position_noise_m: What is added to it from far away, until the tool is near the aim.
-        far_yaw_noise_rad: The same for its yaw.
-        attention: Probability per second of looking at the cell, in (0, 1]; 1 looks always.
-        speed: Share of full teleop deflection used, in (0, 1].
-        tremor: Standard deviation of the hand's noise, in deflection.
-        stuck_s: Time without progress after which the operator takes over.
-        patience_s: Time into an episode after which the operator takes over, unless the tip is going in.
-        off_course_m: How far the arm may move away from its best distance before the operator takes over.
-        force_limit_n: Contact force at which the operator takes over.
-        verdict_s: Time the task must look finished before the operator says so.
-    """
-
-    reaction_s: float
-    position_noise_m: float
-    yaw_noise_rad: float
-    far_position_noise_m: float
-    far_yaw_noise_rad: float
-    attention: float
-    speed: float
-    tremor: float
-    stuck_s: float
-    patience_s: float
-    off_course_m: float
-    force_limit_n: float
-    verdict_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """The scene as the operator's eyes see it at one instant.
 

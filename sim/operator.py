@@ -13,10 +13,11 @@ from enum import StrEnum
 
 import numpy as np
 
+from robot_stack.config.teleop_parts import OperatorConfig
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import TeleopSample
-from sim.hands import Hands, OperatorConfig, Seen
+from sim.hands import Hands, Seen
 
 
 class Role(StrEnum):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.hands import OperatorConfig, Seen, in_tool
+from robot_stack.config.teleop_parts import OperatorConfig
+from sim.hands import Seen, in_tool
 
 _IN_THE_HOLE_M = 0.018
 """Height of the tool above its goal below which the tip is in the hole."""

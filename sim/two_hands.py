@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.hands import OperatorConfig, Seen, in_tool
+from robot_stack.config.teleop_parts import OperatorConfig
+from sim.hands import Seen, in_tool
 
 BLOCK, PEG = 0, 1
 """Rows of the arms in what is seen."""

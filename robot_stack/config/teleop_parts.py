@@ -82,7 +82,7 @@ class PageHand(Feel):
 
 
 class OperatorConfig(Section):
-    """The scripted operator; field for field what the simulator's operator takes."""
+    """The skill and attention of the scripted operator."""
 
     reaction_s: Annotated[float, Field(ge=0, le=5)] = 0.3
     """Delay between what happens and what the operator sees."""

@@ -18,7 +18,6 @@ from robot_stack.workcell.local_cell import LocalCell
 from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
-from sim.hands import OperatorConfig
 from sim.operator import ScriptedOperator
 from sim.simulated_arm import PlacedArm
 from sim.world import World
@@ -84,8 +83,8 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     """Build the scripted operator of a cell whose teleop device is `scripted`, with a hand for each arm."""
     space, names = ActionSpace(resolved.spec()), list(resolved.arms)
     device = resolved.teleop
-    operator = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
-    config, rng = OperatorConfig(**operator.model_dump()), np.random.default_rng(seed)
+    config = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
+    rng = np.random.default_rng(seed)
     entry, scales = find_task(resolved.task.name), np.array([space.full_scale(name) for name in names])
     name = resolved.task.name
     back = {} if entry.back_hands is None else {back_id(name): entry.back_hands(config, rng, scales)}

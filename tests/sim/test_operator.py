@@ -11,7 +11,7 @@ from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.build import build_operator
 from robot_stack.workcell.local_cell import see
-from sim.hands import OperatorConfig, Seen
+from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
 from sim.peg_hands import PegHands
 from sim.world import World
@@ -23,7 +23,7 @@ SCALE = np.array([0.1, 0.1, 0.1, 0.6, 0.6, 0.6])
 
 def _operator(seed: int = 0, **config: float) -> ScriptedOperator:
     rng = np.random.default_rng(seed)
-    operator = OperatorConfig(**teleop.OperatorConfig().model_dump() | config)
+    operator = teleop.OperatorConfig(**config)
     return ScriptedOperator(operator, rng, {"peg_insert": PegHands(operator, rng, SCALE[None])}, ["arm"])
 
 
