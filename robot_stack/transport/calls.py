@@ -15,7 +15,7 @@ from robot_stack.transport.access.security import Credentials, open_channel, wit
 from robot_stack.transport.access.sessions import Role
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.codec import decode_status, encode_label
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.event import Label

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, fields
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
 
 Word = TypeVar("Word", bound=StrEnum)
+ARRAYS = ("executed", "proposed", "human")
+"""Fields of an `ActionRow` that are actions."""
 
 
 def encode_step(step: Step, spec: Spec) -> pb.Step:
@@ -87,32 +89,14 @@ def decode_step(message: pb.Step, spec: Spec) -> Step:
 def encode_header(header: EpisodeHeader) -> pb.EpisodeHeader:
     """Encode the header of an episode as a message."""
     _check_header(header)
-    return pb.EpisodeHeader(
-        episode_id=header.episode_id,
-        kind=header.kind.value,
-        task=header.task,
-        actor=header.actor,
-        started_unix_s=header.started_unix_s,
-        seed=header.seed,
-        level=header.level,
-        reset=header.reset.value,
-        task_id=header.task_id,
-    )
+    return pb.EpisodeHeader(**asdict(header))
 
 
 def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
     """Decode the header of an episode from its message; the inverse of `encode_header`."""
-    header = EpisodeHeader(
-        episode_id=message.episode_id,
-        kind=_word(EpisodeKind, message.kind, "kind"),
-        task=message.task,
-        actor=message.actor,
-        started_unix_s=message.started_unix_s,
-        seed=message.seed,
-        level=message.level,
-        reset=_word(ResetType, message.reset, "reset"),
-        task_id=message.task_id,
-    )
+    values = _values(message, EpisodeHeader)
+    words = {"kind": _word(EpisodeKind, message.kind, "kind"), "reset": _word(ResetType, message.reset, "reset")}
+    header = EpisodeHeader(**{**values, **words})
     _check_header(header)
     return header
 
@@ -120,24 +104,14 @@ def decode_header(message: pb.EpisodeHeader) -> EpisodeHeader:
 def encode_label(label: Label) -> pb.Label:
     """Encode a label, a verdict on an episode, as a message."""
     _check_label(label)
-    return pb.Label(
-        episode_id=label.episode_id,
-        verdict=label.verdict.value,
-        source=label.source.value,
-        stamp_unix_s=label.stamp_unix_s,
-        note=label.note,
-    )
+    return pb.Label(**asdict(label))
 
 
 def decode_label(message: pb.Label) -> Label:
     """Decode a label from its message; the inverse of `encode_label`."""
-    label = Label(
-        episode_id=message.episode_id,
-        verdict=_word(Verdict, message.verdict, "verdict"),
-        source=_word(LabelSource, message.source, "source of the label"),
-        stamp_unix_s=message.stamp_unix_s,
-        note=message.note,
-    )
+    verdict = _word(Verdict, message.verdict, "verdict")
+    source = _word(LabelSource, message.source, "source of the label")
+    label = Label(**{**_values(message, Label), "verdict": verdict, "source": source})
     _check_label(label)
     return label
 
@@ -145,26 +119,12 @@ def decode_label(message: pb.Label) -> Label:
 def encode_score(score: LiveScore) -> pb.LiveScore:
     """Encode a live score as a message."""
     _check_score(score)
-    return pb.LiveScore(
-        episode_id=score.episode_id,
-        index=score.index,
-        progress=score.progress,
-        success=score.success,
-        declared=score.declared,
-        version=score.version,
-    )
+    return pb.LiveScore(**asdict(score))
 
 
 def decode_score(message: pb.LiveScore) -> LiveScore:
     """Decode a live score from its message; the inverse of `encode_score`."""
-    score = LiveScore(
-        episode_id=message.episode_id,
-        index=message.index,
-        progress=message.progress,
-        success=message.success,
-        declared=message.declared,
-        version=message.version,
-    )
+    score = LiveScore(**_values(message, LiveScore))
     _check_score(score)
     return score
 
@@ -183,24 +143,16 @@ def decode_status(reply: pb.StatusReply) -> LearnerStatus:
             f"numbers of counters and actors are {len(reply.counters)} and {len(reply.actors)}, must be at most "
             f"{bounds.MAX_COUNTERS} and {bounds.MAX_KNOWN_ACTORS}; ask a learner of this program"
         )
-    names = [field.name for field in fields(ActorStatus)]
-    actors = tuple(ActorStatus(**{name: getattr(actor, name) for name in names}) for actor in reply.actors)
+    actors = tuple(ActorStatus(**_values(actor, ActorStatus)) for actor in reply.actors)
     status = LearnerStatus(phase=reply.phase, message=reply.message, counters=dict(reply.counters), actors=actors)
     _check_status(status)
     return status
 
 
 def _encode_action(row: ActionRow) -> pb.ActionRow:
+    arrays = {name: _to_bytes(getattr(row, name)) for name in ARRAYS}
     return pb.ActionRow(
-        executed=_to_bytes(row.executed),
-        proposed=_to_bytes(row.proposed),
-        human=_to_bytes(row.human),
-        source=int(row.source),
-        sources=bytes(row.sources),
-        gripper_pressed=row.gripper_pressed,
-        clipped=row.clipped,
-        params_version=row.params_version,
-        params_age_s=row.params_age_s,
+        **{**_values(row, ActionRow), **arrays, "source": int(row.source), "sources": bytes(row.sources)}
     )
 
 
@@ -210,17 +162,10 @@ def _decode_action(message: pb.ActionRow, spec: Spec) -> ActionRow:
     for source in (message.source, *message.sources):
         if source not in list(Source):
             raise SpecError(f"source is {source}, must be one of {[f'{s.value} {s.name}' for s in Source]}")
-    return ActionRow(
-        executed=_floats(message.executed, "executed"),
-        proposed=_floats(message.proposed, "proposed"),
-        human=_floats(message.human, "human"),
-        source=Source(message.source),
-        sources=tuple(Source(source) for source in message.sources),
-        gripper_pressed=message.gripper_pressed,
-        clipped=message.clipped,
-        params_version=message.params_version,
-        params_age_s=message.params_age_s,
-    )
+    arrays = {name: _floats(getattr(message, name), name) for name in ARRAYS}
+    sources = tuple(Source(source) for source in message.sources)
+    told = {**_values(message, ActionRow), **arrays, "source": Source(message.source), "sources": sources}
+    return ActionRow(**told)
 
 
 def _check_step(step: Step, spec: Spec) -> None:
@@ -233,7 +178,7 @@ def _check_step(step: Step, spec: Spec) -> None:
     _check_duration(step.observation.skew_s, "skew_s")
     if step.action is None:
         return
-    for name in ("executed", "proposed", "human"):
+    for name in ARRAYS:
         spec.check_action(getattr(step.action, name), name)
     spec.check_sources(step.action.sources)
     if not 0 <= step.action.params_version <= bounds.MAX_INT64:
@@ -279,6 +224,11 @@ def _check_duration(value_s: float, name: str, most_s: float = bounds.MAX_DURATI
 
 def _check_stamp(value_s: float, name: str) -> None:
     _check_duration(value_s, name, bounds.MAX_UNIX_S)
+
+
+def _values(source: object, kind: type) -> dict[str, Any]:
+    """Return what the fields of a dataclass are in a message, or in another dataclass: they have the same names."""
+    return {field.name: getattr(source, field.name) for field in fields(kind)}
 
 
 def _word(kind: type[Word], text: str, name: str) -> Word:

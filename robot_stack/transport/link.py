@@ -23,7 +23,7 @@ from robot_stack.transport.access.security import Credentials, open_channel
 from robot_stack.transport.ack_window import LABEL, AckWindow
 from robot_stack.transport.calls import error_words, greet
 from robot_stack.transport.inbox import ParamsInbox, ScoreInbox
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.spool import Spool
 from robot_stack.types.errors import StoreError
 

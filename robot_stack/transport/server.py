@@ -20,8 +20,8 @@ from robot_stack.transport.backend import LearnerBackend
 from robot_stack.transport.bundle import encode_params
 from robot_stack.transport.codec import decode_label, encode_score, encode_status
 from robot_stack.transport.handshake import check_hello
-from robot_stack.transport.learner_pb2_grpc import LearnerServicer, add_LearnerServicer_to_server
 from robot_stack.transport.push_stream import PushStream
+from robot_stack.transport.service import add_learner
 from robot_stack.transport.wire import PROTOCOL_VERSION, server_options
 from robot_stack.types.errors import TransportError
 
@@ -65,7 +65,7 @@ class LearnerServer:
             maximum_concurrent_rpcs=bounds.MAX_CALLS,
         )
         servicer = _Servicer(self._backend, self._changed, self._stopping, sessions, refusals)
-        add_LearnerServicer_to_server(servicer, server)
+        add_learner(servicer, server)
         self._port = self._bind(server)
         server.start()
         door.open()
@@ -105,7 +105,7 @@ class LearnerServer:
         return port
 
 
-class _Servicer(LearnerServicer):
+class _Servicer:
     """The calls of the service, which arrive once the door has let them in; the door puts our errors into words."""
 
     def __init__(

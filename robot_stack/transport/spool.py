@@ -1,8 +1,7 @@
 """A durable first-in first-out queue on the actor's disk: what the learner has not acked survives a crash.
 
 `put` only touches memory; a thread writes, and syncs at least every `sync_s`. Records have positions that
-count up; `release` forgets those below a position, a whole segment file at a time. A segment holds records of length (uint32),
-CRC-32 (uint32) and bytes, appended and never changed.
+count up; `release` forgets those below a position, a whole segment file at a time.
 """
 
 from __future__ import annotations
@@ -198,11 +197,6 @@ class Spool:
             self._write_mark(position)
         for segment in gone:
             segment.path.unlink(missing_ok=True)
-
-    def wait_written(self, timeout_s: float) -> bool:
-        """Wait until every record put so far is in the file; False after `timeout_s`."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._queue, timeout_s)
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write and sync what is queued, for at most `timeout_s`, and let go of the folder."""

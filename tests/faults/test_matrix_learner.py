@@ -38,8 +38,8 @@ from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.access import certificates
 from robot_stack.transport.access.security import Security, open_channel
 from robot_stack.transport.client import LearnerClient
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.server import LearnerServer
+from robot_stack.transport.service import LearnerStub
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.params import Params

@@ -15,8 +15,8 @@ from robot_stack.transport import learner_pb2 as pb
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import greet, operator_hello
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.roster import Roster
+from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.command import Source
 from robot_stack.types.errors import SpecError

@@ -25,9 +25,9 @@ from robot_stack.transport.access.sessions import Method, Role, Sessions
 from robot_stack.transport.calls import LearnerAwayError, send_label
 from robot_stack.transport.client import LearnerClient
 from robot_stack.transport.codec import decode_header, decode_label, decode_status, encode_header, encode_step
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.roster import Roster
 from robot_stack.transport.server import LearnerServer
+from robot_stack.transport.service import LearnerStub
 from robot_stack.types.errors import SpecError
 from tests.transport.fake_learner import (
     SPEC,

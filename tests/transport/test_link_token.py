@@ -139,7 +139,7 @@ ANOTHER = """
 import os, sys
 import grpc
 from robot_stack.transport import learner_pb2 as pb
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
+from robot_stack.transport.service import LearnerStub
 os.setgroups([]); os.setgid({nobody}); os.setuid({nobody})
 try:
     open(sys.argv[2]).read()

@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from robot_stack.transport import learner_pb2, learner_pb2_grpc
+import grpc
+
+from robot_stack.transport import learner_pb2
 from robot_stack.transport.generate import generate
+from robot_stack.transport.service import LearnerStub
 
 
 def test_the_committed_code_is_what_the_proto_says(tmp_path: Path) -> None:
@@ -19,10 +22,16 @@ def test_the_committed_code_is_what_the_proto_says(tmp_path: Path) -> None:
     assert fresh.stdout == learner_pb2.DESCRIPTOR.serialized_pb
 
 
-def test_the_committed_stub_has_every_call_of_the_proto() -> None:
+def test_the_stub_declares_and_has_every_call_of_the_proto() -> None:
     calls = [method.name for method in learner_pb2.DESCRIPTOR.services_by_name["Learner"].methods]
     assert calls == ["Hello", "PushSteps", "WatchParams", "WatchScores", "Label", "Status"]
-    assert all(hasattr(learner_pb2_grpc.LearnerServicer, name) for name in calls)
+    assert list(LearnerStub.__annotations__) == calls
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        stub = LearnerStub(channel)
+        assert [type(getattr(stub, name)).__name__ for name in calls] == [
+            "_UnaryUnaryMultiCallable", "_StreamStreamMultiCallable", "_UnaryStreamMultiCallable",
+            "_UnaryStreamMultiCallable", "_UnaryUnaryMultiCallable", "_UnaryUnaryMultiCallable",
+        ]  # fmt: skip
 
 
 def test_the_transport_loads_without_torch() -> None:

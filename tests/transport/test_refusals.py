@@ -16,8 +16,8 @@ from robot_stack.transport.access import bounds, certificates
 from robot_stack.transport.access.security import Security, open_channel
 from robot_stack.transport.calls import error_words
 from robot_stack.transport.codec import encode_header, encode_step
-from robot_stack.transport.learner_pb2_grpc import LearnerStub
 from robot_stack.transport.server import LearnerServer
+from robot_stack.transport.service import LearnerStub
 from robot_stack.transport.wire import PROTOCOL_VERSION
 from robot_stack.types.errors import TransportError
 from robot_stack.types.spec import Spec

@@ -36,7 +36,7 @@ def contents(spool: Spool) -> list[bytes | None]:
 def fill(spool: Spool, count: int) -> list[bytes]:
     records = [b"%03d" % i * 10 for i in range(count)]
     assert all(map(spool.put, records))
-    assert spool.wait_written(5.0)
+    assert spool.read(spool.end - 1, 5.0) is not None
     return records
 
 
@@ -154,7 +154,7 @@ def test_a_full_backlog_refuses(folder: Path) -> None:
     spool = Spool(folder, disk_bytes=100)
     spool.open()
     assert spool.put(b"x" * 60)
-    assert spool.wait_written(5.0)
+    assert spool.read(spool.end - 1, 5.0) is not None
     assert not spool.put(b"y" * 60)
     spool.close()
 
@@ -194,7 +194,7 @@ def test_a_killed_process_loses_nothing_it_has_written(folder: Path) -> None:
         "import sys, time; from pathlib import Path; from robot_stack.transport.spool import Spool\n"
         f"s = Spool(Path({str(folder)!r})); s.open()\n"
         "for i in range(50): s.put(b'%d' % i * 100)\n"
-        "assert s.wait_written(10); print('written', flush=True); time.sleep(60)"
+        "assert s.read(49, 10) is not None; print('written', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
