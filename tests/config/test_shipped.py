@@ -11,9 +11,10 @@ from robot_stack.cli import show
 from robot_stack.config.files.library import KINDS, config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.resolve import load_run
-from robot_stack.config.safety import LIMITS, SafetyConfig
+from robot_stack.config.safety import CAPS, LIMITS, SafetyConfig
 from robot_stack.config.schema import MODELS, schema_texts, write_schemas
-from robot_stack.control.safety.limits import CAPS, RETRACT_CAP_M_S
+from robot_stack.control.safety.limits import SafetyLimits
+from robot_stack.types.errors import ConfigError
 
 FILES = sorted(path for kind in KINDS for path in (config_root() / kind).glob("*.yaml"))
 
@@ -49,10 +50,12 @@ def test_every_safety_value_but_the_rate_is_a_limit_and_only_the_yaw_range_may_b
     assert optional == ["yaw_range_rad"]
 
 
-def test_the_hard_caps_are_those_of_the_safety_filter() -> None:
+def test_the_safety_filter_refuses_what_the_schema_forbids() -> None:
     properties = SafetyConfig.model_json_schema()["properties"]
-    caps = {name: properties[name]["maximum"] for name in LIMITS}
-    assert caps == {**CAPS, "retract_m_s": RETRACT_CAP_M_S}
+    assert {name: properties[name]["maximum"] for name in LIMITS} == CAPS
+    for name in set(LIMITS) - {"soft_force_n"}:
+        with pytest.raises(ConfigError, match=f"{name} is"):
+            SafetyLimits(box_min_m=(0.0, 0.0, 0.0), box_max_m=(1.0, 1.0, 1.0), **{name: 1.01 * CAPS[name]})
 
 
 def test_show_prints_each_value_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.safety import CAPS
 from robot_stack.control.audit.logged import LogArrays
 from robot_stack.control.kinematics.body import ArmBody
-from robot_stack.control.safety.limits import CAPS, SafetyLimits
+from robot_stack.control.safety.limits import SafetyLimits
 
 SAMPLES = 9
 """Points along a capsule."""

@@ -1,48 +1,18 @@
-"""The limits of one arm, validated against hard caps that no configuration may exceed."""
+"""The limits of one arm, validated against the hard caps that the model of the safety file declares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
+from robot_stack.config.safety import CAPS, LIMITS
 from robot_stack.control.kinematics.body import ArmBody
 from robot_stack.types.errors import ConfigError
 
-CAPS = {
-    "max_speed_m_s": 1.0,
-    "max_rotation_speed_rad_s": 3.0,
-    "max_acceleration_m_s2": 10.0,
-    "max_rotation_acceleration_rad_s2": 30.0,
-    "max_jerk_m_s3": 1000.0,
-    "max_rotation_jerk_rad_s3": 3000.0,
-    "tilt_cone_rad": math.pi,
-    "yaw_range_rad": 4.0 * math.pi,
-    "joint_range_share": 1.0,
-    "soft_force_n": 100.0,
-    "hard_force_n": 150.0,
-    "policy_timeout_s": 0.5,
-    "teleop_timeout_s": 0.5,
-    "state_timeout_s": 0.2,
-    "output_timeout_s": 0.1,
-}
-"""Largest value of each limit; every one must also be above zero."""
-
-RETRACT_CAP_M_S = 0.05
-TIGHTENABLE = (
-    "max_speed_m_s",
-    "max_rotation_speed_rad_s",
-    "max_acceleration_m_s2",
-    "max_rotation_acceleration_rad_s2",
-    "max_jerk_m_s3",
-    "max_rotation_jerk_rad_s3",
-    "tilt_cone_rad",
-    "yaw_range_rad",
-    "joint_range_share",
-    "soft_force_n",
-    "hard_force_n",
-    "retract_m_s",
-)
+MAY_BE_ZERO = ("retract_m_s",)
+"""Zero switches it off; every other limit must be above zero."""
+TIGHTENABLE = tuple(name for name in LIMITS if not name.endswith("_timeout_s"))
 """Limits that may be made tighter while the process runs. Timeouts and the box are the start's."""
 STRUCTURED = ("joints", "body", "yaw_zero_xyzw")
 """What is no limit of its own, but says of which arm they are."""
@@ -107,14 +77,12 @@ class SafetyLimits:
     yaw_zero_xyzw: tuple[float, float, float, float] | None = None
 
     def __post_init__(self) -> None:
-        mistakes = [_over_cap(field.name, getattr(self, field.name)) for field in fields(self) if field.name in CAPS]
+        mistakes = [_outside(name, getattr(self, name), CAPS[name], "; lower it in the safety file") for name in LIMITS]
         for axis, low, high in zip("xyz", self.box_min_m, self.box_max_m, strict=True):
             if not (math.isfinite(low) and math.isfinite(high) and low < high):
                 mistakes.append(f"box on {axis} is {low} to {high}, must be finite and rising")
         if not self.soft_force_n < self.hard_force_n:
             mistakes.append(f"soft_force_n is {self.soft_force_n}, must be below hard_force_n {self.hard_force_n}")
-        if not 0.0 <= self.retract_m_s <= RETRACT_CAP_M_S:
-            mistakes.append(f"retract_m_s is {self.retract_m_s}, must be within 0 to {RETRACT_CAP_M_S}")
         if self.body is not None and self.joints and len(self.body.axes) != len(self.joints):
             mistakes.append(f"body has {len(self.body.axes)} joints, must have {len(self.joints)}, those of the robot")
         if any(mistakes):
@@ -150,18 +118,16 @@ def tightened(ceiling: SafetyLimits, limits: SafetyLimits, changes: Mapping[str,
         if name not in TIGHTENABLE:
             mistakes.append(f"{name} is fixed while the process runs; edit the safety file and start again")
             continue
-        largest = getattr(ceiling, name)
-        zero_is_off = name == "retract_m_s"
-        enough = value >= 0.0 if zero_is_off else value > 0.0
-        if not (math.isfinite(value) and enough and value <= largest):
-            least = "at least 0" if zero_is_off else "above 0"
-            mistakes.append(f"{name} is {value}, must be {least} and at most {largest:g}, the limit of the safety file")
-    if mistakes:
-        raise ConfigError("\n".join(mistakes))
+        mistakes.append(_outside(name, value, getattr(ceiling, name), ", the limit of the safety file"))
+    if any(mistakes):
+        raise ConfigError("\n".join(mistake for mistake in mistakes if mistake))
     return replace(limits, **changes)  # type: ignore[arg-type]
 
 
-def _over_cap(name: str, value: float) -> str:
-    if math.isfinite(value) and 0.0 < value <= CAPS[name]:
+def _outside(name: str, value: float, largest: float, remedy: str) -> str:
+    """Return why a limit may not have a value, or ""."""
+    above = value >= 0.0 if name in MAY_BE_ZERO else value > 0.0
+    if math.isfinite(value) and above and value <= largest:
         return ""
-    return f"{name} is {value}, must be above 0 and at most {CAPS[name]:g}; lower it in the safety file"
+    least = "at least 0" if name in MAY_BE_ZERO else "above 0"
+    return f"{name} is {value}, must be {least} and at most {largest:g}{remedy}"
