@@ -102,7 +102,7 @@ def await_last_labels(statistics: EpisodeStatistics, over: threading.Event) -> N
 
 def finish(parts: RunParts, learner: OnlineLearner) -> None:
     """Write the final parameters to disk; actors are told by the phase."""
-    fitting.write_params(RunPaths(parts.folder).policy("policy"), learner.loop.finish())
+    fitting.write_params(RunPaths(parts.folder).policy("policy"), learner.loop.publisher.finish())
     parts.episode_log.log(final=True)
     frames = learner.recorded.replay.frames
     parts.metrics.log(

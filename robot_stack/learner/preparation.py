@@ -17,17 +17,19 @@ import torch
 from policies.encoders.embedded import EmbeddedConfig
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
+from policies.registry import find_algorithm
 from reward_models.alarms import Alarm
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoard
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.publishing import Publisher
 from robot_stack.learner.replay_restorer import let_go_of_damaged
 from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
 from robot_stack.learner.reward.refit import Refitter
 from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
 from robot_stack.learner.run_parts import RunParts
-from robot_stack.learner.update_loop import UpdateLoop, check_identity
+from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
@@ -245,7 +247,7 @@ def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None)
 
     def report(version: str, alarm: Alarm) -> None:
         log.warning("reward model %s is no longer trusted: %s", version, alarm.words)
-        parts.metrics.log(AlarmRow(version=version, alarm=alarm.kind, words=alarm.words, episodes=alarm.episodes))
+        parts.metrics.log(AlarmRow(version=version, alarm=alarm.kind, words=alarm.words, episodes=list(alarm.episodes)))
 
     task = parts.resolved.task
     shaping = ShapingScores(recorded.replay, parts.scorer, parts.statistics, parts.metrics, rescorer)
@@ -281,18 +283,21 @@ def build_loop(
     distributed: DistributedLearner,
 ) -> UpdateLoop:
     """Build the update loop with a learner that has not learnt anything yet."""
+    spec, settings, seed = parts.resolved.spec(), parts.settings, parts.resolved.run.seed
+    config = settings.config
+    learner = find_algorithm(settings.algorithm).learner(encoders.sizes, config, seed=seed, device=settings.device)
+    learner.ranks = distributed.ranks
     loop = parts.status.loop = UpdateLoop(
-        spec=parts.resolved.spec(),
-        settings=parts.settings,
-        sizes=encoders.sizes,
-        trunk=encoders.trunk,
+        updater=Updater(learner, settings=settings, replay=recorded.replay, distributed=distributed, seed=seed),
+        publisher=Publisher(
+            learner, spec=spec, settings=settings, trunk=encoders.trunk, statistics=parts.statistics, board=board
+        ),
+        governor=Governor(utd=config.utd, pretrain=config.pretrain_updates),
         replay=recorded.replay,
         statistics=parts.statistics,
         metrics=parts.metrics,
-        board=board,
         checkpoints=parts.checkpoints,
-        distributed=distributed,
-        seed=parts.resolved.run.seed,
+        identity=identity_of(settings, encoders.trunk),
         beside=lambda: {
             "refitted_at": reward.refitter.completed_at,
             "reward_trusted": not reward.monitor.lost,

@@ -97,7 +97,7 @@ class StatusBoard:
         return {
             "updates": float(loop.updates) if loop is not None else 0.0,
             "updates_per_s": loop.rate_per_s if loop is not None else 0.0,
-            "params_version": float(loop.params_version) if loop is not None else 0.0,
+            "params_version": float(loop.publisher.version) if loop is not None else 0.0,
             "frames": float(loop.frames) if loop is not None else 0.0,
             "damaged_features": float(cache.damaged) if cache is not None else 0.0,
         }

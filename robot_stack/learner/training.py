@@ -134,7 +134,7 @@ class Training:
         fit_or_restore(parts, learner, checkpoint, stop)
         self._distributed.begin(encoders.sizes, resumed=checkpoint is not None)
         loop.learn_from_demos(stop, parts.status.say)
-        loop.publish()
+        loop.publisher.publish()
         loop.save(wait=True)
         log_fit(parts, encoders, recorded, encoders_s=encoders_s, total_s=time.monotonic() - started_s)
         return learner

@@ -13,25 +13,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.trunk import Trunk
-from policies.learner import LearnerSpec, WatchesEpisodes
-from policies.registry import find_algorithm
-from robot_stack.learner.backend import ParamsBoard
+from policies.learner import Learner
 from robot_stack.learner.batches import make_batches
 from robot_stack.learner.checkpoint import CheckpointWriter
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
+from robot_stack.learner.publishing import Publisher
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import ResumeRow, UpdateRow
 from robot_stack.runs.statistics import EpisodeStatistics
-from robot_stack.transport.bundle import SPEC_DIGEST, seal
 from robot_stack.types.errors import ResumeError
-from robot_stack.types.params import Params
-from robot_stack.types.spec import Spec
-from robot_stack.types.transition import EpisodeKind
 
 PUBLISH_EVERY = 50
 PUBLISH_S = 2.0
@@ -42,10 +36,6 @@ SHIFT_PX = 4
 CHECKPOINT_S = 20.0
 BEST_OF = 20
 """Newest online episodes whose share of successes without an operator's help makes a checkpoint the best."""
-HELD_BACK = 2
-"""Newest ended episodes that a learner which watches them is not told of yet: their verdicts may still be to come."""
-VERSIONS_PER_LIFE = 20_000
-"""A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
 
 _REMEDY = "put run.yaml and trunk.safetensors back as they were, or start a new run"
 
@@ -69,55 +59,107 @@ class Governor:
         return updates < self.allowed(env_steps)
 
 
-class UpdateLoop:
-    """The update loop of a learner, with everything that its next update depends on.
+class Updater:
+    """A learner with the batches that it is updated on: everything that its next update depends on.
 
     Args:
+        learner: Of the run's algorithm.
+        settings: Of the learning side.
+        replay: Where batches are drawn.
+        distributed: Deals them out to the processes that update along.
+        seed: Of the draws.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        settings: LearningSettings,
+        replay: Replay,
+        distributed: DistributedLearner,
+        seed: int,
+    ) -> None:
+        self.learner = learner
+        self._settings = settings
+        self._distributed = distributed
+        self._batches = make_batches(replay, settings.device)
+        self._rng = np.random.default_rng(seed)
+
+    def update(self) -> dict[str, torch.Tensor]:
+        """Draw a batch and make one update; returns its metrics."""
+        sampling = self._settings.config.sampling
+        batch = self._batches.sample(
+            self._rng,
+            self._settings.config.batch_size,
+            gamma=sampling.gamma,
+            expert_fraction=sampling.expert_fraction,
+            n_step=sampling.n_step,
+            chunk=sampling.chunk,
+            shift=SHIFT_PX if self._settings.trained_encoder else 0,
+        )
+        return self.learner.update(self._distributed.deal(batch))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of learner and draws, for a checkpoint."""
+        return {"learner": self.learner.state_dict(), "rng": _pack_rng(self._rng)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of learner and draws.
+
+        Raises:
+            ResumeError: If it is of another network.
+        """
+        try:
+            self.learner.load_state_dict(state["learner"])
+        except (RuntimeError, ValueError, KeyError) as error:
+            why = " ".join(str(error).split()[:40])
+            raise ResumeError(f"checkpoint is of another network ({why}), must be of this run's; {_REMEDY}") from error
+        self._rng.bit_generator.state = _unpack_rng(state["rng"])
+
+
+class UpdateLoop:
+    """The loop that updates, publishes, logs and saves, held back by nothing but its governor.
+
+    Args:
+        updater: Makes the updates.
+        publisher: Hands the parameters to the actors.
+        governor: Says how many updates may be made.
+        replay: Is saved along.
+        statistics: Of all episodes.
+        metrics: Take a row now and then.
+        checkpoints: Writes them.
+        identity: Of what the learner is, see `identity_of`; stands in each checkpoint.
         beside: What else to keep in a checkpoint; tensors and plain values.
     """
 
     def __init__(
         self,
         *,
-        spec: Spec,
-        settings: LearningSettings,
-        sizes: LearnerSpec,
-        trunk: Trunk,
+        updater: Updater,
+        publisher: Publisher,
+        governor: Governor,
         replay: Replay,
         statistics: EpisodeStatistics,
         metrics: MetricsLog,
-        board: ParamsBoard,
         checkpoints: CheckpointWriter,
-        distributed: DistributedLearner,
+        identity: Mapping[str, str],
         beside: Callable[[], Mapping[str, Any]],
-        seed: int,
     ) -> None:
-        self._spec = spec
-        self._settings = settings
-        self._trunk = trunk
+        self.updater = updater
+        self.publisher = publisher
+        self.rate_per_s = 0.0
+        self._governor = governor
         self._replay = replay
         self._statistics = statistics
         self._metrics = metrics
-        self._board = board
         self._checkpoints = checkpoints
+        self._identity = identity
         self._beside = beside
-        config = settings.config
-        self._learner = find_algorithm(settings.algorithm).learner(sizes, config, seed=seed, device=settings.device)
-        self._learner.ranks = distributed.ranks
-        self._distributed = distributed
-        self._batches = make_batches(replay, settings.device)
-        self._rng = np.random.default_rng(seed)
-        self._governor = Governor(utd=config.utd, pretrain=config.pretrain_updates)
-        self._told: list[str] = []
-        self._untold: list[str] = []
-        """Online episodes that have ended, in the order in which they were seen to end."""
-        self.params_version = 0
-        self.rate_per_s = 0.0
 
     @property
     def updates(self) -> int:
         """Return the number of updates done so far."""
-        return int(self._learner.updates)
+        return int(self.updater.learner.updates)
 
     @property
     def frames(self) -> int:
@@ -128,7 +170,7 @@ class UpdateLoop:
         """Do the updates before the first online step, or what a stop left of them."""
         started, before, wanted = time.monotonic(), self.updates, self._governor.allowed(0)
         while self._governor.may_update(self.updates, 0) and not stop.is_set():
-            self._update()
+            self.updater.update()
             done, elapsed_s = self.updates - before, time.monotonic() - started
             say(step_words("learning from demonstrations", done, wanted - before, elapsed_s))
 
@@ -145,7 +187,7 @@ class UpdateLoop:
             if not self._governor.may_update(self.updates, self._statistics.online_steps):
                 pause.wait(0.01)
             else:
-                metrics = self._update()
+                metrics = self.updater.update()
                 if self.updates % LOG_EVERY == 0:
                     now_s = time.monotonic()
                     self.rate_per_s = (self.updates - counted) / (now_s - clock_s)
@@ -153,55 +195,11 @@ class UpdateLoop:
                     self._log(metrics)
             now_s = time.monotonic()
             if self.updates - published >= PUBLISH_EVERY or now_s - published_s > PUBLISH_S:
-                self.publish()
+                self.publisher.publish()
                 published, published_s = self.updates, now_s
             if now_s - saved_s > CHECKPOINT_S:
                 self.save()
                 saved_s = now_s
-
-    def finish(self) -> Params:
-        """Return the last parameters: all verdicts are here, so the learner hears of every episode first."""
-        self._tell(held_back=0)
-        return self._seal()
-
-    def _seal(self) -> Params:
-        """Seal the actor's parameters as they are now, under the next version."""
-        self.params_version += 1
-        return self._sealed()
-
-    def _sealed(self) -> Params:
-        config = self._settings.config
-        metadata = actor_metadata(
-            self._trunk,
-            algorithm=self._settings.algorithm,
-            config=config,
-            trained=self._settings.trained_encoder,
-        )
-        return seal(
-            version=self.params_version,
-            tensors=pack_tensors(self._trunk, self._learner.actor_tensors(), self._learner.trunk_tensors()),
-            metadata={**metadata, SPEC_DIGEST: self._spec.digest},
-        )
-
-    def publish(self) -> None:
-        """Publish the parameters to all actors; the learner first hears how the episodes since have ended."""
-        self._tell(held_back=HELD_BACK)
-        self._board.publish(self._seal())
-
-    def _tell(self, *, held_back: int) -> None:
-        """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
-        if not isinstance(self._learner, WatchesEpisodes):
-            return
-        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if a.header.first_task)
-        ended = {account.header.episode_id: account for account in online}
-        seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
-        told = set(self._told)
-        untold = [name for name in seen if name in ended and name not in told]
-        due = max(0, len(untold) - held_back)
-        for name in untold[:due]:
-            self._learner.episode_ended(success=ended[name].success, human_steps=ended[name].human_steps)
-        self._told += untold[:due]
-        self._untold = untold[due:]
 
     def save(self, *, wait: bool = False) -> None:
         """Copy all state now and write it in the background; with `wait`, return once it is on disk or refused."""
@@ -210,18 +208,15 @@ class UpdateLoop:
         beside = self._beside()  # before the replay: a refit that ends in between is done again, not taken for done
         replay = self._replay.state_dict()
         state = {
-            **_identity(self._settings, self._trunk),
-            "learner": self._learner.state_dict(),
+            **self._identity,
+            **self.updater.state_dict(),
             "replay": replay,
-            "rng": _pack_rng(self._rng),
             "reward_version": replay["score_version"],  # of the model in use: a refit may be about to replace it
-            "params_version": self.params_version,
-            "told_episodes": self._told,
-            "untold_episodes": self._untold,
+            **self.publisher.state_dict(),
             **beside,
         }
         success = self._statistics.recent_success(BEST_OF)
-        params = None if np.isnan(success) else self._sealed()
+        params = None if np.isnan(success) else self.publisher.seal()
         self._checkpoints.save(self.updates, state, success=success, params=params)
         if wait:
             self._checkpoints.wait()
@@ -233,29 +228,9 @@ class UpdateLoop:
             ResumeError: If it is of another network, or the replay lacks what it had seen.
         """
         self._replay.load_state_dict(state["replay"])
-        try:
-            self._learner.load_state_dict(state["learner"])
-        except (RuntimeError, ValueError, KeyError) as error:
-            why = " ".join(str(error).split()[:40])
-            raise ResumeError(f"checkpoint is of another network ({why}), must be of this run's; {_REMEDY}") from error
-        self._told, self._untold = state["told_episodes"], state["untold_episodes"]
-        self._rng.bit_generator.state = _unpack_rng(state["rng"])
-        self.params_version = state["params_version"] + VERSIONS_PER_LIFE
+        self.updater.load_state_dict(state)
+        self.publisher.load_state_dict(state)
         self._metrics.log(ResumeRow(updates=self.updates, env_steps=self._statistics.online_steps))
-
-    def _update(self) -> dict[str, torch.Tensor]:
-        sampling = self._settings.config.sampling
-        batch = self._batches.sample(
-            self._rng,
-            self._settings.config.batch_size,
-            gamma=sampling.gamma,
-            expert_fraction=sampling.expert_fraction,
-            n_step=sampling.n_step,
-            chunk=sampling.chunk,
-            shift=SHIFT_PX if self._settings.trained_encoder else 0,
-        )
-        metrics: dict[str, torch.Tensor] = self._learner.update(self._distributed.deal(batch))
-        return metrics
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:
         steps = self._statistics.online_steps
@@ -266,7 +241,7 @@ class UpdateLoop:
                 utd=self.updates / steps if steps else None,
                 updates_per_s=self.rate_per_s,
                 replay=len(self._replay.frames),
-                params_version=self.params_version,
+                params_version=self.publisher.version,
                 metrics={name: float(value) for name, value in metrics.items()},
             )
         )
@@ -274,12 +249,12 @@ class UpdateLoop:
 
 def check_identity(state: Mapping[str, Any], settings: LearningSettings, trunk: Trunk) -> None:
     """Raise ResumeError if a checkpoint is of another algorithm or trunk, before anything in it is used."""
-    for name, wanted in _identity(settings, trunk).items():
+    for name, wanted in identity_of(settings, trunk).items():
         if state.get(name) != wanted:
             raise ResumeError(f"{name} of the checkpoint is {state.get(name)!r}, must be {wanted!r}; {_REMEDY}")
 
 
-def _identity(settings: LearningSettings, trunk: Trunk) -> dict[str, str]:
+def identity_of(settings: LearningSettings, trunk: Trunk) -> dict[str, str]:
     """Return the algorithm and the trunk by which a checkpoint is recognised."""
     return {"algorithm": settings.algorithm, "trunk": trunk.identity}
 

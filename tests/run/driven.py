@@ -117,7 +117,7 @@ class Driven:
 
     def _listen(self) -> None:
         replay, loop = self.replay, self.loop
-        sample, update = replay.sample, loop._learner.update
+        sample, update = replay.sample, loop.updater.learner.update
 
         def sampled(*args: Any, **kwargs: Any) -> Any:
             batch = sample(*args, **kwargs)
@@ -132,4 +132,4 @@ class Driven:
             return metrics
 
         replay.sample = sampled  # type: ignore[method-assign]
-        loop._learner.update = updated
+        loop.updater.learner.update = updated

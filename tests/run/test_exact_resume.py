@@ -116,7 +116,7 @@ def test_losses_are_the_same_to_the_bit(both: Both) -> None:
 
 
 def test_networks_and_optimisers_are_the_same_to_the_bit(both: Both) -> None:
-    a, b = (run.loop._learner.state_dict() for run in (both.whole, both.resumed))
+    a, b = (run.loop.updater.learner.state_dict() for run in (both.whole, both.resumed))
     for (name, x), (_, y) in zip(_leaves(a), _leaves(b), strict=True):
         assert torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y, name
 

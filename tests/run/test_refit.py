@@ -15,7 +15,8 @@ from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.reward.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError
 from robot_stack.types.event import LabelSource, Verdict
@@ -66,8 +67,8 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
     assert {s.episode_id for s in bench.store.scores(version)} == set(bench.ledger.episodes)
     state = bench.replay.state_dict()
     assert (state["score_version"], state["scored_episodes"]) == (version, sorted(bench.ledger.episodes))
-    (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "reward_fit"]
-    assert (row["version"], row["episodes"], row["failures"]) == (version, 4, 2)
+    (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
+    assert (row.version, row.episodes, row.failures) == (version, 4, 2)
 
 
 @pytest.mark.parametrize(("episodes", "steps"), [(0, 6), (1, 3)])
@@ -137,8 +138,8 @@ def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) 
     _finish(refitter)
     assert (refitter.completed_at, bench.scorer.version) == (0, version)
     refitter.maybe_start()
-    (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "refit_failed"]
-    assert "record a demonstration" in row["reason"]
+    (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
+    assert "record a demonstration" in row.reason
 
 
 def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,8 +196,8 @@ def test_discarded_and_broken_off_episodes_teach_the_reward_nothing(bench: Bench
     bench.send("000013-online-a", [P] * 4, EndReason.SUCCESS, said=Verdict.SUCCESS)
     bench.take()
     _refitter(bench).fit()
-    (row,) = [row for row in read_metrics(bench.folder / "metrics.jsonl") if row["kind"] == "reward_fit"]
-    assert (row["episodes"], row["failures"]) == (3, 0)
+    (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
+    assert (row.episodes, row.failures) == (3, 0)
 
 
 def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resume(
@@ -206,10 +207,9 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
     try:
         run.demonstrate()
         run.start()
-        loop, refitter, replay = run.training._loop, run.training._refitter, run.training._replay
-        assert loop is not None
-        assert refitter is not None
-        before, state_dict = run.training._scorer.version, replay.state_dict
+        assert run.learner is not None
+        refitter, replay = run.learner.reward.refitter, run.replay
+        before, state_dict = run.training.parts.scorer.version, replay.state_dict
 
         def refitted_right_after() -> dict[str, Any]:
             state = state_dict()
@@ -217,7 +217,7 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
             return state
 
         monkeypatch.setattr(replay, "state_dict", refitted_right_after)
-        loop.save(wait=True)
+        run.loop.save(wait=True)
         state = CheckpointFolder(tmp_path / "checkpoints").load_latest()
         assert state is not None
         assert (state["reward_version"], state["refitted_at"]) == (before, 0)

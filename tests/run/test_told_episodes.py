@@ -9,7 +9,6 @@ import pytest
 
 from benchmarks.tiny_run import write_run
 from policies.jump_start.learner import JumpStartLearner
-from robot_stack.learner.update_loop import UpdateLoop
 from robot_stack.types.event import Verdict
 from tests.run.driven import Driven
 
@@ -38,14 +37,9 @@ def start() -> Iterator[Start]:
         run.close()
 
 
-def _loop(run: Driven) -> UpdateLoop:
-    assert run.training._loop is not None
-    return run.training._loop
-
-
 def _told(run: Driven) -> list[float]:
     """1.0 per episode that was told as a success without help, as the retreat keeps them."""
-    learner = _loop(run)._learner
+    learner = run.loop.updater.learner
     assert isinstance(learner, JumpStartLearner)
     return learner._retreat._results
 
@@ -55,13 +49,13 @@ def _end(run: Driven, name: str, end: str) -> None:
     run.begin(name)
     run.send(name, 2, end=end)
     run.take()
-    _loop(run).publish()
+    run.loop.publisher.publish()
 
 
 def _say(run: Driven, name: str, verdict: Verdict) -> None:
     run.say(name, verdict)
     run.take()
-    _loop(run).publish()
+    run.loop.publisher.publish()
 
 
 def test_each_is_told_once_in_order_of_end_and_with_its_late_verdict(start: Start, tmp_path: Path) -> None:
@@ -76,9 +70,9 @@ def test_each_is_told_once_in_order_of_end_and_with_its_late_verdict(start: Star
     _end(run, FOURTH, "success")
     _say(run, FOURTH, Verdict.FAILURE)
     assert _told(run) == [1.0, 1.0]
-    _loop(run).finish()
+    run.loop.publisher.finish()
     assert _told(run) == [1.0, 1.0, 0.0, 0.0]
-    _loop(run).finish()
+    run.loop.publisher.finish()
     assert len(_told(run)) == 4
 
 
@@ -89,12 +83,12 @@ def test_resumed_learner_goes_on_where_the_checkpoint_was(start: Start, tmp_path
         _end(run, sooner, "failure")
         _end(run, later, "timeout")
     assert _told(run) == [0.0, 0.0]
-    _loop(run).save(wait=True)
+    run.loop.save(wait=True)
     run.copy(tmp_path / "killed")
     resumed = start(tmp_path / "killed")
     for each in (run, resumed):
         _say(each, THIRD, Verdict.SUCCESS)
         _end(each, FIFTH, "failure")
         assert _told(each) == [0.0, 0.0, 0.0]
-        _loop(each).finish()
+        each.loop.publisher.finish()
         assert _told(each) == [0.0, 0.0, 0.0, 1.0, 0.0]

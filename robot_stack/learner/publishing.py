@@ -1,0 +1,109 @@
+"""Publication of a learner's parameters to the actors, and what a learner hears of their episodes before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from policies.acting import actor_metadata, pack_tensors
+from policies.encoders.trunk import Trunk
+from policies.learner import Learner, WatchesEpisodes
+from robot_stack.learner.backend import ParamsBoard
+from robot_stack.learner.settings import LearningSettings
+from robot_stack.runs.statistics import EpisodeStatistics
+from robot_stack.transport.bundle import SPEC_DIGEST, seal
+from robot_stack.types.params import Params
+from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
+
+HELD_BACK = 2
+"""Newest ended episodes that a learner which watches them is not told of yet: their verdicts may still be to come."""
+VERSIONS_PER_LIFE = 20_000
+"""A resumed learner numbers this far above its checkpoint: actors hold versions that the checkpoint never saw."""
+
+
+class Publisher:
+    """A publisher of a learner's parameters, which first tells the learner how the episodes since have ended.
+
+    Args:
+        learner: Whose parameters they are.
+        spec: Of the cell.
+        settings: Of the learning side.
+        trunk: What the policy sees through.
+        statistics: Of all episodes.
+        board: Where actors find the parameters.
+
+    Attributes:
+        version: Of the newest parameters.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        *,
+        spec: Spec,
+        settings: LearningSettings,
+        trunk: Trunk,
+        statistics: EpisodeStatistics,
+        board: ParamsBoard,
+    ) -> None:
+        self.version = 0
+        self._learner = learner
+        self._spec = spec
+        self._settings = settings
+        self._trunk = trunk
+        self._statistics = statistics
+        self._board = board
+        self._told: list[str] = []
+        self._untold: list[str] = []
+        """Online episodes that have ended, in the order in which they were seen to end."""
+
+    def publish(self) -> None:
+        """Publish the parameters to all actors; the learner first hears how the episodes since have ended."""
+        self._tell(held_back=HELD_BACK)
+        self.version += 1
+        self._board.publish(self.seal())
+
+    def finish(self) -> Params:
+        """Return the last parameters: all verdicts are here, so the learner hears of every episode first."""
+        self._tell(held_back=0)
+        self.version += 1
+        return self.seal()
+
+    def seal(self) -> Params:
+        """Seal the actor's parameters as they are now, under the newest version."""
+        metadata = actor_metadata(
+            self._trunk,
+            algorithm=self._settings.algorithm,
+            config=self._settings.config,
+            trained=self._settings.trained_encoder,
+        )
+        return seal(
+            version=self.version,
+            tensors=pack_tensors(self._trunk, self._learner.actor_tensors(), self._learner.trunk_tensors()),
+            metadata={**metadata, SPEC_DIGEST: self._spec.digest},
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps of the publications."""
+        return {"params_version": self.version, "told_episodes": self._told, "untold_episodes": self._untold}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what a checkpoint kept; versions go on far above it."""
+        self.version = state["params_version"] + VERSIONS_PER_LIFE
+        self._told, self._untold = state["told_episodes"], state["untold_episodes"]
+
+    def _tell(self, *, held_back: int) -> None:
+        """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""
+        if not isinstance(self._learner, WatchesEpisodes):
+            return
+        online = (a for a in self._statistics.ended(EpisodeKind.ONLINE) if a.header.first_task)
+        ended = {account.header.episode_id: account for account in online}
+        seen = dict.fromkeys((*self._untold, *ended))  # the statistics are in the order of their start
+        told = set(self._told)
+        untold = [name for name in seen if name in ended and name not in told]
+        due = max(0, len(untold) - held_back)
+        for name in untold[:due]:
+            self._learner.episode_ended(success=ended[name].success, human_steps=ended[name].human_steps)
+        self._told += untold[:due]
+        self._untold = untold[due:]
