@@ -22,8 +22,10 @@ from benchmarks.lockstep import LAST, train_online
 from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import fitting
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import AlarmRow, EpisodeRow, MetricsRow, RewardFitRow, of_kind
 from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
 
 TOO_NEAR_M = 0.02
 MINUTES, QUICK_MINUTES = 5.0, 1.0
@@ -74,29 +76,28 @@ def measure(quick: bool) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as work, plant(resolved.spec()):
         folder = Path(work) / "hacking"
         train_online(resolved, folder)
-        rows = read_metrics(folder / "metrics.jsonl")
+        rows = read_rows(folder / "metrics.jsonl").rows
     return figures(rows)
 
 
-def figures(rows: list[dict[str, Any]]) -> dict[str, float]:
+def figures(rows: list[MetricsRow]) -> dict[str, float]:
     """What became of it, from the metrics of the run, in the order they were written."""
-    online = [r for r in rows if r["kind"] == "episode" and r["episode_kind"] == "online"]
-    alarms = [r for r in rows if r["kind"] == "alarm"]
-    fits = [r for r in rows if r["kind"] == "reward_fit"]
-    first = fits[0]["version"]
-    false_claims = [r["refused"] for r in online]
-    hacked = alarms and alarms[0]["version"] == first
-    last_cause = max((_number(name) for name in alarms[0]["episodes"]), default=0) if hacked else 0
-    numbers = [_number(r["episode_id"]) for r in online]
-    lost = {alarm["version"] for alarm in alarms}
-    good = [fit for fit in fits[1:] if fit["version"] not in lost]
+    online = [row for row in of_kind(rows, EpisodeRow) if row.episode_kind is EpisodeKind.ONLINE]
+    alarms, fits = of_kind(rows, AlarmRow), of_kind(rows, RewardFitRow)
+    first = fits[0].version
+    false_claims = [row.refused for row in online]
+    hacked = alarms and alarms[0].version == first
+    last_cause = max((_number(name) for name in alarms[0].episodes), default=0) if hacked else 0
+    numbers = [_number(row.episode_id) for row in online]
+    lost = {alarm.version for alarm in alarms}
+    good = [fit for fit in fits[1:] if fit.version not in lost]
     return {
         "hack_first_claim_episode": float(1 + false_claims.index(True)) if True in false_claims else np.nan,
         "hack_alarm_episode": float(sum(n <= last_cause for n in numbers)) if hacked else np.nan,
-        "hack_trusted_again_episode": float(good[0]["online_episodes"]) if good else np.nan,
+        "hack_trusted_again_episode": float(good[0].online_episodes) if good else np.nan,
         "hack_refused_claims": float(sum(false_claims)),
         "hack_refused_last20": float(sum(false_claims[-LAST:])),
-        "hack_alone_last20": float(np.mean([r["success"] and not r["human_steps"] for r in online[-LAST:]])),
+        "hack_alone_last20": float(np.mean([row.success and not row.human_steps for row in online[-LAST:]])),
         "hack_episodes": float(len(online)),
     }
 

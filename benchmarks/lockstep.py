@@ -20,10 +20,12 @@ from robot_stack.learner import fitting
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.rollout.actor import Actor
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.params import Params
+from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 from robot_stack.workcell.local_cell import LocalCell
 
@@ -133,9 +135,7 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
         raise SystemExit(f"run {folder.name} ended with {why!r}, must come to its end")
 
 
-def practise_from_shared(
-    resolved: ResolvedRun, folder: Path, shared: Path, *, keep_every: int = 0
-) -> list[dict[str, Any]]:
+def practise_from_shared(resolved: ResolvedRun, folder: Path, shared: Path, *, keep_every: int = 0) -> list[EpisodeRow]:
     """Practise in `folder`, from the demonstrations and the trunk in `shared`; the first to come leaves them there.
 
     Returns:
@@ -147,8 +147,8 @@ def practise_from_shared(
     train_online(resolved, folder, keep_every=keep_every)
     if not shared.exists():
         keep_demonstrations(folder, shared)
-    rows = read_metrics(folder / "metrics.jsonl")
-    return [r for r in rows if r["kind"] == "episode" and r["episode_kind"] == "online"]
+    rows = of_kind(read_rows(folder / "metrics.jsonl").rows, EpisodeRow)
+    return [row for row in rows if row.episode_kind is EpisodeKind.ONLINE]
 
 
 def keep_demonstrations(folder: Path, shared: Path) -> None:
@@ -163,9 +163,9 @@ def keep_demonstrations(folder: Path, shared: Path) -> None:
     draft.rename(shared)
 
 
-def human_share(rows: Sequence[dict[str, Any]]) -> float:
+def human_share(rows: Sequence[EpisodeRow]) -> float:
     """Share of steps that an operator executed."""
-    return sum(r["human_steps"] for r in rows) / max(1, sum(r["steps"] for r in rows))
+    return sum(row.human_steps for row in rows) / max(1, sum(row.steps for row in rows))
 
 
 def smoothed(result: dict[str, Any], grid_min: np.ndarray) -> np.ndarray:

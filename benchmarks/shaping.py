@@ -61,7 +61,7 @@ def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
     for episodes in range(KEEP_EVERY, len(rows) + 1, KEEP_EVERY):
         if (file := kept_file(folder, episodes)).exists() and first_reached(shares) is None:
             shares[episodes] = evaluate_ends(resolved, file, KEPT_EPISODES)[0] / KEPT_EPISODES
-    alone = [bool(r["success"]) and not r["human_steps"] for r in rows]
+    alone = [row.success and not row.human_steps for row in rows]
     return {
         "form": form,
         "seed": seed,
@@ -73,7 +73,7 @@ def measure(form: str, seed: int, minutes: float, work: Path) -> Result:
         "hovering": hovers / EVAL_EPISODES,
         "human_share": human_share(rows),
         "alone": alone,
-        "steps": [r["steps"] for r in rows],
+        "steps": [row.steps for row in rows],
         "wall_s": time.monotonic() - started,
     }
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from robot_stack.console.messages import PageError
 from robot_stack.console.verdicts import Verdicts
+from robot_stack.runs import rows as logged
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 
@@ -110,17 +111,20 @@ class EpisodeList:
         self._open = None
         self.version += 1
 
-    def told(self, said: Mapping[str, Any]) -> None:
-        """Take in what actor or learner wrote about an episode; a key that is missing changes nothing."""
-        row = self._row(str(said["episode_id"]), str(said.get("episode_kind", "")))
-        row.end = str(said.get("end") or row.end)
-        row.holds = int(said.get("holds") or row.holds)
-        if said.get("steps"):
-            row.duration_s = float(said["steps"]) / self._rate_hz
-        if said.get("human_steps") is not None:
-            row.human_s = float(said["human_steps"]) / self._rate_hz
-            row.interventions = int(said.get("interventions") or 0) if row.kind != "demo" else 0
-        row.started_unix_s = float(said.get("started_unix_s") or row.started_unix_s or said.get("t") or 0.0)
+    def told(self, said: logged.EpisodeRow | logged.ControlRow) -> None:
+        """Take in what learner or actor wrote about an episode; a count of 0 changes nothing."""
+        row = self._row(said.episode_id, said.episode_kind.value)
+        if said.end is not None:
+            row.end = said.end.value
+        if said.steps:
+            row.duration_s = said.steps / self._rate_hz
+        if isinstance(said, logged.ControlRow):
+            row.holds = said.holds or row.holds
+            row.started_unix_s = row.started_unix_s or said.t
+        else:
+            row.human_s = said.human_steps / self._rate_hz
+            row.interventions = said.interventions if row.kind != "demo" else 0
+            row.started_unix_s = said.started_unix_s or row.started_unix_s or said.t
         self.version += 1
 
     def note(self, episode_id: str, text: str) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, Generic
 
 from robot_stack.console.heard import Heard
-from robot_stack.disk.jsonl import Row, mapping, parse_jsonl
+from robot_stack.disk.jsonl import Row, parse_jsonl
 from robot_stack.replay.annotations import label_from
+from robot_stack.runs.metrics import row_from
+from robot_stack.runs.rows import MetricsRow
 
 MOST_BYTES = 4 << 20
 """At one look; of a longer file the newest part."""
@@ -62,12 +64,12 @@ class RunRecord:
         self._folder = folder
         # what is wrong with its own file, the learner says
         self._labels = Tail(folder / "store" / "labels.jsonl", label_from)
-        self._metrics = Tail(folder / "metrics.jsonl", mapping)
-        self._actors: dict[Path, Tail[dict[str, Any]]] = {}
+        self._metrics = Tail(folder / "metrics.jsonl", row_from)
+        self._actors: dict[Path, Tail[MetricsRow]] = {}
 
     def read_into(self, heard: Heard) -> None:
         """Read what was written since the last call into `heard`."""
         for path in sorted((self._folder / "actor").glob("*.jsonl")):
-            heard.rows(self._actors.setdefault(path, Tail(path, mapping)).rows())
+            heard.rows(self._actors.setdefault(path, Tail(path, row_from)).rows())
         heard.rows(self._metrics.rows())
         heard.labels(self._labels.rows())

@@ -22,7 +22,8 @@ from robot_stack.learner import fitting
 from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.step_labels import StepLabels
 from robot_stack.replay.stored_episode import read_episode
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import FitRow, of_kind
 from robot_stack.types.errors import StackError, StoreError
 
 POLICY = "bc.safetensors"
@@ -34,13 +35,13 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     Raises:
         StoreError: If the run has not got as far as its fit.
     """
-    fits = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "fit"]
+    fits = of_kind(read_rows(folder / "metrics.jsonl").rows, FitRow)
     if not fits:
         raise StoreError(f"run {folder} has no fitted encoder, must have one; finish its demonstrations first")
     spec, seed = resolved.spec(), resolved.run.seed
     settings = learning_settings(resolved)
     trained = settings.trained_encoder
-    demos = [read_episode(folder / "store" / "episodes" / f"{name}.zarr") for name in fits[0]["demo_ids"]]
+    demos = [read_episode(folder / "store" / "episodes" / f"{name}.zarr") for name in fits[0].demo_ids]
     trunk = fitting.load_trunk(folder / fitting.TRUNK, spec, settings.device)
     images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
     proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])

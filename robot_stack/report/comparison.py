@@ -15,12 +15,13 @@ from matplotlib.axes import Axes
 
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.html import STYLE
-from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share, succeeded
-from robot_stack.report.run_folder import RunRecord, goes_back, read_run
+from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share
+from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
 from robot_stack.report.summary import summarise
 from robot_stack.report.targets import Figure, figures
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.transition import EpisodeKind
 
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
@@ -83,7 +84,7 @@ def _read(folder: Path, name: str) -> Compared:
 
 def draw(runs: Sequence[Compared], path: Path) -> bool:
     """Draw success without an operator and human steps over robot time; return False if no run has trained online."""
-    practised = [(index, run) for index, run in enumerate(runs) if run.record.episodes("online")]
+    practised = [(index, run) for index, run in enumerate(runs) if run.record.episodes(EpisodeKind.ONLINE)]
     if not practised:
         return False
     with Sheet(path, 2, size=(9.0, 5.8), share_x=True) as (top, bottom):
@@ -98,13 +99,13 @@ def draw(runs: Sequence[Compared], path: Path) -> bool:
 
 
 def _curves(top: Axes, bottom: Axes, run: Compared, look: Mapping[str, Any]) -> None:
-    online = run.record.episodes("online")
-    minutes = np.cumsum([row["duration_s"] for row in online]) / 60
-    human = np.array([row["human_steps"] for row in online], dtype=np.float64)
-    steps = np.array([row["steps"] for row in online], dtype=np.float64)
-    alone = np.array([succeeded(row) for row in online]) & (human == 0)
-    there = ~np.array([goes_back(row) for row in online])
-    top.plot(minutes[there], 100 * rolling_rate(alone[there])[0], **look)
+    online = run.record.episodes(EpisodeKind.ONLINE)
+    minutes = np.cumsum([row.duration_s for row in online]) / 60
+    human = np.array([row.human_steps for row in online], dtype=np.float64)
+    steps = np.array([row.steps for row in online], dtype=np.float64)
+    alone = np.array([row.succeeded for row in online]) & (human == 0)
+    first = np.array([row.first_task for row in online], dtype=bool)
+    top.plot(minutes[first], 100 * rolling_rate(alone[first])[0], **look)
     bottom.plot(minutes, 100 * rolling_share(human, steps), **look)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from html import escape
 
-from robot_stack.report.plot_learning import succeeded
-from robot_stack.report.run_folder import Row, RunRecord, goes_back
+from robot_stack.report.run_folder import RunRecord
 from robot_stack.report.thumbnails import png, strip
+from robot_stack.runs.rows import EpisodeRow
+from robot_stack.types.transition import EpisodeKind
 
 THUMBNAILS = 24
 """Episodes with pictures; a picture is about 10 KB."""
@@ -21,14 +22,14 @@ _HEAD = "<tr><th>#</th><th>first and last frames</th><th>came to</th><th>ended b
     "<th>human steps</th><th>took over</th><th>clipped steps</th><th>highest Φ</th><th>params</th></tr>"  # fmt: skip
 
 
-def episodes_to_watch(record: RunRecord) -> list[tuple[str, Row]]:
+def episodes_to_watch(record: RunRecord) -> list[tuple[str, EpisodeRow]]:
     """Choose the episodes that a reader can play, each with a title.
 
     They are those at the head of the table, and the newest that went well without an operator.
     """
     ordered = _ordered(record)
     head = [entry for entry in ordered if _rank(entry[1]) < WENT_WELL][:WATCHED]
-    alone = [entry for entry in ordered if succeeded(entry[1]) and not entry[1]["human_steps"]]
+    alone = [entry for entry in ordered if entry[1].succeeded and not entry[1].human_steps]
     newest = sorted((entry for entry in alone if entry not in head), reverse=True, key=lambda entry: entry[0])
     return [(f"Episode {number}: {verdict_words(row)}", row) for number, row in [*head, *newest[:WATCHED_WELL]]]
 
@@ -39,7 +40,7 @@ def episode_table(record: RunRecord) -> str:
     if not ordered:
         return "<p>No training episode has ended yet.</p>"
     pictured = _pictured([row for _, row in ordered])
-    lines = [_line(record, number, row, row["episode_id"] in pictured) for number, row in ordered]
+    lines = [_line(record, number, row, row.episode_id in pictured) for number, row in ordered]
     first, rest = "".join(lines[:OPEN_ROWS]), "".join(lines[OPEN_ROWS:])
     table = f"<table class=episodes>{_HEAD}{first}</table>"
     if rest:
@@ -48,55 +49,55 @@ def episode_table(record: RunRecord) -> str:
     return table
 
 
-def verdict_words(row: Row) -> str:
+def verdict_words(row: EpisodeRow) -> str:
     """Return in words what an episode came to, and whether the model's word was right."""
-    words = "success" if succeeded(row) else "no success"
-    if row.get("truth") is False and row["declared"]:
-        words += ", declared one (refused)" if row["refused"] else ", declared one"
-    elif row.get("truth") is True and not row["declared"]:
+    words = "success" if row.succeeded else "no success"
+    if row.truth is False and row.declared:
+        words += ", declared one (refused)" if row.refused else ", declared one"
+    elif row.truth is True and not row.declared:
         words += ", missed by the model"
     return words
 
 
-def _rank(row: Row) -> int:
+def _rank(row: EpisodeRow) -> int:
     """Return an episode's rank: false dones first, then failures, then missed successes, then the rest."""
-    won = succeeded(row)
-    if row["declared"] and not won:
+    won = row.succeeded
+    if row.declared and not won:
         return 0
     if not won:
         return 1
-    return 2 if not row["declared"] else WENT_WELL
+    return 2 if not row.declared else WENT_WELL
 
 
-def _ordered(record: RunRecord) -> list[tuple[int, Row]]:
+def _ordered(record: RunRecord) -> list[tuple[int, EpisodeRow]]:
     """Return the numbered training episodes in the order of the table."""
-    numbered = enumerate(record.episodes("online"), start=1)
+    numbered = enumerate(record.episodes(EpisodeKind.ONLINE), start=1)
     return sorted(numbered, key=lambda entry: (_rank(entry[1]), -entry[0]))
 
 
-def _pictured(ordered: list[Row]) -> set[str]:
+def _pictured(ordered: list[EpisodeRow]) -> set[str]:
     """Choose the episodes with pictures: mostly the head of the table, and some successes."""
     if len(ordered) <= THUMBNAILS:
-        return {row["episode_id"] for row in ordered}
-    won = [row for row in ordered if succeeded(row)][: THUMBNAILS // 4]
-    return {row["episode_id"] for row in [*ordered[: THUMBNAILS - len(won)], *won]}
+        return {row.episode_id for row in ordered}
+    won = [row for row in ordered if row.succeeded][: THUMBNAILS // 4]
+    return {row.episode_id for row in [*ordered[: THUMBNAILS - len(won)], *won]}
 
 
-def _line(record: RunRecord, number: int, row: Row, pictured: bool) -> str:
-    style = "" if succeeded(row) else " class=bad"
-    share = 100 * row["human_steps"] / row["steps"] if row["steps"] else 0.0
-    highest = "" if row["progress_max"] is None else f"{row['progress_max']:.2f}"
+def _line(record: RunRecord, number: int, row: EpisodeRow, pictured: bool) -> str:
+    style = "" if row.succeeded else " class=bad"
+    share = 100 * row.human_steps / row.steps if row.steps else 0.0
+    highest = "" if row.progress_max is None else f"{row.progress_max:.2f}"
     cells = (
-        f"<span title='{escape(row['episode_id'])}'>{number}</span>",
-        _picture(record, row["episode_id"]) if pictured else "",
-        escape(verdict_words(row)) + (", way back" if goes_back(row) else ""),
-        escape(str(row["end"])),
-        f"{row['duration_s']:.1f} s",
-        f"{share:.0f} %" if row["human_steps"] else "",
-        f"{row['interventions']}x" if row["interventions"] else "",
-        f"{row['clipped']}" if row["clipped"] else "",
+        f"<span title='{escape(row.episode_id)}'>{number}</span>",
+        _picture(record, row.episode_id) if pictured else "",
+        escape(verdict_words(row)) + ("" if row.first_task else f", {row.task_id or 'way back'}"),
+        escape(str(row.end)),
+        f"{row.duration_s:.1f} s",
+        f"{share:.0f} %" if row.human_steps else "",
+        f"{row.interventions}x" if row.interventions else "",
+        f"{row.clipped}" if row.clipped else "",
         highest,
-        f"v{row['params_version']}",
+        f"v{row.params_version}",
     )
     return f"<tr{style}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 

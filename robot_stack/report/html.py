@@ -15,6 +15,8 @@ from robot_stack.report.plots import Plot, draw_plots
 from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.targets import Figure, figures
+from robot_stack.runs.rows import FaultRow, QuarantineRow, ResumeRow, of_kind
+from robot_stack.types.transition import EpisodeKind
 
 STYLE = """
 :root { --line: #d8dce0; --soft: #57606a; --good: #00704f; --bad: #b84a00; }
@@ -121,18 +123,18 @@ def _watch(record: RunRecord) -> str:
 
 
 def _safety(record: RunRecord) -> str:
-    online = record.episodes("online")
-    steps = sum(row["steps"] for row in online)
-    clipped = sum(row["clipped"] for row in online)
+    online = record.episodes(EpisodeKind.ONLINE)
+    steps = sum(row.steps for row in online)
+    clipped = sum(row.clipped for row in online)
     parts = []
     if steps:
-        most = max(online, key=lambda row: row["clipped"])
-        where = f", most in episode {escape(most['episode_id'])} ({most['clipped']})" if clipped else ""
+        most = max(online, key=lambda row: row.clipped)
+        where = f", most in episode {escape(most.episode_id)} ({most.clipped})" if clipped else ""
         share = 100 * clipped / steps
         parts.append(f"The safety filter changed {clipped} of {steps} steps ({share:.1f} %){where}.")
-    reasons = Counter(reason for row in record.controls("online") for reason in row.get("hold_reasons", ()))
-    reasons.update(f"episode not run: {row['reason']}" for row in record.actor_rows if row.get("kind") == "fault")
-    reasons.update(f"{row['episode_id']} set aside: {row['reason']}" for row in record.of_kind("quarantine"))
+    reasons = Counter(reason for row in record.controls(EpisodeKind.ONLINE) for reason in row.hold_reasons)
+    reasons.update(f"episode not run: {row.reason}" for row in of_kind(record.actor_rows, FaultRow))
+    reasons.update(f"{row.episode_id} set aside: {row.reason}" for row in of_kind(record.rows, QuarantineRow))
     if not reasons:
         return "".join(f"<p>{part}</p>" for part in [*parts, "No fault was reported and no episode was set aside."])
     lines = "".join(f"<tr><td>{count}x</td><td>{escape(why)}</td></tr>" for why, count in reasons.most_common())
@@ -141,7 +143,7 @@ def _safety(record: RunRecord) -> str:
 
 def _commands(record: RunRecord, name: str) -> str:
     task = f" TASK={record.resolved.name} SEED={record.resolved.run.seed}" if record.resolved else ""
-    resumes = len(record.of_kind("resume"))
+    resumes = len(of_kind(record.rows, ResumeRow))
     told = f"<p>Times the learner was resumed: {resumes}.</p>" if resumes else ""
     lines = (
         "# go on where this run stopped, or do again what is missing",

@@ -18,9 +18,10 @@ from matplotlib.image import imsave
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.report.plot_progress import human_spans
-from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.run_folder import RunRecord
 from robot_stack.report.style import BLUE, GREEN, ORANGE
 from robot_stack.report.thumbnails import fit
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source
 from robot_stack.types.reward import EpisodeScores
 
@@ -30,7 +31,7 @@ COLUMNS = 10
 QUALITY = 80
 
 
-def players(record: RunRecord, chosen: Sequence[tuple[str, Row]]) -> str:
+def players(record: RunRecord, chosen: Sequence[tuple[str, EpisodeRow]]) -> str:
     """Return HTML of the chosen episodes with their titles, and the script that plays them.
 
     It is "" if no episode is on disk.
@@ -38,9 +39,9 @@ def players(record: RunRecord, chosen: Sequence[tuple[str, Row]]) -> str:
     scores = record.scores()
     parts = []
     for title, row in chosen:
-        stored = record.stored(row["episode_id"], images=True)
+        stored = record.stored(row.episode_id, images=True)
         if stored is not None and stored.length:
-            parts.append(_figure(title, row["episode_id"], stored, scores.get(row["episode_id"])))
+            parts.append(_figure(title, row.episode_id, stored, scores.get(row.episode_id)))
     if not parts:
         return ""
     script = resources.files("robot_stack.report").joinpath("player.js").read_text(encoding="utf-8")

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from robot_stack.report.run_folder import Row, RunRecord, numbers
+from robot_stack.report.run_folder import RunRecord, numbers
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
+from robot_stack.runs.rows import UpdateRow
+from robot_stack.types.transition import EpisodeKind
 
 JITTER_LIMIT_MS = 20.0
 AGE_LIMIT_MS = 60.0
@@ -16,8 +18,8 @@ AGE_LIMIT_MS = 60.0
 
 def draw_control(record: RunRecord, path: Path) -> bool:
     """Draw tick jitter and observation age; return False if no actor wrote about its ticks."""
-    controls = record.controls("online")
-    jitter, age = numbers(controls, "jitter_ms"), numbers(controls, "age_ms")
+    controls = record.controls(EpisodeKind.ONLINE)
+    jitter, age = numbers(row.jitter_ms for row in controls), numbers(row.age_ms for row in controls)
     if not jitter.size or not age.size:
         return False
     with Sheet(path, 1, 2, size=(9.0, 3.2)) as (left, right):
@@ -57,13 +59,13 @@ def draw_learner(record: RunRecord, path: Path) -> bool:
     return True
 
 
-def _line(panel: Axes, rows: list[Row], key: str, label: str, colour: str, style: str = "-") -> None:
-    known = [(row["updates"] / 1000, row[key]) for row in rows if row.get(key) is not None]
+def _line(panel: Axes, rows: list[UpdateRow], key: str, label: str, colour: str, style: str = "-") -> None:
+    known = [(row.updates / 1000, value) for row in rows if (value := row.metrics.get(key)) is not None]
     if known:
         x, y = zip(*known)
         panel.plot(x, y, color=colour, linestyle=style, linewidth=1.4, label=label)
 
 
-def _positive(rows: list[Row], key: str) -> bool:
-    values = numbers(rows, key)
+def _positive(rows: list[UpdateRow], key: str) -> bool:
+    values = numbers(row.metrics.get(key) for row in rows)
     return bool(values.size and values.min() > 0)

@@ -8,16 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from reward_models.metrics import wilson_interval
-from robot_stack.report.run_folder import Row, RunRecord, goes_back
+from robot_stack.report.run_folder import Figures, RunRecord
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, Sheet
+from robot_stack.types.transition import EpisodeKind
 
 WINDOW = 20
-
-
-def succeeded(episode: Row) -> bool:
-    """Return whether an episode succeeded: the simulator's word if there is one, else what counted in training."""
-    truth = episode.get("truth")
-    return bool(episode["success"] if truth is None else truth)
 
 
 def rolling_rate(outcomes: np.ndarray, window: int = WINDOW) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -49,18 +44,18 @@ def rolling_share(part: np.ndarray, whole: np.ndarray, window: int = WINDOW) -> 
 
 def draw_learning(record: RunRecord, path: Path) -> bool:
     """Draw success, human steps and length over training episodes; return False if there are none."""
-    online = record.episodes("online")
+    online = record.episodes(EpisodeKind.ONLINE)
     if not online:
         return False
     number = np.arange(1, len(online) + 1)
-    won = np.array([succeeded(row) for row in online])
-    human = np.array([row["human_steps"] for row in online], dtype=np.float64)
-    steps = np.array([row["steps"] for row in online], dtype=np.float64)
+    won = np.array([row.succeeded for row in online])
+    human = np.array([row.human_steps for row in online], dtype=np.float64)
+    steps = np.array([row.steps for row in online], dtype=np.float64)
     with Sheet(path, 3, size=(9.0, 7.6), share_x=True) as (top, middle, bottom):
-        back = np.array([goes_back(row) for row in online])
-        _success_panel(top, number[~back], won[~back], (won & (human == 0))[~back])
-        if back.any():
-            top.plot(number[back], 100 * rolling_rate(won[back])[0], color=ORANGE, label="success of the way back")
+        first = np.array([row.first_task for row in online])
+        _success_panel(top, number[first], won[first], (won & (human == 0))[first])
+        if not first.all():
+            top.plot(number[~first], 100 * rolling_rate(won[~first])[0], color=ORANGE, label="success of the way back")
             top.legend(loc="lower right", ncols=2)
         share = 100 * rolling_share(human, steps)
         middle.fill_between(number, share, color=ORANGE, alpha=0.35, linewidth=0)
@@ -68,7 +63,7 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
         middle.axhline(3, color=GREY, linestyle=":", linewidth=1.2)
         middle.text(number[-1], 3.4, "target at the end 3 %", ha="right", va="bottom", color=GREY, fontsize=8)
         middle.set(ylabel="human steps [%]", ylim=(0, max(10.0, 1.15 * share.max())), title="An operator in control")
-        duration = np.array([row["duration_s"] for row in online])
+        duration = np.array([row.duration_s for row in online])
         bottom.scatter(number[won], duration[won], s=14, color=GREEN, label="success")
         bottom.scatter(number[~won], duration[~won], s=16, color=GREY, marker="x", label="no success")
         bottom.set(ylabel="length [s]", xlabel="training episode", title="How long an episode took")
@@ -111,6 +106,6 @@ def draw_comparison(record: RunRecord, path: Path) -> bool:
     return True
 
 
-def _words(row: Row) -> str:
+def _words(row: Figures) -> str:
     cycle = f", {row['cycle_s']:.1f} s a cycle" if row.get("cycle_s") is not None else ""
     return f"{row['success']} of {row['episodes']}{cycle}"

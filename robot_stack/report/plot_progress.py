@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from robot_stack.report.plot_learning import succeeded
-from robot_stack.report.run_folder import Row, RunRecord, goes_back
+from robot_stack.report.run_folder import RunRecord
 from robot_stack.report.style import BLUE, GREEN, ORANGE, Sheet
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND
 from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import EpisodeKind
 
 
 def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
@@ -25,20 +26,20 @@ def human_spans(source: np.ndarray) -> list[tuple[int, int]]:
     return [(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2])]
 
 
-def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]]:
+def chosen_episodes(online: list[EpisodeRow], scored: set[str]) -> list[tuple[str, EpisodeRow]]:
     """Choose up to two episodes with a title: the first success with an operator's help, the last without.
 
     Where there is no such success, any episode with or without an operator will do.
     """
-    known = [row for row in online if row["episode_id"] in scored]
-    helped = [row for row in known if row["human_steps"]]
-    alone = [row for row in reversed(known) if not row["human_steps"]]
+    known = [row for row in online if row.episode_id in scored]
+    helped = [row for row in known if row.human_steps]
+    alone = [row for row in reversed(known) if not row.human_steps]
     chosen = []
     for title, candidates in (("with an operator's help", helped), ("by itself", alone)):
-        best = next((row for row in candidates if succeeded(row)), candidates[0] if candidates else None)
+        best = next((row for row in candidates if row.succeeded), candidates[0] if candidates else None)
         if best is not None:
             number = online.index(best) + 1
-            ending = "success" if succeeded(best) else "no success"
+            ending = "success" if best.succeeded else "no success"
             chosen.append((f"Episode {number}, {title}: {ending}", best))
     return chosen
 
@@ -46,22 +47,22 @@ def chosen_episodes(online: list[Row], scored: set[str]) -> list[tuple[str, Row]
 def draw_progress(record: RunRecord, path: Path) -> bool:
     """Draw Φ along the chosen episodes; return False if no training episode has scores."""
     scores = record.scores()
-    chosen = chosen_episodes([row for row in record.episodes("online") if not goes_back(row)], set(scores))
+    chosen = chosen_episodes([row for row in record.episodes(EpisodeKind.ONLINE) if row.first_task], set(scores))
     if not chosen:
         return False
     with Sheet(path, 1, len(chosen), size=(9.0, 3.3)) as panels:
         for panel, (title, row) in zip(panels, chosen):
-            _episode_panel(panel, record, row, scores[row["episode_id"]])
+            _episode_panel(panel, record, row, scores[row.episode_id])
             panel.set_title(title)
         panels[0].set_ylabel("Φ, success probability")
         panels[-1].legend(loc="upper left")
     return True
 
 
-def _episode_panel(panel: Axes, record: RunRecord, row: Row, scores: EpisodeScores) -> None:
-    period_s = row["duration_s"] / row["steps"] if row["steps"] else 0.1
+def _episode_panel(panel: Axes, record: RunRecord, row: EpisodeRow, scores: EpisodeScores) -> None:
+    period_s = row.duration_s / row.steps if row.steps else 0.1
     times = np.arange(len(scores.progress)) * period_s
-    stored = record.stored(row["episode_id"])
+    stored = record.stored(row.episode_id)
     spans = human_spans(stored.arrays["source"]) if stored is not None else []
     for start, stop in spans:
         panel.axvspan(start * period_s, stop * period_s, color=ORANGE, alpha=0.3, linewidth=0)

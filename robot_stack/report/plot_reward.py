@@ -7,32 +7,34 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.run_folder import RunRecord
 from robot_stack.report.style import BLUE, RED, Sheet
+from robot_stack.runs.rows import EpisodeRow
+from robot_stack.types.transition import EpisodeKind
 
 
-def audit_counts(episodes: list[Row]) -> np.ndarray:
+def audit_counts(episodes: list[EpisodeRow]) -> np.ndarray:
     """Count episodes by truth and by the model's word, int, shape (2, 2).
 
     Row 0 is true success, row 1 not; column 0 is declared success, column 1 not.
     """
     counts = np.zeros((2, 2), dtype=np.int64)
     for row in episodes:
-        if row.get("truth") is not None:
-            counts[int(not row["truth"]), int(not row["declared"])] += 1
+        if row.truth is not None:
+            counts[int(not row.truth), int(not row.declared)] += 1
     return counts
 
 
 def draw_reward(record: RunRecord, path: Path) -> bool:
     """Draw the audit of the reward model; return False if the truth of no training episode is known."""
-    online = [row for row in record.episodes("online") if row.get("truth") is not None]
+    online = [row for row in record.episodes(EpisodeKind.ONLINE) if row.truth is not None]
     if not online:
         return False
     with Sheet(path, 1, 2, size=(9.0, 3.4)) as (left, right):
         _audit_panel(left, audit_counts(online))
         bins = np.linspace(0, 1, 26).tolist()
         for truth, colour, name in ((True, BLUE, "success"), (False, RED, "no success")):
-            best = [row["progress_max"] for row in online if row["truth"] is truth and row["progress_max"] is not None]
+            best = [row.progress_max for row in online if row.truth is truth and row.progress_max is not None]
             right.hist(best, bins=bins, color=colour, alpha=0.65, label=f"{name} ({len(best)})",
                        hatch=None if truth else "//", edgecolor="white")  # fmt: skip
         right.set(xlabel="highest Φ of the episode", ylabel="training episodes", title="Φ by what was true")

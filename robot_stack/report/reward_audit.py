@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from reward_models.evaluate.estimate import Rate
-from reward_models.evaluate.groups import GroupOpd, opd_of_groups
-from reward_models.opd import opd
+from reward_models.evaluate.opd import GroupOpd, opd, opd_of_groups
 from robot_stack.learner.reward.labelled import labels_of
 from robot_stack.learner.reward.success import success_rule
-from robot_stack.report.run_folder import Row, RunRecord
+from robot_stack.report.run_folder import RunRecord
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
+from robot_stack.types.transition import EpisodeKind
 
 TELLING = 2
 """Episodes of each sort that are drawn."""
@@ -52,7 +53,7 @@ class Told:
     def regret(self) -> float:
         """Return the regret of Φ over the episode (CRA); -1 if it cannot be known."""
         phi = None if self.scores is None else self.scores.progress[np.isfinite(self.scores.progress)]
-        return opd(phi, version="paper").regret if phi is not None and len(phi) > 1 else -1.0
+        return opd(phi).regret if phi is not None and len(phi) > 1 else -1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,14 +137,14 @@ def _told(record: RunRecord) -> list[Told]:
     found = []
     for group, rows in _groups(record):
         for row in rows:
-            name = row["episode_id"]
+            name = row.episode_id
             said = labels.get(name)
             found.append(
                 Told(
                     name=name,
                     group=group,
                     success=None if said is None else said is Verdict.SUCCESS,
-                    declared=bool(row["declared"]),
+                    declared=bool(row.declared),
                     would_declare=_would_declare(record, name, scores.get(name)),
                     scores=scores.get(name),
                 )
@@ -151,17 +152,17 @@ def _told(record: RunRecord) -> list[Told]:
     return found
 
 
-def _groups(record: RunRecord) -> list[tuple[str, list[Row]]]:
-    online = record.episodes("online")
+def _groups(record: RunRecord) -> list[tuple[str, list[EpisodeRow]]]:
+    online = record.episodes(EpisodeKind.ONLINE)
     third = -(-len(online) // 3)
     practice = [online[i * third : (i + 1) * third] for i in range(3)]
     groups = [
-        ("demonstrations", record.episodes("demo")),
+        ("demonstrations", record.episodes(EpisodeKind.DEMO)),
         *(
             (f"online training, {part} third", rows)
             for part, rows in zip(("first", "second", "last"), practice, strict=True)
         ),
-        ("final evaluation", record.episodes("eval")),
+        ("final evaluation", record.episodes(EpisodeKind.EVAL)),
     ]
     return [(name, rows) for name, rows in groups if rows]
 

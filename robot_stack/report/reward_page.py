@@ -10,8 +10,8 @@ from pathlib import Path
 
 from reward_models.evaluate.accuracy import AGAINST, Discrimination, Ordering
 from reward_models.evaluate.estimate import Estimate, Rate
-from reward_models.evaluate.groups import GroupOpd
 from reward_models.evaluate.harness import Report
+from reward_models.evaluate.opd import GroupOpd
 from reward_models.interface import LabelledEpisode
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.film import draw_film

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ import numpy as np
 
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.replay.annotations import ScoreFiles
+from robot_stack.replay.annotations import ScoreFiles, read_labels
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
 from robot_stack.types.errors import ConfigError, StoreError
+from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
-from robot_stack.types.transition import ResetType
+from robot_stack.types.transition import EpisodeKind
 
-Row = dict[str, Any]
-METRICS = "metrics.jsonl"
+Figures = dict[str, Any]
+"""Figures of an evaluation or of a run by name, as they are in a JSON file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,39 +44,43 @@ class RunRecord:
 
     folder: Path
     resolved: ResolvedRun | None
-    rows: list[Row]
-    actor_rows: list[Row]
-    policy: Row | None
-    bc: Row | None
-    memory: Row | None
-    phases: Row | None
+    rows: list[MetricsRow]
+    actor_rows: list[MetricsRow]
+    policy: Figures | None
+    bc: Figures | None
+    memory: Figures | None
+    phases: Figures | None
     problems: tuple[str, ...] = ()
 
-    def of_kind(self, kind: str) -> list[Row]:
-        """Return the learner's rows of one kind."""
-        return [row for row in self.rows if row.get("kind") == kind]
+    @property
+    def paths(self) -> RunPaths:
+        """Return the paths of the run's files."""
+        return RunPaths(self.folder)
 
-    def episodes(self, kind: str) -> list[Row]:
+    def episodes(self, kind: EpisodeKind) -> list[EpisodeRow]:
         """Return one row per finished episode of a kind, in order.
 
         A resumed learner writes a row again; the last counts.
 
         Verdicts that arrived after the row was written are taken from the labels.
         """
-        newest = {row["episode_id"]: row for row in self.of_kind("episode") if row.get("episode_kind") == kind}
-        said = self._verdicts()
-        return [newest[name] | said.get(name, {}) for name in sorted(newest)]
+        newest = {row.episode_id: row for row in of_kind(self.rows, EpisodeRow) if row.episode_kind is kind}
+        truth, declared = self._said_by(LabelSource.TRUTH), self._said_by(LabelSource.MODEL)
+        return [
+            replace(row, truth=truth.get(name, row.truth), declared=declared.get(name, row.declared))
+            for name, row in sorted(newest.items())
+        ]
 
-    def controls(self, kind: str) -> list[Row]:
+    def controls(self, kind: EpisodeKind) -> list[ControlRow]:
         """Return the actors' rows about the ticks of episodes of a kind."""
-        return [row for row in self.actor_rows if row.get("kind") == "control" and row.get("episode_kind") == kind]
+        return [row for row in of_kind(self.actor_rows, ControlRow) if row.episode_kind is kind]
 
-    def updates(self) -> list[Row]:
+    def updates(self) -> list[UpdateRow]:
         """Return one row per logged update count, rising.
 
         What a killed learner did after its checkpoint is done again, and the last row counts.
         """
-        newest = {row["updates"]: row for row in self.of_kind("update")}
+        newest = {row.updates: row for row in of_kind(self.rows, UpdateRow)}
         return [newest[count] for count in sorted(newest)]
 
     def stored(self, episode_id: str, *, images: bool = True) -> StoredEpisode | None:
@@ -81,26 +89,23 @@ class RunRecord:
         Without `images` no pixel is decoded.
         """
         try:
-            return read_episode(self.folder / "store" / "episodes" / f"{episode_id}.zarr", images=images)
+            return read_episode(self.paths.store.episode(episode_id), images=images)
         except StoreError:
             return None
 
     def scores(self) -> dict[str, EpisodeScores]:
         """Return for each episode its scores by the newest reward model that scored it."""
-        files = ScoreFiles(self.folder / "store" / "scores")
-        fitted = [str(row["version"]) for row in self.of_kind("reward_fit")]
+        files = ScoreFiles(self.paths.store.scores)
+        fitted = [row.version for row in of_kind(self.rows, RewardFitRow)]
         found: dict[str, EpisodeScores] = {}
         for version in sorted(files.versions, key=lambda name: fitted.index(name) if name in fitted else -1):
             found |= {scores.episode_id: scores for scores in files.read(version)}
         return found
 
-    def _verdicts(self) -> dict[str, Row]:
-        said: dict[str, Row] = {}
-        for label in read_metrics(self.folder / "store" / "labels.jsonl"):
-            column = {"truth": "truth", "model": "declared"}.get(str(label.get("source")))
-            if column is not None and "episode_id" in label:
-                said.setdefault(label["episode_id"], {})[column] = label.get("verdict") == "success"
-        return said
+    def _said_by(self, source: LabelSource) -> dict[str, bool]:
+        """Return for each episode whether a source called it a success, by the labels."""
+        labels = read_labels(self.paths.store.labels).rows
+        return {label.episode_id: label.verdict is Verdict.SUCCESS for label in labels if label.source is source}
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -111,29 +116,25 @@ def read_run(folder: Path) -> RunRecord:
     """
     if not folder.is_dir():
         raise StoreError(f"run folder is {folder}, must be an existing folder; see `robot-stack report --help`")
+    paths = RunPaths(folder)
     problems: list[str] = []
     return RunRecord(
         folder=folder,
-        resolved=_resolved(folder / "run.yaml", problems),
-        rows=read_metrics(folder / METRICS),
-        actor_rows=_actor_rows(folder),
-        policy=_json(folder / "eval_policy.json", problems),
-        bc=_json(folder / "eval_bc.json", problems),
-        memory=_json(folder / "memory.json", problems),
-        phases=_json(folder / "phases.json", problems),
+        resolved=_resolved(paths.resolved, problems),
+        rows=_rows(paths.metrics, problems),
+        actor_rows=_actor_rows(paths, problems),
+        policy=_json(paths.evaluation("policy"), problems),
+        bc=_json(paths.evaluation("bc"), problems),
+        memory=_json(paths.memory, problems),
+        phases=_json(paths.phases, problems),
         problems=tuple(problems),
     )
 
 
-def goes_back(row: Row) -> bool:
-    """Return whether an episode's row is of a way back."""
-    return row.get("reset") == ResetType.BACK.value
-
-
-def numbers(rows: list[Row], key: str) -> np.ndarray:
-    """Return all finite values under `key`, a number or a list of them in each row, float64, shape (n,)."""
-    values = [np.asarray(row[key], dtype=np.float64).ravel() for row in rows if row.get(key) is not None]
-    joined = np.concatenate(values) if values else np.zeros(0)
+def numbers(values: Iterable[float | Sequence[float | None] | None]) -> np.ndarray:
+    """Return all finite numbers among values, each a number, a list of them or None, float64, shape (n,)."""
+    known = [np.asarray(value, dtype=np.float64).ravel() for value in values if value is not None]
+    joined = np.concatenate(known) if known else np.zeros(0)
     return joined[np.isfinite(joined)]
 
 
@@ -145,7 +146,7 @@ def _resolved(path: Path, problems: list[str]) -> ResolvedRun | None:
         return None
 
 
-def _json(path: Path, problems: list[str]) -> Row | None:
+def _json(path: Path, problems: list[str]) -> Figures | None:
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -156,7 +157,13 @@ def _json(path: Path, problems: list[str]) -> Row | None:
     return content if isinstance(content, dict) else None
 
 
-def _actor_rows(folder: Path) -> list[Row]:
-    beside = [path for path in folder.glob("*.jsonl") if path.name != METRICS]
-    rows = [row for path in sorted([*beside, *folder.glob("actor*/*.jsonl")]) for row in read_metrics(path)]
-    return sorted(rows, key=lambda row: float(row.get("t") or 0.0))
+def _rows(path: Path, problems: list[str]) -> list[MetricsRow]:
+    found = read_rows(path)
+    problems.extend(f"{where} is unreadable: {why}" for where, why in found.damaged.items())
+    return found.rows
+
+
+def _actor_rows(paths: RunPaths, problems: list[str]) -> list[MetricsRow]:
+    beside = [path for path in paths.folder.glob("*.jsonl") if path != paths.metrics]
+    files = sorted([*beside, *paths.folder.glob("actor*/*.jsonl")])
+    return sorted((row for path in files for row in _rows(path, problems)), key=lambda row: row.t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import numpy as np
 
 from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable
-from robot_stack.report.run_folder import Row, RunRecord, numbers, read_run
+from robot_stack.report.run_folder import Figures, RunRecord, numbers, read_run
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, RewardFitRow, UpdateRow, of_kind
+from robot_stack.types.transition import EpisodeKind
 
 ENDS = 20
 """Training episodes at the start and at the end over which the share of human steps is taken."""
@@ -30,13 +34,13 @@ def build_summary(folder: Path) -> dict[str, Any]:
 def write_summary(folder: Path) -> dict[str, Any]:
     """Build the figures and write `summary.json` beside the run, whole or not at all; returns them."""
     summary = build_summary(folder)
-    write_durable(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+    write_durable(RunPaths(folder).summary, json.dumps(summary, indent=2) + "\n")
     return summary
 
 
 def summarise(record: RunRecord) -> dict[str, Any]:
     """Compute the figures of a run that has been read."""
-    online = record.episodes("online")
+    online = record.episodes(EpisodeKind.ONLINE)
     summary: dict[str, Any] = {
         "task": record.resolved.task.name if record.resolved else None,
         "seed": record.resolved.run.seed if record.resolved else None,
@@ -54,36 +58,36 @@ def summarise(record: RunRecord) -> dict[str, Any]:
     return summary
 
 
-def human_share(episodes: list[Row]) -> float | None:
+def human_share(episodes: list[EpisodeRow]) -> float | None:
     """Return the share of steps that an operator executed; None without steps."""
-    steps = sum(row["steps"] for row in episodes)
-    return _rounded(sum(row["human_steps"] for row in episodes) / steps) if steps else None
+    steps = sum(row.steps for row in episodes)
+    return _rounded(sum(row.human_steps for row in episodes) / steps) if steps else None
 
 
 def _demos(record: RunRecord) -> int | None:
-    fits = record.of_kind("fit")
+    fits = of_kind(record.rows, FitRow)
     if fits:
-        return int(fits[-1]["demos"])  # those that everything was fitted on
-    return sum(bool(row["success"]) for row in record.episodes("demo")) or None
+        return fits[-1].demos  # those that everything was fitted on
+    return sum(row.success for row in record.episodes(EpisodeKind.DEMO)) or None
 
 
-def _evaluation(evaluation: Row | None) -> Row:
+def _evaluation(evaluation: Figures | None) -> Figures:
     return {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s")}
 
 
-def _training(record: RunRecord, online: list[Row]) -> Row:
-    end = record.of_kind("end")
+def _training(record: RunRecord, online: list[EpisodeRow]) -> Figures:
+    end = of_kind(record.rows, EndRow)
     return {
         "episodes": len(online) if record.rows else None,
-        "env_steps": end[-1]["env_steps"] if end else sum(row["steps"] for row in online) if online else None,
-        "robot_time_s": _rounded(sum(row["duration_s"] for row in online)) if online else None,
+        "env_steps": end[-1].env_steps if end else sum(row.steps for row in online) if online else None,
+        "robot_time_s": _rounded(sum(row.duration_s for row in online)) if online else None,
         "wall_s": _training_wall_s(record, online),
         "human_share_first20": human_share(online[:ENDS]),
         "human_share_last20": human_share(online[-ENDS:]),
     }
 
 
-def _training_wall_s(record: RunRecord, online: list[Row]) -> float | None:
+def _training_wall_s(record: RunRecord, online: list[EpisodeRow]) -> float | None:
     """Return the wall time of online training in seconds; None if it is not known.
 
     It is what was timed, else from the start of the first training episode to the last row about one.
@@ -91,28 +95,28 @@ def _training_wall_s(record: RunRecord, online: list[Row]) -> float | None:
     timed = _get(record.phases, "training")
     if timed is not None or not online:
         return timed
-    return _rounded(max(row["t"] for row in online) - min(row["started_unix_s"] for row in online))
+    return _rounded(max(row.t for row in online) - min(row.started_unix_s for row in online))
 
 
-def _reward(record: RunRecord, online: list[Row]) -> Row:
+def _reward(record: RunRecord, online: list[EpisodeRow]) -> Figures:
     r"""Compute the audit of the model's word against the simulator's.
 
     false-done rate = #(declared success, truth not success) / #(truth not success);
     missed rate = #(truth success, not declared) / #(truth success). Episodes without a truth are in neither.
     """
-    failed = [row for row in online if row.get("truth") is False]
-    succeeded = [row for row in online if row.get("truth") is True]
-    false_done = sum(bool(row["declared"]) for row in failed)
-    missed = sum(not row["declared"] for row in succeeded)
+    failed = [row for row in online if row.truth is False]
+    succeeded = [row for row in online if row.truth is True]
+    false_done = sum(row.declared for row in failed)
+    missed = sum(not row.declared for row in succeeded)
     known = bool(failed or succeeded)
-    fits = record.of_kind("reward_fit")
+    fits = of_kind(record.rows, RewardFitRow)
     return {
         "false_done_rate": _rounded(false_done / len(failed)) if failed else None,
         "false_done_wilson95": [round(x, 4) for x in wilson_interval(false_done, len(failed))] if known else None,
         "missed_rate": _rounded(missed / len(succeeded)) if succeeded else None,
-        "voc_heldout": _get(fits[0], "voc_heldout") if fits else None,
-        "voc_clock": _get(fits[0], "voc_clock") if fits else None,
-        "voc_heldout_last": _get(fits[-1], "voc_heldout") if fits else None,
+        "voc_heldout": fits[0].voc_heldout if fits else None,
+        "voc_clock": fits[0].voc_clock if fits else None,
+        "voc_heldout_last": fits[-1].voc_heldout if fits else None,
         "false_done": false_done if known else None,
         "episodes_failed": len(failed) if known else None,
         "missed": missed if known else None,
@@ -120,23 +124,15 @@ def _reward(record: RunRecord, online: list[Row]) -> Row:
     }
 
 
-def _control(record: RunRecord, online: list[Row]) -> Row:
-    controls = record.controls("online")
+def _control(record: RunRecord, online: list[EpisodeRow]) -> Figures:
+    controls = record.controls(EpisodeKind.ONLINE)
     return {
-        "rate_hz": _measured_rate_hz(record, [row["episode_id"] for row in online[-RATE_EPISODES:]]),
-        "jitter_p99_ms": _p99(numbers(controls, "jitter_ms")),
-        "observation_age_p99_ms": _p99(numbers(controls, "age_ms")),
-        "holds": sum(system_holds(row) for row in controls) if controls else None,
-        "blind_ticks": sum(row.get("blind_ticks", 0) for row in controls) if controls else None,
+        "rate_hz": _measured_rate_hz(record, [row.episode_id for row in online[-RATE_EPISODES:]]),
+        "jitter_p99_ms": _p99(numbers(row.jitter_ms for row in controls)),
+        "observation_age_p99_ms": _p99(numbers(row.age_ms for row in controls)),
+        "holds": sum(row.system_holds for row in controls) if controls else None,
+        "blind_ticks": sum(row.blind_ticks for row in controls) if controls else None,
     }
-
-
-def system_holds(control: Row) -> int:
-    """Return the ticks in HOLD that no operator asked for.
-
-    `holds_by_operator` counts the others, where an actor tells them apart.
-    """
-    return max(0, int(control.get("holds", 0)) - int(control.get("holds_by_operator", 0)))
 
 
 def _measured_rate_hz(record: RunRecord, episode_ids: list[str]) -> float | None:
@@ -150,46 +146,46 @@ def _measured_rate_hz(record: RunRecord, episode_ids: list[str]) -> float | None
     return _rounded(steps / elapsed_ns * 1e9) if elapsed_ns else None
 
 
-def _learner(record: RunRecord) -> Row:
+def _learner(record: RunRecord) -> Figures:
     rows = record.updates()
-    done = (record.of_kind("end") or rows)[-1:]
-    rates = numbers(rows, "updates_per_s")
+    done: Sequence[EndRow | UpdateRow] = (of_kind(record.rows, EndRow) or rows)[-1:]
+    rates = numbers(row.updates_per_s for row in rows)
     return {
-        "updates": done[0]["updates"] if done else None,
+        "updates": done[0].updates if done else None,
         "utd": _utd(record, rows, done[0]) if done else None,
         "updates_per_s": _rounded(float(np.median(rates))) if rates.size else None,
-        "params_age_p99_s": _p99(numbers(record.controls("online"), "params_age_s")),
+        "params_age_p99_s": _p99(numbers(row.params_age_s for row in record.controls(EpisodeKind.ONLINE))),
     }
 
 
-def _utd(record: RunRecord, rows: list[Row], done: Row) -> float | None:
+def _utd(record: RunRecord, rows: list[UpdateRow], done: EndRow | UpdateRow) -> float | None:
     """Return the updates per online step, those before the first online step not counted.
 
     How many these were is in the settings; without them the slope between the first and the last update row is taken.
     """
     before = _pretrain_updates(record)
     if before is not None:
-        updates, steps = done["updates"] - before, done["env_steps"]
+        updates, steps = done.updates - before, done.env_steps
     elif rows:
-        updates, steps = done["updates"] - rows[0]["updates"], done["env_steps"] - rows[0]["env_steps"]
+        updates, steps = done.updates - rows[0].updates, done.env_steps - rows[0].env_steps
     else:
         return None
     return _rounded(updates / steps) if steps > 0 else None
 
 
 def _pretrain_updates(record: RunRecord) -> int | None:
-    counts = [row["pretrain_updates"] for row in record.of_kind("fit") if "pretrain_updates" in row]
+    counts = [row.pretrain_updates for row in of_kind(record.rows, FitRow) if row.pretrain_updates is not None]
     return counts[-1] if counts else None
 
 
-def _replay(record: RunRecord) -> Row:
-    end, updates = record.of_kind("end"), record.updates()
+def _replay(record: RunRecord) -> Figures:
+    end, updates = of_kind(record.rows, EndRow), record.updates()
     if end:
         return {
-            "transitions": end[-1]["replay_transitions"],
-            "bytes_per_transition": _rounded(end[-1]["replay_bytes_per_transition"]),
+            "transitions": end[-1].replay_transitions,
+            "bytes_per_transition": _rounded(end[-1].replay_bytes_per_transition),
         }
-    return {"transitions": updates[-1]["replay"] if updates else None, "bytes_per_transition": None}
+    return {"transitions": updates[-1].replay if updates else None, "bytes_per_transition": None}
 
 
 _INPUTS = {
@@ -210,7 +206,7 @@ _INPUTS = {
 """Figure, or group of figures -> where it comes from."""
 
 
-def _missing(summary: Row, record: RunRecord) -> list[str]:
+def _missing(summary: Figures, record: RunRecord) -> list[str]:
     """Return one line per figure that is null, with the input it lacks, then what could not be read."""
     found = []
     for group, value in summary.items():
@@ -221,7 +217,7 @@ def _missing(summary: Row, record: RunRecord) -> list[str]:
     return [*found, *record.problems]
 
 
-def _reason(key: str, group: str, summary: Row) -> str:
+def _reason(key: str, group: str, summary: Figures) -> str:
     audited = summary["reward"]["false_done"] is not None
     if audited and key == "reward.false_done_rate":
         return "no training episode failed"
@@ -232,7 +228,7 @@ def _reason(key: str, group: str, summary: Row) -> str:
     return _INPUTS.get(key, _INPUTS[group])
 
 
-def _get(row: Row | None, key: str) -> Any:
+def _get(row: Figures | None, key: str) -> Any:
     return None if row is None else row.get(key)
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field, TypeAdapter, ValidationError
 
+from robot_stack.disk.jsonl import JsonLines, mapping, read_jsonl
+from robot_stack.runs.rows import FitReport, MetricsRow, UpdateRow
+
+_ROW: TypeAdapter[MetricsRow] = TypeAdapter(Annotated[MetricsRow, Field(discriminator="kind")])
+_UPDATE_FIELDS = {each.name for each in fields(UpdateRow)}
 AXES = {"update": "updates", "reward_fit": "online_episodes"}
 """Kind of row -> the value that its panels have from left to right; the others go by row."""
 
@@ -44,13 +51,13 @@ class MetricsLog:
             for kind, axis in AXES.items():
                 self._wandb.define_metric(f"{kind}/*", step_metric=f"{kind}/{axis}")
 
-    def log(self, kind: str, **values: Any) -> None:
+    def log(self, row: MetricsRow) -> None:
         """Write one row; numpy scalars become numbers, NaN becomes null."""
-        row = {"t": round(time.time(), 3), "kind": kind, **{name: plain(value) for name, value in values.items()}}
+        values = {"t": round(time.time(), 3), **plain_row(row)}
         with self._lock:
-            self._write({**row, "lost_rows": self.lost} if self.lost else row)
+            self._write({**values, "lost_rows": self.lost} if self.lost else values)
             if self._wandb is not None:
-                numbers = {f"{kind}/{name}": v for name, v in row.items() if isinstance(v, (int, float))}
+                numbers = {f"{row.kind}/{name}": v for name, v in values.items() if isinstance(v, (int, float))}
                 self._wandb.log(numbers)
 
     def _write(self, row: dict[str, Any]) -> None:
@@ -75,29 +82,49 @@ class MetricsLog:
                 self._wandb.finish()
 
 
+def read_rows(path: Path) -> JsonLines[MetricsRow]:
+    """Read the rows of a metrics file; without a file there are none.
+
+    Raises:
+        OSError: If there is a file and it cannot be read.
+    """
+    return read_jsonl(path, row_from)
+
+
+def row_from(raw: Any) -> MetricsRow:
+    """Build a row from its JSON form.
+
+    Raises:
+        ValueError: If it is none: not an object, of an unknown kind, or without what a row of its kind must say.
+    """
+    values = mapping(raw)
+    if values.get("kind") == "update":
+        beside = {name: value for name, value in values.items() if name not in _UPDATE_FIELDS}
+        values = {**values, "metrics": beside}
+    try:
+        return _ROW.validate_python(values)
+    except ValidationError as error:
+        wrong = [": ".join((*map(str, each["loc"][1:]), each["msg"])) for each in error.errors()]
+        raise ValueError(f"row of kind {values.get('kind')!r}: {'; '.join(wrong)}") from error
+
+
+def plain_row(row: MetricsRow) -> dict[str, Any]:
+    """Return what a row says in its JSON form; the time and the lost rows are the log's to say."""
+    values = {each.name: getattr(row, each.name) for each in fields(row) if each.name not in ("t", "lost_rows", "kind")}
+    values |= values.pop("metrics", {})
+    return {"kind": row.kind, **{name: plain(value) for name, value in values.items()}}
+
+
 def plain(value: Any) -> Any:
     """Convert a value to JSON: numpy and torch scalars to numbers, NaN and infinities to None."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
-    if isinstance(value, np.ndarray):
-        return [plain(v) for v in value]
+    if isinstance(value, FitReport):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, float):
         return round(value, 6) if np.isfinite(value) else None
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(each) for each in value]
     if isinstance(value, dict):
-        return {k: plain(v) for k, v in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     return value
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Read all whole rows of a metrics file; a torn line, as a killed process leaves it, is left out."""
-    if not path.exists():
-        return []
-    rows = []
-    for line in path.read_text().splitlines():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
-    return rows

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from robot_stack.replay.stored_episode import StoredEpisode
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind, ResetType, Step
@@ -89,43 +89,55 @@ class EpisodeAccount:
         said = self.verdicts
         return said.get(LabelSource.MODEL) is Verdict.SUCCESS and said.get(LabelSource.OPERATOR) is Verdict.FAILURE
 
-    def row(self, rate_hz: float) -> dict[str, Any]:
-        """Return the episode's row for metrics.jsonl."""
+    def row(self, rate_hz: float, reward_version: str) -> EpisodeRow:
+        """Return the episode's row for metrics.jsonl.
+
+        Args:
+            rate_hz: Of the control loop.
+            reward_version: The reward model in use.
+        """
         truth = self.verdicts.get(LabelSource.TRUTH)
-        return {
-            "episode_id": self.header.episode_id,
-            "episode_kind": self.header.kind.value,
-            "seed": self.header.seed,
-            "level": self.header.level,
-            "reset": self.header.reset.value,
-            "started_unix_s": self.header.started_unix_s,
-            "end": self.end.value if self.end else None,
-            "steps": self.steps,
-            "duration_s": self.steps / rate_hz,
-            "human_steps": self.human_steps,
-            "interventions": self.interventions,
-            "clipped": self.clipped,
-            "success": self.success,
-            "declared": self.verdicts.get(LabelSource.MODEL) is Verdict.SUCCESS,
-            "refused": self.refused,
-            "truth": None if truth is None else truth is Verdict.SUCCESS,
-            "params_version": self.params_version,
-            "progress_last": self.progress,
-            "progress_max": self.max_progress,
-        }
+        return EpisodeRow(
+            episode_id=self.header.episode_id,
+            episode_kind=self.header.kind,
+            seed=self.header.seed,
+            level=self.header.level,
+            reset=self.header.reset.value,
+            task=self.header.task,
+            task_id=self.header.task_id,
+            started_unix_s=self.header.started_unix_s,
+            end=self.end,
+            steps=self.steps,
+            duration_s=self.steps / rate_hz,
+            human_steps=self.human_steps,
+            interventions=self.interventions,
+            clipped=self.clipped,
+            success=self.success,
+            declared=self.verdicts.get(LabelSource.MODEL) is Verdict.SUCCESS,
+            refused=self.refused,
+            truth=None if truth is None else truth is Verdict.SUCCESS,
+            params_version=self.params_version,
+            progress_last=self.progress,
+            progress_max=self.max_progress,
+            reward_version=reward_version,
+        )
 
 
-def balanced(demos: Sequence[EpisodeAccount], *, goes_back: bool) -> list[EpisodeAccount]:
-    """Return the demonstrations that count: without a way back all; with one, as many each way as would come by turns.
+def balanced(demos: Sequence[EpisodeAccount], task_ids: Sequence[str]) -> list[EpisodeAccount]:
+    """Return the demonstrations that count: of each task as many as would come by turns.
 
     Args:
         demos: In the order of their start.
-        goes_back: Whether a task and its way back are done in turn.
+        task_ids: Of the tasks, in the order in which they take turns; of fewer than two each demonstration counts.
     """
-    if not goes_back:
+    if len(task_ids) < 2:
         return list(demos)
-    forward, back = ([a for a in demos if a.header.backward is way] for way in (False, True))
-    kept = {id(a) for a in (*forward[: len(back) + 1], *back[: len(forward)])}
+    of_task = {task_id: [a for a in demos if a.header.task_id == task_id] for task_id in task_ids}
+    kept: set[int] = set()
+    for turn, own in enumerate(of_task.values()):
+        others = enumerate(of_task.values())
+        most = min(len(other) + (at > turn) for at, other in others if at != turn)
+        kept |= {id(a) for a in own[:most]}
     return [a for a in demos if id(a) in kept]
 
 
@@ -134,12 +146,12 @@ class EpisodeStatistics:
 
     Args:
         rate_hz: Of the control loop.
-        goes_back: Whether a task and its way back are done in turn.
+        task_ids: Of the tasks, in the order in which they take turns, see `balanced`.
     """
 
-    def __init__(self, rate_hz: float, *, goes_back: bool = False) -> None:
+    def __init__(self, rate_hz: float, task_ids: Sequence[str] = ()) -> None:
         self._rate_hz = rate_hz
-        self._goes_back = goes_back
+        self._task_ids = tuple(task_ids)
         self.episodes: dict[str, EpisodeAccount] = {}
 
     def begin(self, header: EpisodeHeader) -> EpisodeAccount:
@@ -167,8 +179,8 @@ class EpisodeStatistics:
         return [a for a in self.accounts if a.header.kind is kind and a.end is not None]
 
     def demos(self) -> list[EpisodeAccount]:
-        """Return the finished demonstrations that succeeded; with a way back, those that count, see `balanced`."""
-        return balanced([a for a in self.ended(EpisodeKind.DEMO) if a.success], goes_back=self._goes_back)
+        """Return the finished demonstrations that succeeded and count, see `balanced`."""
+        return balanced([a for a in self.ended(EpisodeKind.DEMO) if a.success], self._task_ids)
 
     @property
     def online_steps(self) -> int:
@@ -178,22 +190,23 @@ class EpisodeStatistics:
     def recent_success(self, window: int) -> float:
         """Return the share of the last `window` online episodes that succeeded unaided; NaN while there are fewer.
 
-        Not those from a start that an operator chose, which say nothing of how good the policy is, and not ways back.
+        Only those of the first task, and not those from a start that an operator chose, which say nothing of how good
+        the policy is.
         """
-        usual = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.reset in (ResetType.NOMINAL, ResetType.CARRIED)]
-        online = usual[-window:]
+        first = [a for a in self.ended(EpisodeKind.ONLINE) if a.header.first_task]
+        online = [a for a in first if a.header.reset is not ResetType.RETURN][-window:]
         if len(online) < window:
             return float("nan")
         return float(np.mean([a.success and a.human_steps == 0 for a in online]))
 
     def again(self, account: EpisodeAccount) -> bool:
-        """Return whether an episode tries the same way again from where its actor's last try ended."""
-        if account.header.reset not in (ResetType.CARRIED, ResetType.BACK):
+        """Return whether an episode tries the same task again from where its actor's last try ended."""
+        if account.header.reset is not ResetType.CARRIED:
             return False
         actor, name = account.header.actor, account.header.episode_id
         earlier = [a for a in self.accounts if a.header.actor == actor and a.header.episode_id < name]
         last = max(earlier, key=lambda a: a.header.episode_id, default=None)  # after a restart they come in any order
-        return last is not None and last.header.backward is account.header.backward
+        return last is not None and last.header.task_id == account.header.task_id
 
     def human_share(self, accounts: list[EpisodeAccount]) -> float:
         """Return the share of these episodes' steps that an operator executed."""

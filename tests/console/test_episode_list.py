@@ -12,11 +12,17 @@ from robot_stack.console.episodes import KEPT, SHOWN, EpisodeList
 from robot_stack.console.heard import Heard
 from robot_stack.console.messages import PageError
 from robot_stack.console.verdicts import Verdicts, operator_label
+from robot_stack.runs.rows import ControlRow
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.transition import EndReason, EpisodeKind
 
 S = 1_000_000_000
+
+
+def told(episode_id: str, end: EndReason, *, steps: int = 0, holds: int = 0) -> ControlRow:
+    return ControlRow(episode_id=episode_id, episode_kind=EpisodeKind.ONLINE, end=end, steps=steps, holds=holds)
 
 
 def shown(episodes: EpisodeList, verdicts: Verdicts | None = None) -> list:
@@ -49,15 +55,19 @@ def test_what_the_actor_writes_goes_before_what_was_seen():
     episodes = EpisodeList(10.0)
     episodes.begin("000041-online-a", "online", Mode.POLICY, 0, 100.0)
     episodes.end(9 * S)
-    episodes.told({"episode_id": "000041-online-a", "end": "timeout", "steps": 80, "holds": 2})
+    episodes.told(told("000041-online-a", EndReason.TIMEOUT, steps=80, holds=2))
     (row,) = shown(episodes)
     assert (row["end"], row["s"], row["holds"], row["at"]) == ("timeout", 8.0, 2, 100.0)
 
 
 def test_a_word_counts_and_without_one_the_end_does():
     episodes, verdicts = EpisodeList(10.0), Verdicts()
-    for name, end in (("000001-online-a", "success"), ("000002-online-a", "success"), ("000003-online-a", "timeout")):
-        episodes.told({"episode_id": name, "end": end})
+    for name, end in (
+        ("000001-online-a", EndReason.SUCCESS),
+        ("000002-online-a", EndReason.SUCCESS),
+        ("000003-online-a", EndReason.TIMEOUT),
+    ):
+        episodes.told(told(name, end))
     verdicts.say(operator_label("000002-online-a", Verdict.FAILURE, 1.0), 0)
     assert [(row["number"], row["success"], row["by"]) for row in shown(episodes, verdicts)] == [
         ("3", False, ""), ("2", False, "operator"), ("1", True, ""),
@@ -67,7 +77,7 @@ def test_a_word_counts_and_without_one_the_end_does():
 def test_the_list_is_bounded_and_an_episode_that_left_it_is_gone_in_words():
     episodes = EpisodeList(10.0)
     for number in range(KEPT + 5):
-        episodes.told({"episode_id": f"{number:06d}-online-a", "end": "timeout"})
+        episodes.told(told(f"{number:06d}-online-a", EndReason.TIMEOUT))
     assert len(shown(episodes)) == SHOWN
     assert shown(episodes)[0]["number"] == str(KEPT + 4)
     with pytest.raises(PageError, match="it is gone, or of another run"):

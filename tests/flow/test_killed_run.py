@@ -6,14 +6,14 @@ import re
 
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import ControlRow, EpisodeRow, ResumeRow, UpdateRow, of_kind
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.flow.flow_rig import PRETRAIN, Killed, actions, stored
 
 
-def _controls(killed: Killed) -> list[dict[str, object]]:
-    rows = read_metrics(killed.folder / "actor" / "actor.jsonl")
-    return [row for row in rows if row["kind"] == "control"]
+def _controls(killed: Killed) -> list[ControlRow]:
+    return of_kind(read_rows(killed.folder / "actor" / "actor.jsonl").rows, ControlRow)
 
 
 def test_no_step_that_an_actor_recorded_is_lost(killed: Killed) -> None:
@@ -21,9 +21,9 @@ def test_no_step_that_an_actor_recorded_is_lost(killed: Killed) -> None:
     on_disk = stored(killed.folder)
     controls = _controls(killed)
     assert len(controls) > len(killed.stored_at_kill)
-    for row in (row for row in controls if row["steps"]):
-        episode = on_disk[str(row["episode_id"])]
-        assert (episode.length, episode.end) == (row["steps"], row["end"])
+    for row in (row for row in controls if row.steps):
+        episode = on_disk[row.episode_id]
+        assert (episode.length, episode.end) == (row.steps, row.end)
         assert len(episode.arrays["stamp_ns"]) == episode.length + 1
 
 
@@ -31,7 +31,7 @@ def test_episode_of_a_dead_actor_is_closed_as_a_fault_with_all_that_was_on_disk(
     episode = stored(killed.folder)[killed.cut_id]
     assert episode.end is EndReason.FAULT
     assert episode.length >= killed.cut_at_kill.length - 1  # the motion of its newest frame led to one nobody saw
-    assert killed.cut_id not in [row["episode_id"] for row in _controls(killed)]
+    assert killed.cut_id not in [row.episode_id for row in _controls(killed)]
 
 
 def test_no_other_episode_stays_open(killed: Killed) -> None:
@@ -48,23 +48,23 @@ def test_episode_numbers_go_on_and_never_repeat(killed: Killed) -> None:
 
 
 def test_learner_goes_on_from_its_checkpoint(killed: Killed) -> None:
-    resume = [row for row in read_metrics(killed.folder / "metrics.jsonl") if row["kind"] == "resume"][-1]
-    assert resume["updates"] == killed.checkpoint_at_kill
-    assert resume["updates"] >= PRETRAIN
+    resume = of_kind(read_rows(killed.folder / "metrics.jsonl").rows, ResumeRow)[-1]
+    assert resume.updates == killed.checkpoint_at_kill
+    assert resume.updates >= PRETRAIN
     on_disk = actions([e for name, e in killed.stored_at_kill.items() if "online" in name])
-    assert resume["env_steps"] >= on_disk - 1  # a cut drops one
+    assert resume.env_steps >= on_disk - 1  # a cut drops one
 
 
 def test_curve_continues_after_the_kill(killed: Killed) -> None:
-    rows = read_metrics(killed.folder / "metrics.jsonl")
-    last_resume = max(i for i, row in enumerate(rows) if row["kind"] == "resume")
-    before = [row for row in rows[:last_resume] if row["kind"] == "update"]
-    after = [row for row in rows[last_resume:] if row["kind"] == "update"]
+    rows = read_rows(killed.folder / "metrics.jsonl").rows
+    last_resume = max(i for i, row in enumerate(rows) if row.kind == "resume")
+    before = of_kind(rows[:last_resume], UpdateRow)
+    after = of_kind(rows[last_resume:], UpdateRow)
     assert before
-    assert [row["updates"] for row in after] == sorted({row["updates"] for row in after})
-    assert after[-1]["updates"] > before[-1]["updates"]
-    assert after[0]["env_steps"] >= before[-1]["env_steps"]
-    assert all(row["replay"] > row["env_steps"] for row in after)
+    assert [row.updates for row in after] == sorted({row.updates for row in after})
+    assert after[-1].updates > before[-1].updates
+    assert after[0].env_steps >= before[-1].env_steps
+    assert all(row.replay > row.env_steps for row in after)
 
 
 def test_counters_are_those_of_the_disk(killed: Killed) -> None:
@@ -80,12 +80,12 @@ def test_learner_that_starts_again_asks_for_no_further_demonstration(killed: Kil
 
 
 def test_no_episode_is_counted_twice(killed: Killed) -> None:
-    rows = [row for row in read_metrics(killed.folder / "metrics.jsonl") if row["kind"] == "episode"]
-    names = [row["episode_id"] for row in rows]
+    rows = of_kind(read_rows(killed.folder / "metrics.jsonl").rows, EpisodeRow)
+    names = [row.episode_id for row in rows]
     assert len(names) == len(set(names))
     on_disk = stored(killed.folder)
     for row in rows:
-        assert row["steps"] == on_disk[row["episode_id"]].length
+        assert row.steps == on_disk[row.episode_id].length
 
 
 def test_actors_take_the_parameters_of_the_learner_that_came_back(killed: Killed) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 from policies.acting import ActingPolicy
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.evaluate import load_params
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, of_kind
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 from tests.flow.flow_rig import DEMOS, EPISODES, PRETRAIN, Finished, actions, stored
@@ -36,39 +37,41 @@ def test_saved_policy_acts(finished: Finished) -> None:
 
 
 def test_every_episode_has_one_complete_row(finished: Finished) -> None:
-    rows = [row for row in read_metrics(finished.folder / "metrics.jsonl") if row["kind"] == "episode"]
+    rows = of_kind(read_rows(finished.folder / "metrics.jsonl").rows, EpisodeRow)
     on_disk = stored(finished.folder)
-    names = [row["episode_id"] for row in rows]
+    names = [row.episode_id for row in rows]
     assert names == sorted(on_disk)[: len(names)]  # one more may be running when it is enough
     assert sum("online" in name for name in names) >= EPISODES
     whole = names[: DEMOS + EPISODES]  # the learner waits for what is said of these
     for row in rows:
-        episode = on_disk[row["episode_id"]]
-        assert (row["steps"], row["end"], row["seed"]) == (episode.length, episode.end, episode.header.seed)
-        if row["episode_id"] in whole:
-            assert isinstance(row["truth"], bool)
-        if row["episode_kind"] == EpisodeKind.ONLINE:
-            assert row["params_version"] >= 1
-            assert 0.0 <= row["progress_max"] <= 1.0
+        episode = on_disk[row.episode_id]
+        assert (row.steps, row.end, row.seed) == (episode.length, episode.end, episode.header.seed)
+        if row.episode_id in whole:
+            assert isinstance(row.truth, bool)
+        if row.episode_kind == EpisodeKind.ONLINE:
+            assert row.params_version >= 1
+            assert row.progress_max is not None
+            assert 0.0 <= row.progress_max <= 1.0
 
 
 def test_rows_tell_of_every_phase(finished: Finished) -> None:
-    rows = read_metrics(finished.folder / "metrics.jsonl")
-    kinds = [row["kind"] for row in rows]
+    rows = read_rows(finished.folder / "metrics.jsonl").rows
+    kinds = [row.kind for row in rows]
     for kind in ("fit", "end"):
         assert kinds.count(kind) == 1, kind
     assert "reward_fit" in kinds  # more than one where a model of so few steps fails its canaries
-    assert len(rows[kinds.index("fit")]["demo_ids"]) == DEMOS
+    (fit,) = of_kind(rows, FitRow)
+    assert len(fit.demo_ids) == DEMOS
 
 
 def test_replay_holds_what_is_on_disk(finished: Finished) -> None:
-    (end,) = [row for row in read_metrics(finished.folder / "metrics.jsonl") if row["kind"] == "end"]
+    (end,) = of_kind(read_rows(finished.folder / "metrics.jsonl").rows, EndRow)
     on_disk = stored(finished.folder)
     online = [e for name, e in sorted(on_disk.items()) if "online" in name]
     demos = [e for name, e in on_disk.items() if "demo" in name]
-    assert actions(online[:EPISODES]) <= end["env_steps"] <= actions(online)
-    assert end["env_steps"] - 1 <= end["replay_transitions"] - actions(demos) <= end["env_steps"]
-    assert end["replay_bytes_per_transition"] < 105_000
+    assert actions(online[:EPISODES]) <= end.env_steps <= actions(online)
+    assert end.env_steps - 1 <= end.replay_transitions - actions(demos) <= end.env_steps
+    assert end.replay_bytes_per_transition < 105_000
 
 
 def test_store_is_whole(finished: Finished) -> None:

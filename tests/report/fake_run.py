@@ -13,6 +13,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import ControlRow, EndRow, FitRow, RewardFitRow, UpdateRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -77,7 +78,7 @@ def write_run(
         demo = Played(sources=(Source.HUMAN,) * 50, declared=False, truth=True, operator=Verdict.SUCCESS)
         for number in range(demos):
             _episode(ledger, metrics, actor, store, spec, EpisodeKind.DEMO, number, demo, rng, stored=False)
-        metrics.log("fit", trunk_s=60.0, total_s=95.0, demos=demos, pretrain_updates=PRETRAIN)
+        metrics.log(FitRow(trunk_s=60.0, total_s=95.0, demos=demos, pretrain_updates=PRETRAIN))
         _log_reward_fit(metrics, 0, 0.93)
         for i, play in enumerate(plays):
             keep = i < (stored + 1) // 2 or i >= len(plays) - stored // 2
@@ -85,11 +86,12 @@ def write_run(
             _log_update(metrics, ledger, i / max(1, len(plays) - 1), rng)
         _log_reward_fit(metrics, len(plays), 0.96)
     metrics.log(
-        "end",
-        updates=PRETRAIN + UTD * ledger.online_steps,
-        env_steps=ledger.online_steps,
-        replay_bytes_per_transition=7312.5,
-        replay_transitions=ledger.online_steps + 50 * demos,
+        EndRow(
+            updates=PRETRAIN + UTD * ledger.online_steps,
+            env_steps=ledger.online_steps,
+            replay_bytes_per_transition=7312.5,
+            replay_transitions=ledger.online_steps + 50 * demos,
+        )
     )
     metrics.close()
     actor.close()
@@ -139,7 +141,7 @@ def _episode(
         for step in steps:
             store.append(step)
         store.append_scores(EpisodeScores(episode_id=name, version=VERSION, progress=progress, success=progress**4))
-    metrics.log("episode", **account.row(10.0), reward_version=VERSION)
+    metrics.log(account.row(10.0, VERSION))
     _log_control(actor, account, kind, len(play.sources), rng)
 
 
@@ -191,21 +193,18 @@ def _log_control(
     actor: MetricsLog, account: EpisodeAccount, kind: EpisodeKind, ticks: int, rng: np.random.Generator
 ) -> None:
     actor.log(
-        "control",
-        episode_id=account.header.episode_id,
-        episode_kind=kind.value,
-        end=account.end.value if account.end else None,
-        steps=account.steps,
-        jitter_ms=np.round(rng.gamma(2.0, 0.6, ticks + 1), 2),
-        age_ms=np.round(rng.normal(32, 5, ticks + 1), 2),
-        skew_ms_max=6.0,
-        act_ms=np.round(rng.gamma(6.0, 0.7, ticks), 2),
-        params_age_s=np.round(rng.uniform(0.1, 2.0, ticks), 2),
-        blind_ticks=0,
-        holds=0,
-        hold_reasons=[],
-        link="up",
-        spooled=0,
+        ControlRow(
+            episode_id=account.header.episode_id,
+            episode_kind=kind,
+            end=account.end,
+            steps=account.steps,
+            jitter_ms=np.round(rng.gamma(2.0, 0.6, ticks + 1), 2).tolist(),
+            age_ms=np.round(rng.normal(32, 5, ticks + 1), 2).tolist(),
+            skew_ms_max=6.0,
+            act_ms=np.round(rng.gamma(6.0, 0.7, ticks), 2).tolist(),
+            params_age_s=np.round(rng.uniform(0.1, 2.0, ticks), 2).tolist(),
+            link=True,
+        )
     )
 
 
@@ -214,30 +213,34 @@ def _log_update(metrics: MetricsLog, ledger: EpisodeStatistics, share_done: floa
     updates = PRETRAIN + UTD * steps
     q = 0.2 + 0.5 * share_done + rng.normal(0, 0.02)
     metrics.log(
-        "update",
-        updates=updates,
-        env_steps=steps,
-        utd=updates / steps,
-        updates_per_s=41.0 + rng.normal(0, 2),
-        replay=steps,
-        params_version=updates // 50,
-        critic_loss=0.02 * np.exp(-2 * share_done) + 0.001,
-        q=q,
-        target_q=q + rng.normal(0, 0.01),
-        actor_loss=-q,
-        entropy=3.0 - share_done,
-        temperature=0.05,
+        UpdateRow(
+            updates=updates,
+            env_steps=steps,
+            utd=updates / steps,
+            updates_per_s=41.0 + rng.normal(0, 2),
+            replay=steps,
+            params_version=updates // 50,
+            metrics={
+                "critic_loss": 0.02 * np.exp(-2 * share_done) + 0.001,
+                "q": q,
+                "target_q": q + rng.normal(0, 0.01),
+                "actor_loss": -q,
+                "entropy": 3.0 - share_done,
+                "temperature": 0.05,
+            },
+        )
     )
 
 
 def _log_reward_fit(metrics: MetricsLog, online: int, voc: float) -> None:
     metrics.log(
-        "reward_fit",
-        version=VERSION,
-        voc_heldout=voc,
-        voc_clock=1.0,
-        false_done=0.0,
-        episodes=3 + online // 4,
-        failures=online // 4,
-        online_episodes=online,
+        RewardFitRow(
+            version=VERSION,
+            voc_heldout=voc,
+            voc_clock=1.0,
+            false_done=0.0,
+            episodes=3 + online // 4,
+            failures=online // 4,
+            online_episodes=online,
+        )
     )

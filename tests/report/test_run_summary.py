@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from reward_models.metrics import wilson_interval
+from robot_stack.disk.jsonl import mapping, read_jsonl
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
-from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
 from tests.report.fake_run import PRETRAIN, UTD, Played, write_run
@@ -38,6 +39,10 @@ def play(steps: int = 5, human: int = 0, *, declared: bool = True, truth: bool =
 def run_of(folder: Path, plays: list[Played]) -> Path:
     write_run(folder, demos=2, plays=plays, stored=0)
     return folder
+
+
+def raw_rows(path: Path) -> list[dict[str, Any]]:
+    return read_jsonl(path, mapping).rows
 
 
 def rewrite(path: Path, rows: list[dict[str, object]]) -> None:
@@ -91,14 +96,14 @@ def test_updates_on_the_demonstrations_do_not_count_in_the_utd(tmp_path: Path) -
     learner = build_summary(folder)["learner"]
     assert learner["updates"] == PRETRAIN + UTD * 20
     assert learner["utd"] == UTD
-    rows = read_metrics(folder / "metrics.jsonl")
+    rows = raw_rows(folder / "metrics.jsonl")
     rewrite(folder / "metrics.jsonl", [row for row in rows if row["kind"] != "fit"])
     assert build_summary(folder)["learner"]["utd"] == UTD  # from the slope of the rows
 
 
 def test_an_episode_written_again_by_a_resumed_learner_counts_once(own_run: Path) -> None:
     before = build_summary(own_run)
-    rows = read_metrics(own_run / "metrics.jsonl")
+    rows = raw_rows(own_run / "metrics.jsonl")
     again = [row for row in rows if row["kind"] in ("episode", "update")]
     rewrite(own_run / "metrics.jsonl", rows + again)
     after = build_summary(own_run)
@@ -108,14 +113,14 @@ def test_an_episode_written_again_by_a_resumed_learner_counts_once(own_run: Path
 
 def test_a_verdict_that_came_after_the_row_is_taken_from_the_labels(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "r", [play(truth=False, declared=True), play()])
-    rows = read_metrics(folder / "metrics.jsonl")
+    rows = raw_rows(folder / "metrics.jsonl")
     rewrite(folder / "metrics.jsonl", [row | ({"truth": None} if "truth" in row else {}) for row in rows])
     assert build_summary(folder)["reward"]["false_done_rate"] == 1.0
 
 
 def test_times_are_of_training_episodes_only(own_run: Path) -> None:
     path = own_run / "a0.jsonl"
-    rows = read_metrics(path)
+    rows = raw_rows(path)
     ages = np.concatenate([row["age_ms"] for row in rows if row["episode_kind"] == "online"])
     rewrite(path, [row | ({"age_ms": [900.0]} if row["episode_kind"] == "demo" else {}) for row in rows])
     control = build_summary(own_run)["control"]
@@ -124,7 +129,7 @@ def test_times_are_of_training_episodes_only(own_run: Path) -> None:
 
 def test_holds_that_a_person_asked_for_are_left_out(own_run: Path) -> None:
     path = own_run / "a0.jsonl"
-    rows = [row | {"holds": 3, "holds_by_operator": 2} for row in read_metrics(path)]
+    rows = [row | {"holds": 3, "holds_by_operator": 2} for row in raw_rows(path)]
     rewrite(path, rows)
     assert build_summary(own_run)["control"]["holds"] == 30
 
@@ -154,6 +159,16 @@ def test_a_torn_file_is_reported_and_not_raised(own_run: Path) -> None:
     summary = build_summary(own_run)
     assert summary["policy"]["success"] is None
     assert any("eval_policy.json is unreadable" in line for line in summary["missing"])
+    assert summary["training"]["episodes"] == 30
+
+
+def test_a_bad_row_is_named_with_file_and_line_and_costs_no_other(own_run: Path) -> None:
+    path = own_run / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(['{"kind": "episode", "episode_id": "e"}', *lines]) + "\n")
+    summary = build_summary(own_run)
+    (problem,) = [line for line in summary["missing"] if "metrics.jsonl line 1" in line]
+    assert "episode_kind: Field required" in problem
     assert summary["training"]["episodes"] == 30
 
 

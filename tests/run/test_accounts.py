@@ -39,12 +39,11 @@ def test_row_says_what_the_episode_came_to() -> None:
     ledger.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
     ledger.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
     ledger.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
-    row = ledger.episodes[name].row(10.0)
-    assert (row["steps"], row["duration_s"], row["human_steps"]) == (7, 0.7, 5)
-    assert row["interventions"] == 2  # IDLE in between is the same one
-    assert (row["end"], row["success"], row["declared"], row["refused"], row["truth"]) == (
-        "success", False, True, True, False,
-    )  # fmt: skip
+    row = ledger.episodes[name].row(10.0, "v1")
+    assert (row.steps, row.duration_s, row.human_steps) == (7, 0.7, 5)
+    assert row.interventions == 2  # IDLE in between is the same one
+    assert (row.end, row.success, row.declared, row.refused) == (EndReason.SUCCESS, False, True, True)
+    assert (row.truth, row.reward_version) == (False, "v1")
 
 
 def test_outcome_is_the_persons_word_then_the_models_then_the_end() -> None:

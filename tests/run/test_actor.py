@@ -14,7 +14,7 @@ import pytest
 from benchmarks.tiny_run import write_run
 from robot_stack.rollout import episode_runner
 from robot_stack.rollout.actor import Actor, EpisodeCounter
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient, LinkCounters
 from robot_stack.types.errors import ConfigError
@@ -87,7 +87,7 @@ def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) 
     assert actor.run(stop, say) == "stopped"
     assert len(said) == 1
     assert said[0].startswith("episode not run: encoder is 'of tomorrow', must be one of")
-    assert [row["kind"] for row in read_metrics(tmp_path / "a.jsonl")] == ["fault"]
+    assert [row.kind for row in read_rows(tmp_path / "a.jsonl").rows] == ["fault"]
     assert cell.calls == []
 
 
@@ -136,7 +136,7 @@ def test_a_full_disk_keeps_the_next_episode_waiting_until_there_is_room(
     assert client.begun == ["000000-demo-a"]
     assert cell.calls[0].startswith("reset"), "nothing moves before there is room"
     assert (tmp_path / "a.next").read_text() == "1"
-    assert [row["kind"] for row in read_metrics(tmp_path / "a.jsonl")] == ["fault"] * 3 + ["control"]
+    assert [row.kind for row in read_rows(tmp_path / "a.jsonl").rows] == ["fault"] * 3 + ["control"]
 
 
 def test_episode_numbers_go_on_after_a_restart(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from robot_stack.learner.baseline import train_bc
 from robot_stack.learner.fitting import image_shapes, write_tensors
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import FitRow
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
@@ -62,7 +63,7 @@ def learned(folder: Path, *, pressed: bool, entry: float) -> dict[str, torch.Ten
         {"identity": trunk.identity, "reference": json.dumps(trunk.reference)},
     )
     metrics = MetricsLog(folder / "metrics.jsonl")
-    metrics.log("fit", demo_ids=[DEMO])
+    metrics.log(FitRow(demo_ids=[DEMO]))
     metrics.close()
     return load_file(train_bc(RESOLVED, folder, TINY))
 

@@ -18,7 +18,8 @@ from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.fitting import Stopped
 from robot_stack.learner.training import Training
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import CheckpointFailedRow, FitRow, LostRow, of_kind
 from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.transition import EndReason
 from tests.run.driven import DEMOS, Driven
@@ -93,9 +94,9 @@ def test_damaged_episode_is_named_and_training_goes_on_without_it(
     try:
         assert run.loop.updates == SAVED
         run.run(SAVED + 5, {})
-        (lost,) = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "lost"]
-        assert lost["episode_id"] == BAD
-        assert lost["reason"]
+        (lost,) = of_kind(read_rows(folder / "metrics.jsonl").rows, LostRow)
+        assert lost.episode_id == BAD
+        assert lost.reason
         assert BAD in caplog.text
         assert GOOD in {name for batch in run.told.batches for name, _ in batch}
         run.loop.save(wait=True)
@@ -103,7 +104,7 @@ def test_damaged_episode_is_named_and_training_goes_on_without_it(
         run.close()
     again = _start(folder)  # and once is enough
     again.close()
-    assert len([row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "lost"]) == 1
+    assert len(of_kind(read_rows(folder / "metrics.jsonl").rows, LostRow)) == 1
 
 
 def test_episode_that_is_gone_without_a_trace_is_refused(folder: Path) -> None:
@@ -121,8 +122,8 @@ def test_damaged_features_are_computed_again_and_counted(folder: Path) -> None:
         assert run.training.status().counters["damaged_features"] == 1
     finally:
         run.close()
-    rows = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "fit"]
-    assert (rows[-1]["damaged_features"], rows[-1]["cached_episodes"]) == (1, 3)
+    rows = of_kind(read_rows(folder / "metrics.jsonl").rows, FitRow)
+    assert (rows[-1].damaged_features, rows[-1].cached_episodes) == (1, 3)
 
 
 def test_features_of_another_trunk_are_not_used(folder: Path) -> None:
@@ -130,8 +131,8 @@ def test_features_of_another_trunk_are_not_used(folder: Path) -> None:
     key.rename(key.with_name("another-trunk"))
     run = _start(folder)
     try:
-        (row,) = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "fit"][1:]
-        assert (row["cached_episodes"], row["damaged_features"]) == (0, 0)
+        (row,) = of_kind(read_rows(folder / "metrics.jsonl").rows, FitRow)[1:]
+        assert (row.cached_episodes, row.damaged_features) == (0, 0)
     finally:
         run.close()
 
@@ -162,7 +163,7 @@ def test_torn_rows_of_metrics_stop_nobody(folder: Path) -> None:
         file.write('{"t": 1.0, "kind": "episode", "episode')
     run = _start(folder)
     run.close()
-    assert read_metrics(folder / "metrics.jsonl")[-1]["kind"] == "fit"
+    assert read_rows(folder / "metrics.jsonl").rows[-1].kind == "fit"
 
 
 def test_store_in_use_by_a_second_learner_is_refused(folder: Path) -> None:
@@ -222,7 +223,7 @@ def test_disk_that_is_full_at_a_checkpoint_is_said_and_tried_again(
     finally:
         full_disk(False)
         run.close()
-    failed = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "checkpoint_failed"]
+    failed = of_kind(read_rows(folder / "metrics.jsonl").rows, CheckpointFailedRow)
     assert len(failed) == 2
 
 
@@ -234,9 +235,9 @@ def test_folder_that_is_read_only_at_a_checkpoint_ends_nobody(folder: Path) -> N
         (folder / "checkpoints").write_text("")  # nothing can be made in here, as on a read-only disk
         run.run(SAVED + 10, {})
         loop.save(wait=True)
-        rows = [row for row in read_metrics(folder / "metrics.jsonl") if row["kind"] == "checkpoint_failed"]
-        assert "is not written" in rows[-1]["reason"]
-        assert run.training.status().message == rows[-1]["reason"]
+        rows = of_kind(read_rows(folder / "metrics.jsonl").rows, CheckpointFailedRow)
+        assert "is not written" in rows[-1].reason
+        assert run.training.status().message == rows[-1].reason
     finally:
         run.close()
 

@@ -13,9 +13,15 @@ pytestmark = pytest.mark.long
 PROGRAM = """
 from pathlib import Path
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import EpisodeRow, UpdateRow
+from robot_stack.types.transition import EpisodeKind
 log = MetricsLog(Path({path!r}), wandb_mode="offline", run_name="monday", config={{"task": {{"name": "peg_insert"}}}})
-log.log("update", updates=100, q=0.4375)
-log.log("episode", episode_id="000004-online-a", success=True, steps=57)
+log.log(UpdateRow(updates=100, env_steps=20, metrics={{"q": 0.4375}}))
+log.log(
+    EpisodeRow(
+        episode_id="000004-online-a", episode_kind=EpisodeKind.ONLINE, success=True, steps=57, duration_s=5.7
+    )
+)
 log.close()
 """
 

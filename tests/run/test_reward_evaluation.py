@@ -22,6 +22,7 @@ from robot_stack.learner.reward.evaluation import done_rule, run_model
 from robot_stack.learner.reward.synthetic import generate, labelled
 from robot_stack.learner.training_data import reward_inputs
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.rows import RewardFitRow
 from robot_stack.types.errors import StoreError
 
 TINY = ProgressConfig(
@@ -73,7 +74,7 @@ def test_newest_model_of_a_run_that_is_there_is_taken(
     version = write_model(tmp_path, resolved, made[1])
     log = MetricsLog(tmp_path / "metrics.jsonl")
     for name in ("older", version, "its-file-is-gone"):
-        log.log("reward_fit", version=name)
+        log.log(RewardFitRow(version=name))
     log.close()
     model = run_model(tmp_path, resolved)
     assert version in model.version

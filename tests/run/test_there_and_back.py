@@ -8,13 +8,13 @@ import pytest
 
 from benchmarks.lockstep import train_online
 from reward_models.model_per_task import ModelPerTask
-from robot_stack.runs.rows import EpisodeRow, RewardFitRow, of_kind
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import load_reward
 from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import EpisodeRow, RewardFitRow, of_kind
 from robot_stack.types.transition import ResetType
 
 pytestmark = pytest.mark.long
@@ -67,15 +67,15 @@ def test_demonstrations_go_by_turns_and_practice_begins_where_the_last_episode_l
 def test_each_way_has_a_reward_model_of_its_own_which_comes_back_after_a_restart(folder: Path) -> None:
     resolved, rows = tiny_run(6), read_rows(folder / "metrics.jsonl").rows
     (fit, *_) = of_kind(rows, RewardFitRow)
-    assert fit.version != fit.others["peg_insert_back"]["version"]
-    path = folder / f"progress_{fit['version']}.safetensors"
+    assert fit.version != fit.others["peg_insert_back"].version
+    path = folder / f"progress_{fit.version}.safetensors"
     model = load_reward(path, fit.version, learning_settings(resolved).reward)
     assert isinstance(model, ModelPerTask)
     assert {task_id: one.text for task_id, one in model.models.items()} == {
         turn.id: turn.text for turn in resolved.task.turns
     }
     assert any(row.kind == "resume" for row in rows)
-    scored = {row.reward_version for row in rows if row.kind == "episode"}
+    scored = {row.reward_version for row in of_kind(rows, EpisodeRow)}
     assert fit.version in scored
 
 

@@ -11,7 +11,7 @@ from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import thinned
 from reward_models.interface import Frame, LabelledEpisode
-from reward_models.progress.config import ProgressConfig
+from reward_models.live import find_live
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
@@ -20,7 +20,8 @@ from robot_stack.learner.reward.labelled import labelled_episodes
 from robot_stack.learner.reward.success import ProprioGate
 from robot_stack.learner.reward.synthetic import generate, labelled, shared_out
 from robot_stack.learner.settings import learning_settings
-from robot_stack.runs.metrics import read_metrics
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import RewardFitRow, of_kind
 from robot_stack.types.errors import StoreError
 
 DEMOS = 12
@@ -78,7 +79,7 @@ def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every
         demos,
         resolved.spec(),
         seed=seed,
-        config=resolved.section("run.reward.settings", ProgressConfig),
+        config=resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config),
         on_step=lambda step, steps, loss: say("step of the fit", step, steps),
     )
     fit_s = time.perf_counter() - begun
@@ -131,15 +132,14 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
     Raises:
         StoreError: If there is none yet.
     """
-    versions = [
-        str(row["version"]) for row in read_metrics(folder / "metrics.jsonl") if row.get("kind") == "reward_fit"
-    ]
+    versions = [row.version for row in of_kind(read_rows(folder / "metrics.jsonl").rows, RewardFitRow)]
     there = [version for version in versions if (folder / f"progress_{version}.safetensors").exists()]
     if not there or not (folder / fitting.TRUNK).exists():
         raise StoreError(f"reward models of run {folder} are 0, must be at least 1; finish its demonstrations first")
     trunk = fitting.load_trunk(folder / fitting.TRUNK, resolved.spec(), "cpu")
     path = folder / f"progress_{there[-1]}.safetensors"
-    return EmbeddedModel(trunk, fitting.load_reward(path, there[-1], learning_settings(resolved).reward))
+    settings = learning_settings(resolved).reward
+    return EmbeddedModel(trunk, fitting.load_reward(path, there[-1], settings), settings.part)
 
 
 def _of(report: Report, episodes: list[LabelledEpisode], every: int) -> tuple[LabelledEpisode, ...]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from reward_models.interface import Frame, Instruction, LabelledEpisode
+from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.runs.metrics import read_metrics
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource, Verdict
 
@@ -24,17 +24,15 @@ def labels_of(folder: Path) -> dict[str, Verdict]:
     Args:
         folder: Of the run, which may still be going on: nothing in it is touched.
     """
-    said: dict[str, dict[str, str]] = {}
-    rows = [
-        row for row in read_metrics(folder / STORE / "labels.jsonl") if {"episode_id", "source", "verdict"} <= set(row)
-    ]
-    for row in sorted(rows, key=lambda row: float(row.get("stamp_unix_s") or 0.0)):  # of one source the newest counts
-        said.setdefault(row["episode_id"], {})[row["source"]] = row["verdict"]
-    found = {}
+    said: dict[str, dict[LabelSource, Verdict]] = {}
+    labels = read_labels(folder / STORE / "labels.jsonl").rows
+    for label in sorted(labels, key=lambda label: label.stamp_unix_s):  # of one source the newest counts
+        said.setdefault(label.episode_id, {})[label.source] = label.verdict
+    found: dict[str, Verdict] = {}
     for episode_id, words in said.items():
         word = next((words[source] for source in _RANK if source in words), None)
         if word in (Verdict.SUCCESS, Verdict.FAILURE):
-            found[episode_id] = Verdict(word)
+            found[episode_id] = word
     return found
 
 
@@ -67,8 +65,8 @@ def labelled_episodes(
             continue
         if stored.end is None or stored.length < 1:
             left_out[path.stem] = "it has not ended"
-        elif stored.header.backward:
-            left_out[path.stem] = "it is a way back"
+        elif not stored.header.first_task:
+            left_out[path.stem] = f"it is of the task {stored.header.task_id}"
         else:
             found.append(_labelled(stored, labels[path.stem] is Verdict.SUCCESS, text))
     return found[::-1], left_out

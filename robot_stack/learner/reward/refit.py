@@ -11,7 +11,7 @@ import numpy as np
 
 from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
-from reward_models.progress.config import ProgressConfig
+from reward_models.progress.config import LiveRewardConfig
 from robot_stack.config.task import TaskConfig
 from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
@@ -40,7 +40,7 @@ class Refitter:
         self,
         *,
         folder: Path,
-        settings: ProgressConfig,
+        settings: LiveRewardConfig,
         spec: Spec,
         task: TaskConfig,
         ledger: EpisodeStatistics,
@@ -141,7 +141,7 @@ class Refitter:
         ]
         settings = self._settings
         if practised:
-            settings = settings.model_copy(update={"steps": min(settings.steps, settings.refit_steps)})
+            settings = settings.for_refit()
         model, report, judged = fitting.fit_reward(episodes, settings, text=text, seed=self._seed, on_step=on_step)
         return model, FitReport(
             version=report.version,

@@ -1,0 +1,38 @@
+"""Where the parts of an episode store lie in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SUFFIX = ".zarr"
+
+
+class StorePaths:
+    """The paths of an episode store's parts; none of them need exist.
+
+    Args:
+        root: The store's folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.identity = root / "store.json"
+        """Which spec and task all episodes share."""
+        self.episodes = root / "episodes"
+        """A folder per episode, see `episode`."""
+        self.labels = root / "labels.jsonl"
+        """Verdicts, one a line."""
+        self.scores = root / "scores"
+        """Scores by model version and episode, see `annotations.ScoreFiles`."""
+        self.notes = root / "notes.jsonl"
+        """What people wrote about episodes."""
+        self.origin = root / "origin.json"
+        """What a store was made from, if it was made from others."""
+        self.quarantine = root / "quarantine"
+        """Broken episodes."""
+        self.lock = root / "writer.lock"
+        """Held by the one process that writes."""
+
+    def episode(self, episode_id: str) -> Path:
+        """Return the folder of an episode."""
+        return self.episodes / (episode_id + SUFFIX)

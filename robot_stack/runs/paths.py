@@ -1,0 +1,66 @@
+"""Where everything of a run lies in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from robot_stack.replay.layout import StorePaths
+
+
+class RunPaths:
+    """The paths of a run's files and folders; none of them need exist.
+
+    Args:
+        folder: Of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.resolved = folder / "run.yaml"
+        """The run as configured, with every default."""
+        self.domain = folder / "domain"
+        """Number of the DDS domain."""
+        self.log = folder / "log"
+        """A log per process."""
+        self.store = StorePaths(folder / "store")
+        """The recorded episodes."""
+        self.metrics = folder / "metrics.jsonl"
+        """What the learner logs, see `rows`."""
+        self.actor = folder / "actor"
+        """What actors log and keep: `<actor>.jsonl`, the spool, counters."""
+        self.console = folder / "console"
+        """What people said at the page."""
+        self.commands = folder / "commands"
+        """What reached the robot, a folder per arm."""
+        self.checkpoints = folder / "checkpoints"
+        """The learner's checkpoints."""
+        self.features = folder / "features"
+        """Encoded frames of episodes."""
+        self.trunk = folder / "trunk.safetensors"
+        """The fitted image encoder."""
+        self.reward_trunk = folder / "reward_trunk.safetensors"
+        """The reward model's own encoder, if it has one."""
+        self.address = folder / "learner.address"
+        """Where the learner listens, host:port."""
+        self.summary = folder / "summary.json"
+        """Figures of the run."""
+        self.report = folder / "report.html"
+        """The report's page."""
+        self.plots = folder / "plots"
+        """Pictures of the report."""
+        self.memory = folder / "memory.json"
+        """Peak memory of all processes, in MB."""
+        self.phases = folder / "phases.json"
+        """Seconds of wall time per phase."""
+
+    def policy(self, name: str) -> Path:
+        """Return the file of a policy's parameters: `policy`, `best`, `bc`, or what else was kept."""
+        return self.folder / f"{name}.safetensors"
+
+    def evaluation(self, name: str) -> Path:
+        """Return the file of the evaluation of a policy."""
+        return self.folder / f"eval_{name}.json"
+
+    def reward(self, version: str) -> Path:
+        """Return the file of a reward model."""
+        return self.folder / f"progress_{version}.safetensors"
