@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 
 from reward_models.classifier.model import LabelledFrames, SuccessClassifier
 from reward_models.progress.clips import ScoredEpisode
@@ -29,6 +30,12 @@ class ClassifierGatedModel:
     def text(self) -> str:
         """Return the words of the task that the progress model was trained on."""
         return self.model.text
+
+    def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+        """Return tensors and texts as a file keeps them: the progress model's, and the classifier's."""
+        tensors, texts = self.model.stored()
+        confirm = {f"confirm.{name}": tensor for name, tensor in self.classifier.state_dict().items()}
+        return tensors | confirm, texts
 
     def standardised(self, frames: np.ndarray) -> np.ndarray:
         """Standardise frames (..., D) as the progress model takes them."""

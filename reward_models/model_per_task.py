@@ -4,13 +4,41 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Protocol
 
 import numpy as np
+from torch import Tensor
 
-from reward_models.classifier_gated import ClassifierGatedModel
-from reward_models.progress.model import FrameScores, ProgressModel
+from reward_models.progress.model import FrameScores
 
-TaskModel = ProgressModel | ClassifierGatedModel
+
+class TaskModel(Protocol):
+    """A live reward model of one task, fitted on features and proprio; D inputs a frame."""
+
+    @property
+    def version(self) -> str:
+        """Return the identity of weights and settings: another version may score otherwise."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Return the words of the task that it was fitted on."""
+        ...
+
+    def standardised(self, frames: np.ndarray) -> np.ndarray:
+        """Return frames (..., D) on a scale on which distances can be compared, float32, same shape."""
+        ...
+
+    def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
+        """Score the frames (T, D) of an episode so far from `start` on, each from its own past only.
+
+        `text` is what the robot was told; the task that it was fitted on unless said otherwise.
+        """
+        ...
+
+    def stored(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """Return tensors and texts as a file keeps them, by name; `LiveModel.restore` takes them."""
+        ...
 
 
 class ModelPerTask:

@@ -151,6 +151,11 @@ class ProgressModel:
             "version": self.version,
         }
 
+    def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+        """Return tensors and texts as a file keeps them, by name."""
+        members = {f"members.{name}": tensor for name, tensor in self.members.state_dict().items()}
+        return members | self._arrays(), {"version": self.version, "text": self.text}
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned.
 

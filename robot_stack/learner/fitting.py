@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -18,13 +17,10 @@ from torch import nn
 from policies.encoders import registry as encoders
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
-from reward_models.classifier.model import ClassifierReport, SuccessClassifier
-from reward_models.classifier_gated import ClassifierGatedModel, labelled
+from reward_models.live import Fitted, find_live
 from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
-from reward_models.progress.config import ProgressConfig
-from reward_models.progress.fit import FitReport, fit
-from reward_models.progress.model import ARRAYS, ProgressModel
+from reward_models.progress.config import LiveRewardConfig
 from robot_stack.disk.durable import disk_errors, write_durable
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.learner.training_data import demo_frames
@@ -181,34 +177,25 @@ _UNNAMED = '{"forward": 1.0, "backward": -1.0}'
 
 def save_reward(path: Path, model: RewardNetwork) -> None:
     """Write the weights of a reward model with its version."""
-    if isinstance(model, TaskModel):
-        write_tensors(path, *_stored(model))
+    if not isinstance(model, ModelPerTask):
+        write_tensors(path, *model.stored())
         return
     tensors: dict[str, torch.Tensor] = {}
     metadata = {"column": str(model.column), "directions": json.dumps(model.directions)}
     for task_id, one in model.models.items():
-        own, said = _stored(one)
+        own, said = one.stored()
         tensors |= {f"{task_id}.{name}": tensor for name, tensor in own.items()}
         metadata |= {f"{task_id}.{name}": value for name, value in said.items()}
     write_tensors(path, tensors, metadata)
 
 
-def _stored(model: TaskModel) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    progress = model.model if isinstance(model, ClassifierGatedModel) else model
-    state = progress.state_dict()
-    tensors = {f"members.{name}": tensor for name, tensor in state["members"].items()}
-    tensors |= {name: state[name] for name in ARRAYS}
-    if isinstance(model, ClassifierGatedModel):
-        tensors |= {f"confirm.{name}": tensor for name, tensor in model.classifier.state_dict().items()}
-    return tensors, {"version": state["version"], "text": state["text"]}
-
-
-def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwork:
+def load_reward(path: Path, version: str, config: LiveRewardConfig) -> RewardNetwork:
     """Load a reward model that `save_reward` wrote.
 
     Raises:
         RewardError: If its weights are of another version or of other settings.
     """
+    restore = find_live(config.part).restore
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
@@ -216,34 +203,15 @@ def load_reward(path: Path, version: str, config: ProgressConfig) -> RewardNetwo
     if "column" in metadata:
         directions = json.loads(metadata.get("directions", _UNNAMED))
         models = {
-            task_id: _restored(path, _under(f"{task_id}.", tensors), _under(f"{task_id}.", metadata), config)
+            task_id: restore(_under(f"{task_id}.", tensors), _under(f"{task_id}.", metadata), config)
             for task_id in directions
         }
         model = ModelPerTask(models, directions, int(metadata["column"]))
     else:
-        model = _restored(path, tensors, metadata, config)
+        model = restore(tensors, metadata, config)
     if model.version != version:
         raise RewardError(f"reward model in {path.name} is {model.version}, must be {version}; restore its settings")
     return model
-
-
-def _restored(
-    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str], config: ProgressConfig
-) -> TaskModel:
-    lacking = [name for name in ARRAYS if name not in tensors]
-    if lacking or "text" not in metadata:
-        raise RewardError(
-            f"reward model in {path.name} lacks {lacking or ['text']}, must be written by this program; fit it again"
-        )
-    state = {name: tensors[name] for name in ARRAYS}
-    inputs = len(state["mean"])
-    progress = ProgressModel(inputs, config, text=metadata["text"])
-    progress.load_state_dict({**state, **metadata, "members": _under("members.", tensors)})
-    if config.confirm is None:
-        return progress
-    classifier = SuccessClassifier(inputs, config.confirm)
-    classifier.load_state_dict(_under("confirm.", tensors))
-    return ClassifierGatedModel(progress, classifier)
 
 
 def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
@@ -251,12 +219,7 @@ def _under(prefix: str, named: Mapping[str, T]) -> dict[str, T]:
 
 
 def fit_reward(
-    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
-) -> tuple[TaskModel, FitReport, ClassifierReport | None]:
-    """Fit a reward model on demonstrations and verdicts; its classifier's report is None without a classifier."""
-    model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
-    if config.confirm is None:
-        return model, report, None
-    classifier, judged = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
-    confirmed = ClassifierGatedModel(model, classifier)
-    return confirmed, replace(report, version=confirmed.version), judged
+    episodes: Sequence[ScoredEpisode], config: LiveRewardConfig, *, text: str, seed: int, on_step: OnStep
+) -> Fitted:
+    """Fit the reward model of these settings on demonstrations and verdicts."""
+    return find_live(config.part).fit(episodes, config, text=text, seed=seed, on_step=on_step)

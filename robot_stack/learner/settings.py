@@ -8,7 +8,8 @@ from typing import Any
 from policies.device import find_device
 from policies.encoders.registry import find_encoder
 from policies.registry import find_algorithm
-from reward_models.progress.config import ProgressConfig
+from reward_models.live import find_live
+from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import ConfigError
@@ -23,7 +24,7 @@ class LearningSettings:
         config: The algorithm's settings, a model of its own.
         encoder: Name in the registry.
         encoder_config: Its settings, a model of its own.
-        reward: Settings of the progress model.
+        reward: Settings of the live reward model, a model of its own.
         rescore: Settings of the large model behind it, a model of their own; None without one.
         device: Where the learner computes on this machine, "cpu" or "cuda".
     """
@@ -32,7 +33,7 @@ class LearningSettings:
     config: Any
     encoder: str
     encoder_config: Any
-    reward: ProgressConfig
+    reward: LiveRewardConfig
     rescore: Any
     device: str
 
@@ -62,7 +63,7 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         config=config,
         encoder=encoder,
         encoder_config=resolved.section("run.encoder.settings", find_encoder(encoder).config),
-        reward=resolved.section("run.reward.settings", ProgressConfig),
+        reward=resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config),
         rescore=_rescore(resolved),
         device=find_device(resolved.run.device),
     )

@@ -1,4 +1,4 @@
-"""The embedded progress model behind its frozen trunk, as a reward model that takes images like any other."""
+"""A live reward model behind its frozen trunk, as a reward model that takes images like any other."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from reward_models.interface import (
     Instruction,
     PairQuery,
     Score,
+    Unsupported,
     clip_score,
     pair_score,
 )
 from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
-from reward_models.progress.config import ProgressConfig
-from reward_models.progress.fit import fit
-from reward_models.progress.model import FrameScores
-from robot_stack.learner.fitting import OnStep, RewardNetwork, image_shapes
+from reward_models.progress.config import LiveRewardConfig
+from reward_models.progress.model import FrameScores, ProgressModel
+from robot_stack.learner.fitting import OnStep, RewardNetwork, fit_reward, image_shapes
 from robot_stack.learner.training_data import distance_progress, reward_inputs, to_go
 from robot_stack.types.errors import RewardError
 from robot_stack.types.spec import Spec
@@ -36,40 +36,46 @@ KEPT = 4096
 """Frames whose features are remembered: an episode is asked about frame by frame."""
 
 
+WHOLE = 100_000
+"""Frames that a model looks at which says nothing of a window."""
+
+
 class EmbeddedModel:
-    """The embedded progress model as a `RewardModel`: scores frames by images of the trunk's cameras and proprio.
+    """A live reward model as a `RewardModel`: scores frames by images of the trunk's cameras and proprio.
 
     Args:
         trunk: Of the run.
         model: Of the task; of one for several tasks, the part of the first.
+        name: Under which it is registered.
     """
 
-    name = "progress"
-
-    def __init__(self, trunk: Trunk, model: RewardNetwork) -> None:
-        self._trunk = trunk
+    def __init__(self, trunk: Trunk, model: RewardNetwork, name: str = "progress") -> None:
+        self._trunk, self.name = trunk, name
         model = model.first if isinstance(model, ModelPerTask) else model
         self._model = model.model if isinstance(model, ClassifierGatedModel) else model
+        self._ensemble = self._model if isinstance(self._model, ProgressModel) else None
         self._classifier = model.classifier if isinstance(model, ClassifierGatedModel) else None
         self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
         self.version = f"{trunk.identity}-{model.version}"
         self.capabilities = Capabilities(
-            pair="hop",
+            pair=None if self._ensemble is None else "hop",
             progress=True,
             done=True,
             views=tuple(sorted(trunk.shapes)),
-            history=self._model.config.window,
+            history=WHOLE if self._ensemble is None else self._ensemble.config.window,
             max_batch=256,
         )
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
         """Score pairs of frames by their hop, see `RewardModel`."""
+        if self._ensemble is None:
+            raise Unsupported(f"reward model {self.name} scores no pairs, must be asked about clips")
         if not queries:
             return []
         rows = self._inputs([frame for query in queries for frame in (query.before, query.after)])
         hops = np.empty(len(queries))
         for text, which in _by_text([query.instruction for query in queries]).items():
-            hops[which] = self._model.compare(rows[2 * which], rows[2 * which + 1], text=text)
+            hops[which] = self._ensemble.compare(rows[2 * which], rows[2 * which + 1], text=text)
         return [pair_score(float(hop)) for hop in hops]
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
@@ -81,17 +87,27 @@ class EmbeddedModel:
         return [clip_score(float(p)) for p in self._score(queries).success]
 
     def _score(self, queries: Sequence[ClipQuery]) -> FrameScores:
-        window = self._model.config.window
+        if self._ensemble is None:
+            return self._score_each(queries)
+        window = self._ensemble.config.window
         shown = [[q.frames[i] for i in prefix_indices(len(q.frames) - 1, window)] for q in queries]
         rows = self._inputs([frame for clip in shown for frame in clip]).reshape(len(queries), window, -1)
         scores = FrameScores(*(np.empty(len(queries), np.float32) for _ in FrameScores._fields))
         for text, which in _by_text([query.instruction for query in queries]).items():
-            for part, answer in zip(scores, self._model.score_prefixes(rows[which], text=text), strict=True):
+            for part, answer in zip(scores, self._ensemble.score_prefixes(rows[which], text=text), strict=True):
                 part[which] = answer
         if self._classifier is not None:
             seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
             return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
         return scores
+
+    def _score_each(self, queries: Sequence[ClipQuery]) -> FrameScores:
+        """Score clips one by one, as any live model can."""
+        found = []
+        for query in queries:
+            rows = self._inputs(query.frames)
+            found.append(self._model.score(rows, len(rows) - 1, text=query.instruction.text))
+        return FrameScores(*(np.array([scores[part][0] for scores in found], np.float32) for part in range(3)))
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
         """Return the progress model's inputs, float32, shape (N, D); each frame goes through the trunk once."""
@@ -115,12 +131,13 @@ class EmbeddedModel:
             self._rows.move_to_end(frame.key)
         while len(self._rows) > KEPT:
             self._rows.popitem(last=False)
+        wanted = None if self._ensemble is None else self._ensemble.inputs
         if not found:
-            return np.zeros((0, self._model.inputs), np.float32)
+            return np.zeros((0, wanted or 0), np.float32)
         rows = np.stack(found)
-        if rows.shape[1] != self._model.inputs:
+        if wanted is not None and rows.shape[1] != wanted:
             raise RewardError(
-                f"inputs of a frame are {rows.shape[1]}, must be {self._model.inputs}; its proprio is of another task"
+                f"inputs of a frame are {rows.shape[1]}, must be {wanted}; its proprio is of another task"
             )
         return rows
 
@@ -130,7 +147,7 @@ def fit_embedded(
     spec: Spec,
     *,
     seed: int,
-    config: ProgressConfig,
+    config: LiveRewardConfig,
     on_step: OnStep = lambda step, steps, loss: None,
 ) -> EmbeddedModel:
     """Fit the embedded model on nothing but successful demonstrations: first its trunk, then itself.
@@ -139,7 +156,7 @@ def fit_embedded(
         demos: At least one.
         spec: Of the cell that they were made in.
         seed: Seeds weights and draws.
-        config: Of the progress model.
+        config: Of the live reward model.
         on_step: Told of each step of either fit.
 
     Raises:
@@ -159,8 +176,8 @@ def fit_embedded(
         )
         for demo in demos
     ]
-    model, _ = fit(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
-    return EmbeddedModel(trunk, model)
+    model, _, _ = fit_reward(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
+    return EmbeddedModel(trunk, model, config.part)
 
 
 def _by_text(instructions: Sequence[Instruction]) -> dict[str, np.ndarray]:

@@ -1,0 +1,123 @@
+"""The registry of live reward models, which score every frame as it comes and are fitted anew during a run.
+
+The embedded progress model is built in; other packages bring more (`robot_stack.plugins`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from torch import Tensor
+
+from reward_models.classifier.model import ClassifierReport, SuccessClassifier
+from reward_models.classifier_gated import ClassifierGatedModel, labelled
+from reward_models.model_per_task import TaskModel
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import LiveRewardConfig, ProgressConfig
+from reward_models.progress.fit import FitReport, fit
+from reward_models.progress.model import ARRAYS, ProgressModel
+from robot_stack import plugins
+from robot_stack.plugins import Part, Registry
+from robot_stack.types.errors import ConfigError, RewardError
+
+LiveT = TypeVar("LiveT", bound=LiveRewardConfig)
+LiveT_contra = TypeVar("LiveT_contra", contravariant=True)
+OnStep = Callable[[int, int, float], None]
+Fitted = tuple[TaskModel, FitReport, ClassifierReport | None]
+"""A model, its figures (NaN where not measured), and those of a classifier beside it, where there is one."""
+
+
+class FitModel(Protocol[LiveT_contra]):
+    """The fit of a live reward model."""
+
+    def __call__(
+        self, episodes: Sequence[ScoredEpisode], config: LiveT_contra, *, text: str, seed: int, on_step: OnStep
+    ) -> Fitted:
+        """Fit a model on demonstrations and verdicts.
+
+        Args:
+            episodes: At least one success.
+            config: Its settings.
+            text: What the robot was told.
+            seed: Of weights and draws.
+            on_step: To be told (step, steps, loss); may raise to end the fit.
+
+        Raises:
+            RewardError: If the episodes do not suffice.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveModel(Part[LiveT]):
+    """A live reward model, as `reward: {name: ...}` names it.
+
+    Attributes:
+        config: Model of its settings, with the name of this part.
+        fit: Fits it on the episodes of a run.
+        restore: Builds it again from what `TaskModel.stored` gave.
+
+    Raises:
+        ConfigError: If the settings lack what the learner reads.
+    """
+
+    fit: FitModel[LiveT]
+    restore: Callable[[Mapping[str, Tensor], Mapping[str, str], LiveT], TaskModel]
+
+    def __post_init__(self) -> None:
+        if not issubclass(self.config, LiveRewardConfig):
+            raise ConfigError(f"settings are {self.config.__name__}, must be a subclass of LiveRewardConfig")
+
+
+def _fit_progress(
+    episodes: Sequence[ScoredEpisode], config: ProgressConfig, *, text: str, seed: int, on_step: OnStep
+) -> Fitted:
+    model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
+    if config.confirm is None:
+        return model, report, None
+    classifier, judged = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
+    confirmed = ClassifierGatedModel(model, classifier)
+    return confirmed, replace(report, version=confirmed.version), judged
+
+
+def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], config: ProgressConfig) -> TaskModel:
+    lacking = [name for name in ARRAYS if name not in tensors]
+    if lacking or "text" not in texts:
+        raise RewardError(
+            f"stored reward model lacks {lacking or ['text']}, must be written by this program; fit it again"
+        )
+    state = {name: tensors[name] for name in ARRAYS}
+    inputs = len(state["mean"])
+    progress = ProgressModel(inputs, config, text=texts["text"])
+    progress.load_state_dict({**state, **texts, "members": _under("members.", tensors)})
+    if config.confirm is None:
+        return progress
+    classifier = SuccessClassifier(inputs, config.confirm)
+    classifier.load_state_dict(_under("confirm.", tensors))
+    return ClassifierGatedModel(progress, classifier)
+
+
+def _under(prefix: str, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in named.items() if name.startswith(prefix)}
+
+
+PROGRESS = LiveModel(config=ProgressConfig, fit=_fit_progress, restore=_restore_progress)
+
+LIVE_MODELS: Registry[LiveModel[Any]] = Registry(plugins.LIVE_REWARD_MODELS, LiveModel)
+
+
+def find_live(name: str) -> LiveModel[Any]:
+    """Return the live reward model of a name.
+
+    Raises:
+        ConfigError: If there is none, or a package's cannot be used; see `Registry`.
+    """
+    model = LIVE_MODELS[name]
+    if model.config.part != name:
+        raise ConfigError(
+            f"settings of live reward model {name!r} say part {model.config.part!r}, must say {name!r}; correct "
+            f"{model.config.__module__}.{model.config.__name__}"
+        )
+    return model
