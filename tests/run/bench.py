@@ -28,7 +28,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.spec import ArmSpec, CameraSpec, ProprioField, Spec
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
 
-TASK = "peg"
+TASK = "peg_insert"
 SPEC = Spec(
     arms=(ArmSpec(name="arm", axes=("x", "y", "rz"), translation_m=0.01, rotation_rad=0.06),),
     cameras=(CameraSpec(name="front", height_px=8, width_px=8),),
