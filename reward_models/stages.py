@@ -1,4 +1,4 @@
-"""Progress through named stages, and weights for imitation by it. Pure numpy.
+"""Progress through the named stages of a task. Pure numpy.
 
 Source: SARM (Chen et al., 2025, arXiv:2509.25358): progress of a stage is its mean share of the demonstrations, so
 that a stage that one operator dawdled through counts no more than in another demonstration.
@@ -74,28 +74,3 @@ def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.nda
     tau = (at - first) / (last - first)
     tau[-1] = ALMOST
     return stage, np.minimum(tau, ALMOST)
-
-
-def imitation_weights(gain: np.ndarray, *, enough: float = 0.01) -> np.ndarray:
-    """Return weights of reward-aligned imitation (RA-BC), in [0, 1], from the progress of action chunks.
-
-    1 above `enough`; 0 where things got worse; between, by where the gain lies among all gains (mean ± 2 std); 1 where
-    no score is known.
-
-    Args:
-        gain: Φ(t + chunk) - Φ(t), NaN where unknown, shape (N,).
-        enough: κ, gain that is imitated in full.
-
-    >>> imitation_weights(np.array([0.2, -0.1, np.nan])).tolist()
-    [1.0, 0.0, 1.0]
-
-    Source: SARM, section on RA-BC.
-    """
-    gain = np.asarray(gain, dtype=np.float64)
-    known = gain[np.isfinite(gain)]
-    if not len(known):
-        return np.ones(len(gain))
-    mean, std = max(float(known.mean()), 0.0), float(known.std())
-    soft = np.clip((gain - (mean - 2 * std)) / (4 * std + 1e-8), 0.0, 1.0)
-    weight = np.where(gain > enough, 1.0, np.where(gain < 0, 0.0, soft))
-    return np.where(np.isfinite(gain), weight, 1.0)

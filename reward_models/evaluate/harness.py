@@ -1,8 +1,8 @@
 """Evaluates a reward model on labelled episodes and on changed ones, and null models beside it.
 
-Sections are as in the modules of their figures; the second part of D, the same videos under other words, is here: a
-model that does not read scores them all alike. An episode that the model cannot be asked about is named and left out; the rest goes on. Which figures are made from
-what, and by which convention, is said in the module of each section.
+An episode that the model cannot be asked about is named and left out; the rest goes on. Which figures are made from
+what, and by which convention, is said in the module of each section. The second part of D is here: the same videos
+under other words, which a model that does not read scores all alike.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from reward_models.evaluate.axioms import Axioms, axioms
 from reward_models.evaluate.canaries import Canary, canaries
 from reward_models.evaluate.cost import Cost, Counted, cost
 from reward_models.evaluate.done_metrics import DoneRule
-from reward_models.evaluate.groups import GroupOpd, opd_of_groups
 from reward_models.evaluate.judge import Judged, judge, phi_at_end, thinned
+from reward_models.evaluate.opd import GroupOpd, opd_of_groups
 from reward_models.evaluate.order_metrics import Backwards, backwards
 from reward_models.evaluate.rank_metrics import diagonal_margin
 from reward_models.evaluate.robustness import Change, robustness

@@ -1,6 +1,7 @@
 """Metrics of the order of frames in time by pair scores. See `reward_models.metrics.voc` for the plain one.
 
-Section A, second part: order in time by pairs, and of clips played backwards. Three names that are easily mixed up, all of a success:
+Section A, second part: order in time by pairs, and of clips played backwards. Three names that are
+easily mixed up, all of a success:
 
 - VOC: the clip as it is, Spearman of Φ with time; +1 is good;
 - reversed VOC: the clip played backwards and scored as it is; -1 is good;

@@ -27,7 +27,7 @@ from reward_models.vlm.endpoint import Endpoint
 from reward_models.vlm.in_process import InProcess
 from reward_models.vlm.licences import check_licence
 from reward_models.vlm.prompt import Backend
-from reward_models.vlm.wording import read_prompt_file
+from reward_models.vlm.wording import Wording, read_prompt_file
 from robot_stack import plugins
 from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import RewardError
@@ -45,14 +45,15 @@ class Family(Part[ConfigT]):
     make: Callable[[ConfigT], RewardModel]
 
 
-def _make_vlac(settings: VlacSettings) -> RewardModel:
-    wordings = read_prompt_file(settings.prompt_file, vlac.WORDINGS)
-    return vlac.Vlac(_backend(settings), settings, wordings)
+def _asking(
+    kind: Callable[[Backend, Any, dict[str, Wording]], RewardModel], wordings: Mapping[str, Wording]
+) -> Callable[[Any], RewardModel]:
+    """Return what makes a model that asks one backend, in its own words or in those of a file that settings name."""
 
+    def make(settings: Any) -> RewardModel:
+        return kind(_backend(settings), settings, read_prompt_file(settings.prompt_file, wordings))
 
-def _make_grm(settings: GrmSettings) -> RewardModel:
-    wordings = read_prompt_file(settings.prompt_file, grm.WORDINGS)
-    return grm.Grm(_backend(settings), settings, wordings)
+    return make
 
 
 def _make_lrm(settings: LrmSettings) -> RewardModel:
@@ -67,22 +68,12 @@ def _make_lrm(settings: LrmSettings) -> RewardModel:
     return lrm.Lrm(backends, settings, wordings)
 
 
-def _make_roboreward(settings: RoboRewardSettings) -> RewardModel:
-    wordings = read_prompt_file(settings.prompt_file, roboreward.WORDINGS)
-    return roboreward.RoboReward(_backend(settings), settings, wordings)
-
-
-def _make_yesno(settings: YesNoSettings) -> RewardModel:
-    wordings = read_prompt_file(settings.prompt_file, yesno.WORDINGS)
-    return yesno.YesNo(_backend(settings), settings, wordings)
-
-
 CLIP = Family(config=ClipSettings, make=ClipBaseline.load)
-GRM = Family(config=GrmSettings, make=_make_grm)
+GRM = Family(config=GrmSettings, make=_asking(grm.Grm, grm.WORDINGS))
 LRM = Family(config=LrmSettings, make=_make_lrm)
-ROBOREWARD = Family(config=RoboRewardSettings, make=_make_roboreward)
-VLAC = Family(config=VlacSettings, make=_make_vlac)
-YESNO = Family(config=YesNoSettings, make=_make_yesno)
+ROBOREWARD = Family(config=RoboRewardSettings, make=_asking(roboreward.RoboReward, roboreward.WORDINGS))
+VLAC = Family(config=VlacSettings, make=_asking(vlac.Vlac, vlac.WORDINGS))
+YESNO = Family(config=YesNoSettings, make=_asking(yesno.YesNo, yesno.WORDINGS))
 
 FAMILIES: Registry[Family[Any]] = Registry(plugins.REWARD_MODELS, Family)
 

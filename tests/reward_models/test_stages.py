@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reward_models.stages import imitation_weights, stage_labels, stage_shares, staged_progress
+from reward_models.stages import stage_labels, stage_shares, staged_progress
 
 
 def test_a_stage_counts_by_its_mean_share_not_by_its_frames() -> None:
@@ -37,18 +37,3 @@ def test_a_stage_without_frames_is_refused(lengths: list[list[int]]) -> None:
 def test_stages_that_do_not_cover_the_demonstration_are_refused(starts: list[int]) -> None:
     with pytest.raises(ValueError, match="must rise from 0"):
         stage_labels(starts, 8)
-
-
-def test_weights_of_imitation() -> None:
-    gain = np.array([0.2, 0.01, 0.005, 0.0, -0.01, np.nan])
-    weight = imitation_weights(gain)
-    mean, std = gain[:5].mean(), gain[:5].std()
-    soft = [(g - (mean - 2 * std)) / (4 * std + 1e-8) for g in (0.01, 0.005, 0.0)]
-    assert weight[0] == 1.0
-    assert weight[1:4] == pytest.approx(soft)
-    assert weight[4] == 0.0
-    assert weight[5] == 1.0
-
-
-def test_without_any_score_all_is_imitated() -> None:
-    assert imitation_weights(np.full(3, np.nan)).tolist() == [1.0, 1.0, 1.0]
