@@ -101,7 +101,7 @@ def test_of_a_long_episode_every_nth_frame_is_shown_at_its_time(
     record = read_run(finished_run)
     shown = player.players(record, episodes_to_watch(record)[:1])
     film = json.loads(shown.split("<script type='application/json'>")[1].split("</script>")[0])
-    stored = record.stored(episodes_to_watch(record)[0][1]["episode_id"])
+    stored = record.stored(episodes_to_watch(record)[0][1].episode_id)
     assert stored is not None
     stride = -(-(stored.length + 1) // 50)
     assert len(film["who"]) == film["last"] + 1 == len(range(0, stored.length + 1, stride))

@@ -10,6 +10,7 @@ import numpy as np
 from robot_stack.report.html import write_report
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.thumbnails import SIDE_PX, strip
+from robot_stack.types.transition import EpisodeKind
 
 
 class Page(HTMLParser):
@@ -93,7 +94,7 @@ def test_an_empty_folder_still_gets_a_page_that_says_what_is_missing(tmp_path: P
 
 def test_a_strip_shows_first_frames_then_last_frames(finished_run: Path) -> None:
     record = read_run(finished_run)
-    name = record.episodes("online")[0]["episode_id"]
+    name = record.episodes(EpisodeKind.ONLINE)[0].episode_id
     stored = record.stored(name)
     assert stored is not None
     shown = strip(stored)

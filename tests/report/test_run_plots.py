@@ -12,7 +12,9 @@ from robot_stack.report.plot_progress import chosen_episodes, human_spans
 from robot_stack.report.plot_reward import audit_counts
 from robot_stack.report.plots import PLOTS, draw_plots
 from robot_stack.report.run_folder import read_run
+from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source
+from robot_stack.types.transition import EpisodeKind
 
 
 def test_the_rolling_rate_looks_back_over_its_window_only() -> None:
@@ -34,20 +36,35 @@ def test_human_spans_hold_idle_steps_and_reach_both_ends() -> None:
     assert human_spans(np.array([Source.POLICY])) == []
 
 
+def _episode(
+    name: str, *, truth: bool | None, human_steps: int = 0, success: bool = False, declared: bool = False
+) -> EpisodeRow:
+    return EpisodeRow(
+        episode_id=name,
+        episode_kind=EpisodeKind.ONLINE,
+        steps=5,
+        duration_s=0.5,
+        human_steps=human_steps,
+        success=success,
+        truth=truth,
+        declared=declared,
+    )
+
+
 def test_the_episodes_shown_are_the_first_helped_and_the_last_alone() -> None:
     online = [
-        {"episode_id": str(i), "human_steps": human, "success": success, "truth": success}
+        _episode(str(i), human_steps=human, success=success, truth=success)
         for i, (human, success) in enumerate([(3, False), (3, True), (0, True), (2, True), (0, True), (0, False)])
     ]
-    chosen = [row["episode_id"] for _, row in chosen_episodes(online, {str(i) for i in range(6)})]
+    chosen = [row.episode_id for _, row in chosen_episodes(online, {str(i) for i in range(6)})]
     assert chosen == ["1", "4"]
-    assert [row["episode_id"] for _, row in chosen_episodes(online, {"0", "5"})] == ["0", "5"]
+    assert [row.episode_id for _, row in chosen_episodes(online, {"0", "5"})] == ["0", "5"]
     assert chosen_episodes(online, set()) == []
 
 
 def test_the_audit_counts_truth_by_the_models_word() -> None:
     said = [(True, True)] * 4 + [(True, False)] * 3 + [(False, True)] * 2 + [(False, False)] + [(None, True)] * 9
-    counts = audit_counts([{"truth": truth, "declared": declared} for truth, declared in said])
+    counts = audit_counts([_episode("e", truth=truth, declared=declared) for truth, declared in said])
     np.testing.assert_array_equal(counts, [[4, 3], [2, 1]])
 
 
