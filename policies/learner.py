@@ -164,6 +164,16 @@ class LearnerConfig(Protocol):
         ...
 
 
+def published_tensors(module: nn.Module) -> dict[str, np.ndarray]:
+    """Return the state of a network as it is published, by name: weights as fp16, constants such as scales as they are.
+
+    A joint angle of 1.5 rad that is known to a milliradian does not fit into fp16.
+    """
+    weights = dict(module.named_parameters())
+    state = {name: tensor.detach().cpu() for name, tensor in module.state_dict().items()}
+    return {name: (tensor.half() if name in weights else tensor).numpy() for name, tensor in state.items()}
+
+
 class ActingNetwork(Protocol):
     """The network that an actor process runs: a small `nn.Module` on features, built by its algorithm."""
 
@@ -216,11 +226,11 @@ class Learner(Protocol):
         ...
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Return the weights of an encoder trained end to end, fp16, by name; empty where it is frozen."""
+        """Return the tensors of an encoder trained end to end, by name; empty where it is frozen."""
         ...
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the tensors that an actor needs to act, fp16, by name."""
+        """Return the tensors that an actor needs to act, by name, see `published_tensors`."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from policies.learner import TensorBatch
+from policies.learner import TensorBatch, published_tensors
 
 
 class Seen(NamedTuple):
@@ -68,7 +68,5 @@ class Vision(nn.Module):
             torch._foreach_lerp_(list(self.average.parameters()), list(self.trunk.parameters()), self._tau)
 
     def published_tensors(self) -> dict[str, np.ndarray]:
-        """Return the weights of the running average, fp16, by name; nothing where features come frozen."""
-        if self.average is None:
-            return {}
-        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.average.state_dict().items()}
+        """Return the tensors of the running average, by name; nothing where features come frozen."""
+        return {} if self.average is None else published_tensors(self.average)

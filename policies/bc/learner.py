@@ -16,7 +16,7 @@ from policies.action_layout import ActionLayout
 from policies.bc.policy import BCPolicy
 from policies.distributed import ALONE
 from policies.imitation import balanced_entries, imitation_loss, labelled_entries
-from policies.learner import LearnerSpec, TensorBatch
+from policies.learner import LearnerSpec, TensorBatch, published_tensors
 from policies.optimiser import load_adam, make_adam
 from policies.vision import Vision
 
@@ -73,11 +73,11 @@ class BCLearner:
         return {"actor_loss": loss.detach()}
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the policy's weights for the actor process, fp16, by name."""
-        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.policy.state_dict().items()}
+        """Return the policy's tensors for the actor process, by name."""
+        return published_tensors(self.policy)
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Return the running average of a trained encoder, fp16, by name; nothing where it is frozen."""
+        """Return the running average of a trained encoder, by name; nothing where it is frozen."""
         return self.vision.published_tensors()
 
     def state_dict(self) -> dict[str, Any]:

@@ -62,10 +62,10 @@ class JumpStartLearner:
         self._retreat.episode_ended(success and not human_steps)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the weights of guide and policy and the guide's ticks, fp16, by name."""
+        """Return the tensors of guide and policy and the guide's ticks, by name."""
         parts = {"guide": self._guide.actor_tensors(), "rlpd": self._rlpd.actor_tensors()}
         tensors = {f"{part}.{name}": tensor for part, of_part in parts.items() for name, tensor in of_part.items()}
-        return tensors | {"guide_steps": np.asarray(self._retreat.guide_steps, np.float16)}
+        return tensors | {"guide_steps": np.asarray(self._retreat.guide_steps, np.float32)}
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
         """Return nothing: the encoder is frozen."""

@@ -72,7 +72,7 @@ class ResidualLearner:
         return {"base_loss": loss.detach()}
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the weights of base and correction, fp16, by name."""
+        """Return the tensors of base and correction, by name."""
         return self._rlpd.actor_tensors()
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:

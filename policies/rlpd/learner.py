@@ -17,7 +17,7 @@ from policies.device import upload
 from policies.distributed import ALONE
 from policies.graphs import CudaRecorder, Graphs
 from policies.imitation import balance, imitation_loss, labelled_ticks
-from policies.learner import LearnerSpec, TensorBatch
+from policies.learner import LearnerSpec, TensorBatch, published_tensors
 from policies.networks import Critic, StateEncoder
 from policies.optimiser import load_adam, make_adam
 from policies.precision import fast
@@ -235,11 +235,11 @@ class RLPDLearner:
         torch._foreach_lerp_(list(follower.parameters()), list(leader.parameters()), share)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the weights of the published average of the policy, fp16, by name."""
-        return {name: tensor.detach().half().cpu().numpy() for name, tensor in self.published.state_dict().items()}
+        """Return the tensors of the published average of the policy, by name."""
+        return published_tensors(self.published)
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Return the running average of a trained encoder, fp16, by name."""
+        """Return the running average of a trained encoder, by name."""
         return self.vision.published_tensors()
 
     def state_dict(self) -> dict[str, Any]:

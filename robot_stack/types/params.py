@@ -14,7 +14,7 @@ class Params:
 
     Attributes:
         version: Counts up from 1; a lower one is never applied.
-        tensors: Name -> array; fp16 for weights.
+        tensors: Name -> array; fp16 for weights, float32 for constants.
         sha256: Hex digest of the serialised tensors.
         metadata: Algorithm name, spec digest and trunk id: what must match before the tensors are used.
     """

@@ -122,7 +122,7 @@ def test_published_tensors_act_as_the_learners_own_network(case: Case) -> None:
         learner.update(case.batch(number))
     network = algorithm.policy(case.spec, learner.config)
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in learner.actor_tensors().items()}
-    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16}
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float16, torch.float32}
     network.load_state_dict({key: tensor.float() for key, tensor in tensors.items()})
     rows, rng = case.batch(99), torch.Generator().manual_seed(0)
     for tick in (0, 50):
@@ -140,6 +140,18 @@ def test_settings_have_what_the_update_loop_reads(name: str) -> None:
     assert config.shaping_weight >= 0
     assert config.batch_size > 0
     assert Governor(utd=config.utd, pretrain=config.pretrain_updates).may_update(0, 1)
+
+
+def test_published_scale_of_proprio_is_exact(name: str) -> None:
+    mean, std = torch.linspace(-3.14159, 3.14159, len(SPEC.proprio_mean)), torch.full_like(SPEC.proprio_std, 0.0012345)
+    tensors = make(name, replace(SPEC, proprio_mean=mean, proprio_std=std)).actor_tensors()
+    found = [value for key, value in tensors.items() if key.endswith("proprio_mean")]
+    assert found
+    for value in found:
+        np.testing.assert_array_equal(value[: len(mean)], mean.numpy())
+    for key, value in tensors.items():
+        if key.endswith("proprio_scale"):
+            np.testing.assert_array_equal(value[: len(std)], std.reciprocal().numpy())
 
 
 def test_unknown_settings_are_refused(name: str) -> None:
