@@ -40,7 +40,11 @@ class PotentialColumn:
                 self.join(scores.episode_id, rows)
 
     def join(self, episode_id: str, rows: EpisodeRows) -> None:
-        """Write the active version's Φ of an episode that has ended into its rows, all or nothing."""
+        """Write the active version's Φ of an episode that has ended into its rows, all or nothing.
+
+        Single frames without a valid Φ are interpolated between their neighbours: shaping telescopes only where no
+        term of it is left out.
+        """
         phi = self._scores.get(self.version or "", {}).get(episode_id)
         if phi is None:
             return
@@ -48,7 +52,8 @@ class PotentialColumn:
             self.rejected += 1
         elif np.isfinite(phi).mean() >= MIN_VALID:
             self._reserve(max(rows.rows) + 1)
-            self._values[rows.rows] = phi
+            valid = np.flatnonzero(np.isfinite(phi))
+            self._values[rows.rows] = np.interp(np.arange(len(phi)), valid, phi[valid])
 
     def activate(self, version: str | None) -> None:
         """Make a version the active one, and forget all joined Φ; the caller joins the ended episodes anew."""

@@ -59,6 +59,15 @@ class SlowEpisode:
     def scored(self) -> bool:
         return self.phi is not None and self.end is not None and bool(np.isfinite(self.phi).mean() >= 0.95)
 
+    def potential(self, t: int) -> float:
+        """Φ of a frame; between its neighbours, as far as they go, where it is not valid."""
+        assert self.phi is not None
+        known = [k for k in range(len(self.phi)) if np.isfinite(self.phi[k])]
+        before, after = [k for k in known if k <= t], [k for k in known if k >= t]
+        low, high = (before or after[:1])[-1], (after or before[-1:])[0]
+        share = 0.0 if low == high else (t - low) / (high - low)
+        return float((1 - share) * self.phi[low] + share * self.phi[high])
+
     def linked(self, t: int) -> bool:
         """Whether there is a transition from t: both frames complete, and no tick missed in between (10 Hz)."""
         if t + 1 >= self.complete:
@@ -106,10 +115,8 @@ def transition(
             reward += gamma**k * (rule.success if episode.success() else rule.failure)
     made = after - t
     if episode.scored():
-        assert episode.phi is not None
-        shaping = (0.0 if terminal else gamma**made * float(episode.phi[after])) - float(episode.phi[t])
-        if np.isfinite(shaping):
-            reward += rule.shaping * shaping
+        shaping = (0.0 if terminal else gamma**made * episode.potential(after)) - episode.potential(t)
+        reward += rule.shaping * shaping
     return after, reward, 0.0 if terminal else gamma**made
 
 
@@ -122,8 +129,7 @@ def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -
         total -= gamma**k * rule.step_penalty
     total += gamma ** (last - t - 1) * (rule.success if episode.success() else rule.failure)
     if episode.scored():
-        assert episode.phi is not None
-        total -= rule.shaping * float(np.nan_to_num(episode.phi[t]))
+        total -= rule.shaping * episode.potential(t)
     return total
 
 

@@ -307,15 +307,34 @@ def test_episodes_without_enough_valid_scores_of_the_active_version_are_sparse_o
     assert set(sample(replay).reward) == {0.0}
 
 
-def test_a_single_invalid_frame_masks_the_two_transitions_that_touch_it() -> None:
+@pytest.mark.parametrize("invalid", [[], [0], [10], [10, 11], [38], [39], [0, 38]])
+@pytest.mark.parametrize("end", [EndReason.SUCCESS, EndReason.FAILURE, EndReason.TIMEOUT])
+def test_shaping_telescopes_over_invalid_scores(invalid: list[int], end: EndReason) -> None:
+    replay, gamma = Replay(SPEC), 0.97
+    add(replay, "a", [P] * 39, end)
+    phi = np.linspace(0.1, 0.9, 40, dtype=np.float32)
+    phi[invalid] = np.nan
+    replay.add_scores(scores(phi))
+    replay.activate_scores("v1")
+    batch = sample(replay, 4000, gamma=gamma)
+    reward = {int(t): float(r) for t, r in zip(batch.frame, batch.reward)}
+    assert sorted(reward) == list(range(39))
+    sparse = gamma**38 if end is EndReason.SUCCESS else 0.0
+    at_end = gamma**39 * 0.9 if end is EndReason.TIMEOUT else 0.0
+    paid = sum(gamma**t * reward[t] for t in range(39))
+    assert paid == pytest.approx(sparse + at_end - 0.1, abs=0.03)
+    assert batch.mc_return[batch.frame == 0][0] == pytest.approx(paid, abs=1e-4) or end is EndReason.TIMEOUT
+
+
+def test_an_invalid_score_in_the_middle_is_interpolated() -> None:
     replay = Replay(SPEC)
     add(replay, "a", [P] * 29)
     phi = np.linspace(0.1, 0.9, 30, dtype=np.float32)
     phi[10] = np.nan
     replay.add_scores(scores(phi))
     replay.activate_scores("v1")
-    batch = sample(replay, 2000)
-    assert set(batch.frame[batch.reward == 0].tolist()) == {9, 10}
+    found = replay._potential.at(np.arange(30))
+    np.testing.assert_allclose(found, np.linspace(0.1, 0.9, 30), atol=1e-6)
 
 
 def test_scores_of_another_length_are_dropped_and_counted() -> None:
