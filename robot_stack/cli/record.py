@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_stack.cli.names import load_cell
-from robot_stack.cli.run_folder import own_folder
+from robot_stack.cli.run_folder import load_cell, own_folder
 from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process

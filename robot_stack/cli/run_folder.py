@@ -1,16 +1,29 @@
-"""Folders of finished or interrupted runs: RUN on the command line is a folder, or a name under runs/."""
+"""Finds what the command line names: RUN is a folder or a name under runs/, CELL a cell, a run or a path."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from robot_stack.config.resolve import load_resolved
+from robot_stack.config.files.library import find, run_of_cell, search_path
+from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 
 RUNS = Path("runs")
+
+
+def load_cell(name: str, overrides: Sequence[str] = (), root: Path | None = None) -> ResolvedRun:
+    """Load the run of that name or path; for the name of a cell, load the run that names it.
+
+    Raises:
+        ConfigError: If there is neither, or several runs name the cell.
+    """
+    roots = search_path(root)
+    is_cell = find("runs", name, roots) is None and find("cells", name, roots) is not None
+    return load_run(run_of_cell(name, root) if is_cell else name, overrides, root)
 
 
 def find_folder(name: str) -> Path:
@@ -20,11 +33,11 @@ def find_folder(name: str) -> Path:
         ConfigError: If there is none, or nothing was started in it; the message lists the runs there are.
     """
     for candidate in (RUNS / name, Path(name)):
-        if (candidate / RESOLVED).is_file():
+        if RunPaths(candidate).resolved.is_file():
             return candidate
         if candidate.is_dir():
             raise ConfigError(
-                f"run folder is {candidate}, must hold {RESOLVED}; start the run with robot-stack sim or up"
+                f"run folder is {candidate}, must hold {RunPaths(candidate).resolved.name}; start the run with robot-stack sim or up"
             )
     there = sorted(path.name for path in RUNS.iterdir() if path.is_dir()) if RUNS.is_dir() else []
     listing = f"one of {', '.join(there)}" if there else "a run that has been started"
@@ -38,8 +51,8 @@ def own_folder(wanted: ResolvedRun, folder: Path | None) -> Path:
         ConfigError: If it is of another run.
     """
     place = RUNS / wanted.name if folder is None else folder
-    if (place / RESOLVED).is_file():
-        check_same(load_resolved(place / RESOLVED), wanted, place)
+    if RunPaths(place).resolved.is_file():
+        check_same(load_resolved(RunPaths(place).resolved), wanted, place)
     return place
 
 
@@ -53,7 +66,7 @@ def policy_file(folder: Path, policy: str) -> Path:
     if policy not in there:
         legal = f"one of {there}" if there else "saved first"
         raise ConfigError(f"policy of {folder} is {policy!r}, must be {legal}; finish the run, then evaluate it")
-    return folder / f"{policy}.safetensors"
+    return RunPaths(folder).policy(policy)
 
 
 def check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:

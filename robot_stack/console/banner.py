@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from robot_stack.console.rights import Rights
 from robot_stack.teleop.bindings import Device, key_of
@@ -70,10 +69,6 @@ class Banner:
     word: str
     why: str
     now: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the banner as it is sent to the page."""
-        return asdict(self)
 
 
 def banner(scene: Scene) -> Banner:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from robot_stack.transport.backend import LearnerStatus
 
@@ -32,10 +31,6 @@ class Figure:
     name: str
     text: str
     over: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the line as it is sent to the page."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 from robot_stack.disk.jsonl import append_row, read_jsonl
 from robot_stack.replay.annotations import label_from
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 
@@ -29,7 +30,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._run = folder
-        self._labels = folder / FOLDER / LABELS
+        self._labels = RunPaths(folder).console / StorePaths(folder).labels.name
         self._waiting: dict[tuple[str, float], Label] = {}
         self.refused: dict[str, str] = {}
         """Episode -> why the learner will never take its verdict."""
@@ -98,8 +99,8 @@ class Journal:
     @property
     def notes_path(self) -> Path:
         """Return the file of the notes: in the store if it is on this machine, else beside the labels."""
-        store = self._run / "store"
-        return (store if store.is_dir() else self._run / FOLDER) / NOTES
+        store = RunPaths(self._run).store
+        return store.notes if store.root.is_dir() else self._labels.with_name(store.notes.name)
 
     def _append(self, path: Path, row: dict[str, Any]) -> None:
         try:

@@ -11,6 +11,7 @@ from robot_stack.console.heard import Heard
 from robot_stack.disk.jsonl import Row, parse_jsonl
 from robot_stack.replay.annotations import label_from
 from robot_stack.runs.metrics import row_from
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import MetricsRow
 
 MOST_BYTES = 4 << 20
@@ -61,15 +62,16 @@ class RunRecord:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        paths = RunPaths(folder)
+        self._actor = paths.actor
         # what is wrong with its own file, the learner says
-        self._labels = Tail(folder / "store" / "labels.jsonl", label_from)
-        self._metrics = Tail(folder / "metrics.jsonl", row_from)
+        self._labels = Tail(paths.store.labels, label_from)
+        self._metrics = Tail(paths.metrics, row_from)
         self._actors: dict[Path, Tail[MetricsRow]] = {}
 
     def read_into(self, heard: Heard) -> None:
         """Read what was written since the last call into `heard`."""
-        for path in sorted((self._folder / "actor").glob("*.jsonl")):
+        for path in sorted(self._actor.glob("*.jsonl")):
             heard.rows(self._actors.setdefault(path, Tail(path, row_from)).rows())
         heard.rows(self._metrics.rows())
         heard.labels(self._labels.rows())

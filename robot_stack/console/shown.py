@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from robot_stack.config.resolved import ResolvedRun
@@ -59,14 +60,14 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
     words, on = estop_words(heard.facts)
     score = heard.curve.newest
     return {
-        "banner": banner(_scene(heard, rights, now_ns, here=here)).to_json(),
+        "banner": asdict(banner(_scene(heard, rights, now_ns, here=here))),
         "episode": _episode(heard, now_ns),
         "estop": {"text": words, "on": on},
         "cameras": [view.to_json(now_ns) for view in heard.cameras.values()],
         "score": None if score is None else {"progress": _plain(score.progress), "success": _plain(score.success)},
         "claim": _claim(heard, now_ns),
         "undo": _undo(heard, now_ns),
-        "figures": [figure.to_json() for figure in figures(heard.facts, now_ns)],
+        "figures": [asdict(figure) for figure in figures(heard.facts, now_ns)],
         "writer": writer,
         "pages": pages,
     }

@@ -15,7 +15,7 @@ pytest.importorskip("rclpy", reason="no ROS on this machine")
 from robot_stack.cli.cell import doctor
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import finding
@@ -24,7 +24,7 @@ DOMAIN = 75
 MOVE = f"""
 import json
 from robot_stack.cli.cell import doctor
-from robot_stack.cli.names import load_cell
+from robot_stack.cli.run_folder import load_cell
 from robot_stack.workcell.checkup.finding import plain
 resolved = load_cell("peg_insert", ["cell.dds_domain={DOMAIN}"], None)
 print(json.dumps(plain(doctor._first_motion(resolved, [], dry=True))))
@@ -58,7 +58,7 @@ def test_nothing_moves_while_something_that_matters_has_failed() -> None:
 
 
 def test_a_run_that_is_going_on_is_not_moved(tmp_path: Path) -> None:
-    (tmp_path / RESOLVED).write_text("")
+    RunPaths(tmp_path).resolved.write_text("")
     with pytest.raises(ConfigError, match="is a run that is going on, must be a cell to be moved with --move"):
         doctor.run(str(tmp_path), move=True)
 

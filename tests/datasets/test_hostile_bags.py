@@ -19,8 +19,7 @@ import zstandard
 
 from robot_stack.datasets import bounds
 from robot_stack.datasets.bag import messages
-from robot_stack.datasets.bag.read import import_mcap
-from robot_stack.datasets.bag.records import raw_messages
+from robot_stack.datasets.bag.read import import_mcap, raw_messages
 from robot_stack.types.errors import StoreError
 from tests.datasets.bombs import about, bag, image, zeros_bag
 from tests.datasets.data_rig import contents, made_spec

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reward_models.stages import stage_labels, stage_shares, staged_progress
+from reward_models.progress.clips import stage_labels, stage_shares, staged_progress
 
 
 def test_a_stage_counts_by_its_mean_share_not_by_its_frames() -> None:

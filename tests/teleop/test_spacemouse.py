@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.teleop.spacemouse import SpaceMouseReports
+from robot_stack.teleop.sources import SpaceMouseReports
 from robot_stack.types.errors import RobotError
 
 COUNTS = st.lists(st.integers(-350, 350), min_size=6, max_size=6)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from robot_stack.cli.cell.measuring import MEASURE, Wish
 from robot_stack.cli.cell.own_cell import Enter, say
-from robot_stack.cli.names import load_cell
+from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.files.edit import edited, write_edited
 from robot_stack.config.files.library import FOLDER, config_root, find, search_path
 from robot_stack.config.resolve import load_run

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from robot_stack.cli.cell.own_cell import Enter, own_cell, say
-from robot_stack.cli.names import load_cell
+from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.control.drivers.first_motion import Trouble
 from robot_stack.control.drivers.handshake import WHY, Standing
 from robot_stack.processes.shared_memory import SHARED_MEMORY
-from robot_stack.processes.table import RESOLVED, cell_processes, namespace_of
+from robot_stack.processes.table import cell_processes, namespace_of
+from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import security_of
 from robot_stack.transport.calls import learner_status
 from robot_stack.types.command import Mode
@@ -78,10 +79,10 @@ def run(
         StackError: If the configuration is wrong, the cell's DDS domain is taken, or --move is asked of a run that is
             going on, or without an operator.
     """
-    folder = Path(name) if (Path(name) / RESOLVED).is_file() else None
+    folder = Path(name) if RunPaths(Path(name)).resolved.is_file() else None
     if move and folder is not None:
         raise ConfigError(f"{name} is a run that is going on, must be a cell to be moved with --move; name the cell")
-    resolved = load_resolved(folder / RESOLVED) if folder is not None else load_cell(name, overrides, root)
+    resolved = load_resolved(RunPaths(folder).resolved) if folder is not None else load_cell(name, overrides, root)
     findings = [ros_finding(resolved), host.measure_disk(RUNS, resolved), host.judge_priority()]
     findings += [_memory(resolved), links.judge(resolved), *_learner(resolved)]
     if findings[0].level is not Level.FAIL:

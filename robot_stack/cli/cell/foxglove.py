@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from robot_stack.cli.names import load_cell
+from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.nodes import topics
 from robot_stack.processes.table import namespace_of
