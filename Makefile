@@ -83,9 +83,18 @@ types: $(INSTALLED)
 imports: $(INSTALLED)
 	$(BIN)/lint-imports
 
-# Tests of cells measure time, so they have the machine to themselves; the others share it among its cores.
-BESIDE := $(addprefix tests/,arch config control datasets launch makers policies replay report reward_models run sensing sim teleop)
+# These measure time beside a whole cell, or look at what every process of the machine has in shared memory; so they
+# have the machine to themselves, one after the other.
+ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wired.py) \
+	$(addprefix tests/nodes/test_,cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
+	reset_over_dds.py shared_memory.py) $(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py) \
+	$(addprefix tests/cli/test_,journey.py doctor_moves.py bag.py)
+# All others share it among its cores. First those that take longest, so that no core waits for another in the end.
+LONGEST := $(addprefix tests/,flow run policies conformance cli launch nodes transport)
+BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
 CORES := $(shell nproc 2>/dev/null || echo 2)
+# Many wait for another process, a timeout or a port rather than for a core.
+WORKERS := $(shell echo $$(($(CORES) + 1)))
 
 check: gl $(INSTALLED)
 	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay run sensing teleop)
@@ -98,10 +107,10 @@ pytest: gl $(INSTALLED)
 endif
 
 pytest-beside: gl $(INSTALLED)
-	$(BIN)/pytest -n $(CORES) --dist loadfile $(BESIDE)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(addprefix --ignore=,$(ALONE)) $(BESIDE)
 
 pytest-alone: gl $(INSTALLED)
-	$(BIN)/pytest $(addprefix --ignore=,$(BESIDE))
+	$(BIN)/pytest $(ALONE)
 
 faults: gl $(INSTALLED)
 	@mkdir -p build

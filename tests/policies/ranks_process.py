@@ -1,4 +1,7 @@
-"""A rank of a learner: updates on its share of synthetic batches, writes its losses. Started by torchrun, or alone."""
+"""A rank of learners, one after the other: updates on its share of synthetic batches, writes their losses as JSON.
+
+Started by torchrun, or alone: python ranks_process.py FILE ALGORITHM ...
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,23 @@ from robot_stack.learner.distributed import batch_of, share_of
 from tests.policies.test_all_algorithms import TWO_ARMS, batch, make
 
 
-def main(name: str, out: Path) -> None:
-    """Ten updates."""
+def main(out: Path, names: list[str]) -> None:
+    """Ten updates of each."""
     torch.set_num_threads(1)
     precision.FAST_BF16["cpu"] = False  # whose rounding depends on how many rows there are
     ranks = ALONE
     if "RANK" in os.environ:
         distributed.init_process_group("gloo")
         ranks = Ranks(index=distributed.get_rank(), count=distributed.get_world_size())
+    losses = {name: ten_updates(name, ranks) for name in names}
+    if ranks.index == 0:
+        out.write_text(json.dumps(losses))
+    if ranks.count > 1:
+        distributed.barrier()
+
+
+def ten_updates(name: str, ranks: Ranks) -> list[dict[str, float]]:
+    """Return the losses, means over all ranks; the weights of all must be the same in the end."""
     learner: Any = make(name, TWO_ARMS)
     learner.ranks = ranks
     losses = []
@@ -45,13 +57,10 @@ def main(name: str, out: Path) -> None:
         everywhere = [torch.empty_like(weights) for _ in range(ranks.count)]
         distributed.all_gather(everywhere, weights)
         assert all(torch.equal(weights, other) for other in everywhere)
-    if ranks.index == 0:
-        out.write_text(json.dumps(losses))
-    if ranks.count > 1:
-        distributed.barrier()
+    return losses
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(Path(sys.argv[1]), sys.argv[2:])
     sys.stdout.flush()
     os._exit(0)  # gloo's threads may abort an interpreter that takes its time to end

@@ -18,31 +18,31 @@ pytestmark = pytest.mark.long
 PROCESS = Path(__file__).with_name("ranks_process.py")
 
 
-def losses(name: str, out: Path, *launcher: str) -> list[dict[str, float]]:
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(PROCESS.parents[2]),
-    }
-    done = subprocess.run(
-        [sys.executable, *launcher, str(PROCESS), name, str(out)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+ALGORITHMS = ("rlpd", "cal_ql", "residual")
+Losses = dict[str, list[dict[str, float]]]
+
+
+def losses(out: Path, *launcher: str) -> Losses:
+    """Return the losses of every algorithm, from processes that are started once for all of them."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROCESS.parents[2])}
+    words = [sys.executable, *launcher, str(PROCESS), str(out), *ALGORITHMS]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found: list[dict[str, float]] = json.loads(out.read_text())
+    found: Losses = json.loads(out.read_text())
     return found
 
 
-@pytest.mark.parametrize("name", ["rlpd", "cal_ql", "residual"])
-def test_losses_on_two_ranks_are_those_of_the_joint_batch(name: str, tmp_path: Path) -> None:
-    alone = losses(name, tmp_path / "alone.json")
+@pytest.fixture(scope="module")
+def alone_and_together(tmp_path_factory: pytest.TempPathFactory) -> tuple[Losses, Losses]:
+    folder = tmp_path_factory.mktemp("ranks")
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    logs = ("--log-dir", str(tmp_path / "torchrun"))
-    together = losses(name, tmp_path / "together.json", *launcher, *logs)
+    logs = ("--log-dir", str(folder / "torchrun"))
+    return losses(folder / "alone.json"), losses(folder / "together.json", *launcher, *logs)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_losses_on_two_ranks_are_those_of_the_joint_batch(name: str, alone_and_together: tuple[Losses, Losses]) -> None:
+    alone, together = (each[name] for each in alone_and_together)
     assert len(alone) == len(together) == 10
     for expected, got in zip(alone, together, strict=True):
         assert got == pytest.approx(expected, rel=1e-4, abs=1e-6)
