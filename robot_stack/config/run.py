@@ -51,6 +51,10 @@ class RewardChoice(Choice):
     """None: the live one alone."""
     form: RewardForm = "potential"
     """How progress becomes reward. The others are for comparison: they can be farmed."""
+    failure: Annotated[float, Field(ge=-10, le=0)] = 0.0
+    """Reward on the step into a failure; that into a success pays 1."""
+    step_penalty: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Taken off the reward of each step, so that a quick success is worth more than a slow one."""
 
 
 class EnoughConfig(Section):

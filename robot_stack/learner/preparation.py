@@ -29,10 +29,10 @@ from robot_stack.learner.reward.monitor import RewardMonitor, ShapingScores
 from robot_stack.learner.reward.refit import Refitter
 from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
 from robot_stack.learner.run_parts import RunParts
+from robot_stack.learner.settings import reward_rule
 from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
-from robot_stack.replay.rewards import RewardRule
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, FitRow
 from robot_stack.runs.statistics import EpisodeStatistics
@@ -201,7 +201,7 @@ def restore_replay(
     trained = parts.settings.trained_encoder
     replay = Replay(
         parts.resolved.spec(),
-        RewardRule(shaping=parts.settings.config.shaping_weight, form=parts.resolved.run.reward.form),
+        reward_rule(parts.resolved, parts.settings),
         feature_size=0 if trained else encoders.trunk.feature_size,
         keep_images=trained,
         handover_s=max(arm.teleop.blend_s for arm in parts.resolved.arms.values()),

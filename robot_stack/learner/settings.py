@@ -12,6 +12,7 @@ from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.errors import ConfigError
 
 
@@ -66,6 +67,17 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         reward=resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config),
         rescore=_rescore(resolved),
         device=find_device(resolved.run.device),
+    )
+
+
+def reward_rule(resolved: ResolvedRun, settings: LearningSettings) -> RewardRule:
+    """Return what outcomes, steps and progress are worth in a run."""
+    reward = resolved.run.reward
+    return RewardRule(
+        failure=reward.failure,
+        step_penalty=reward.step_penalty,
+        shaping=settings.config.shaping_weight,
+        form=reward.form,
     )
 
 

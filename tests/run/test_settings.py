@@ -6,7 +6,8 @@ import pytest
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
-from robot_stack.learner.settings import learning_settings
+from robot_stack.learner.settings import learning_settings, reward_rule
+from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import ConfigError
 from robot_stack.workcell.build_safety import build_safety
@@ -48,3 +49,16 @@ def test_a_mistyped_part_is_named_with_its_place_before_anything_starts(tmp_path
         match=r"mine\.yaml:\d+:\d+: algorithm\.name: algorithm is 'rlpdd', .*did you mean 'rlpd'",
     ):
         load_run("mine", root=tmp_path)
+
+
+def test_what_a_failure_and_a_step_cost_is_read_from_the_run() -> None:
+    words = ["run.reward.failure=-0.5", "run.reward.step_penalty=0.01", "algorithm.settings.shaping_weight=0.5"]
+    plain, costly = load_run("peg_insert", []), load_run("peg_insert", words)
+    assert reward_rule(plain, learning_settings(plain)) == RewardRule()
+    assert reward_rule(costly, learning_settings(costly)) == RewardRule(failure=-0.5, step_penalty=0.01, shaping=0.5)
+
+
+@pytest.mark.parametrize("word", ["failure=0.1", "failure=-11", "step_penalty=-0.01", "step_penalty=1", "penalty=0"])
+def test_a_reward_that_cannot_be_meant_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=word.split("=", maxsplit=1)[0]):
+        load_run("peg_insert", [f"run.reward.{word}"])
