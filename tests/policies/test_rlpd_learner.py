@@ -17,7 +17,7 @@ import policies.rlpd.policy as policy_module
 from policies.learner import TensorBatch
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
-from robot_stack.learner import preparation, update_loop
+from robot_stack.learner import preparation, settings, update_loop
 from tests.policies.small_task import SPEC, flat, random_batch, through_a_file
 
 BASE: dict[str, Any] = {
@@ -204,7 +204,7 @@ def test_every_setting_of_the_learner_changes_what_is_learned(name: str) -> None
 def test_every_setting_is_the_learners_or_is_read_around_it() -> None:
     assert set(RLPDConfig.model_fields) == set(IN_THE_LEARNER) | WITH_THEIR_OWN_TESTS | AROUND_IT
     read = set()
-    for source in (module, policy_module, config_module, preparation, update_loop):
+    for source in (module, policy_module, config_module, preparation, settings, update_loop):
         for node in ast.walk(ast.parse(Path(str(source.__file__)).read_text())):
             if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith(("config", "self")):
                 read.add(node.attr)
