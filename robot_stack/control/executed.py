@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from robot_stack.types.command import Decision, Source
+from robot_stack.types.command import Clamp, Decision, Source
 
 
 @dataclass(slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class ExecutedMotion:
     It is not frozen, because that Protocol has plain attributes.
 
     Attributes:
-        clamped: Names of every limit that changed something in the window.
+        clamped: Every limit that changed something in the window.
     """
 
     twist: np.ndarray
@@ -26,7 +26,7 @@ class ExecutedMotion:
     human_gripper: int
     source: Source
     clipped: bool
-    clamped: tuple[str, ...] = field(default=())
+    clamped: tuple[Clamp, ...] = field(default=())
 
 
 class ExecutedAccumulator:

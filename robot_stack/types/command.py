@@ -36,6 +36,24 @@ class Mode(StrEnum):
     STOP = "STOP"
 
 
+MOVING_MODES = (Mode.POLICY, Mode.HUMAN)
+"""Somebody drives; in every other mode an arm stands, or brakes."""
+
+
+class Clamp(StrEnum):
+    """A limit that can change a command; the order is that of the bits by which a label names them."""
+
+    WORKSPACE = "workspace"
+    TILT = "tilt"
+    FORCE = "force"
+    SPEED = "speed"
+    ACCELERATION = "acceleration"
+    JERK = "jerk"
+    JOINTS = "joints"
+    CLEARANCE = "clearance"
+    YAW = "yaw"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """A request to move one arm.
@@ -77,7 +95,7 @@ class Decision:
         mode: State after this tick.
         source: Who the motion belongs to.
         requested: The twist asked for before any limit, shape (6,), tcp frame; zeros when nobody asked.
-        clamped: Names of the limits that changed the command, e.g. ("speed", "workspace").
+        clamped: The limits that changed the command.
         reason: Why it holds or is stopped.
     """
 
@@ -85,5 +103,5 @@ class Decision:
     mode: Mode
     source: Source
     requested: np.ndarray
-    clamped: tuple[str, ...] = ()
+    clamped: tuple[Clamp, ...] = ()
     reason: Refusal | None = None

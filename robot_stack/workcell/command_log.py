@@ -23,7 +23,7 @@ from robot_stack.control.audit.replay_checker import AppliedTwist, LoggedTick
 from robot_stack.control.kinematics.body import ArmBody
 from robot_stack.control.safety.limits import JointLimit, SafetyLimits
 from robot_stack.disk.jsonl import JsonLines, parse_jsonl
-from robot_stack.types.command import Command, Decision, Mode, Source
+from robot_stack.types.command import Clamp, Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind
@@ -223,7 +223,7 @@ def _decision(
     executed, requested = np.array(twists, dtype=np.float64).reshape(2, 6)
     command = Command(arm=arm, twist=executed, gripper=gripper, stamp_ns=stamp_ns, source=Source(source))
     return Decision(
-        command=command, mode=Mode(mode), source=Source(source), requested=requested, clamped=tuple(clamped)
+        command=command, mode=Mode(mode), source=Source(source), requested=requested, clamped=tuple(map(Clamp, clamped))
     )
 
 

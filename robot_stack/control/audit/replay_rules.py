@@ -13,9 +13,8 @@ from robot_stack.control.audit.logged import MODES, LogArrays, LoggedTick
 from robot_stack.control.audit.replay_links import approaches, depths, turns
 from robot_stack.control.audit.replay_tracking import strays
 from robot_stack.control.safety.limits import SafetyLimits
-from robot_stack.types.command import Mode, Source
+from robot_stack.types.command import MOVING_MODES, Mode, Source
 
-MOVING_MODES = (Mode.POLICY, Mode.HUMAN)
 SOURCES = {Mode.POLICY: (Source.POLICY, Source.HOLD), Mode.HUMAN: (Source.HUMAN, Source.IDLE, Source.HOLD)}
 """Whose motion a mode may execute; in every other mode nobody's."""
 HALVES = (("", slice(0, 3)), ("rotation_", slice(3, 6)))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from robot_stack.control.audit.logged import MODES, LogArrays
-from robot_stack.types.command import Mode
+from robot_stack.types.command import MOVING_MODES
 
 WINDOW_NS, STRIDE_NS = 500_000_000, 100_000_000
 LAGS_NS = np.arange(0, 260_000_000, 20_000_000)
@@ -31,7 +31,7 @@ def strays(log: LogArrays) -> Iterator[tuple[int, str]]:
     if len(log.stated) < 2:
         return
     stamps = log.stamp_ns[log.stated]
-    driven = np.isin(log.mode[log.stated], [MODES.index(Mode.POLICY), MODES.index(Mode.HUMAN)])
+    driven = np.isin(log.mode[log.stated], [MODES.index(mode) for mode in MOVING_MODES])
     free = np.linalg.norm(log.force_n, axis=1) < CONTACT_N
     ways, paths = _ways(log, stamps)
     fresh = np.concatenate([[True], np.diff(log.joints_rad, axis=0).any(axis=1) | _moved(log)])

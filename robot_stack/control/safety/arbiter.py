@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from robot_stack.control.safety.takeover import Takeover
-from robot_stack.types.command import Command, Intent, Mode, Source
+from robot_stack.types.command import MOVING_MODES, Command, Intent, Mode, Source
 from robot_stack.types.pose import rotate_twist
 from robot_stack.types.reason import FaultKind, Refusal, RefusalKind
 from robot_stack.types.robot import RobotState, TeleopSample
@@ -122,12 +122,12 @@ class Arbiter:
         """End the episode: POLICY and HUMAN become READY; a HOLD, STOP or DISARMED stays what it is."""
         self._running = False
         self._let_go()
-        if self.mode in (Mode.POLICY, Mode.HUMAN):
+        if self.mode in MOVING_MODES:
             self.mode, self.reason = Mode.READY, None
 
     def hold(self, reason: Refusal, *, waiting_for_policy: bool = False) -> None:
         """Stand still until an operator resumes; do nothing while disarmed, stopped or already holding."""
-        if self.mode in (Mode.READY, Mode.POLICY, Mode.HUMAN):
+        if self.mode in (Mode.READY, *MOVING_MODES):
             self._let_go()
             for hand in self._hands.values():
                 hand.void()
@@ -177,7 +177,7 @@ class Arbiter:
 
     def intents(self, now_ns: int) -> dict[str, Intent]:
         """Return the motion of each arm that the one in control wants now."""
-        if self.mode in (Mode.POLICY, Mode.HUMAN) and self._engaged:
+        if self.mode in MOVING_MODES and self._engaged:
             return self._by_hand(now_ns)
         if self.mode is Mode.POLICY and self._policy is not None:
             return {arm: self._by_policy(command) for arm, command in self._policy.items()}

@@ -18,7 +18,7 @@ from robot_stack.control.safety.presence import Presence
 from robot_stack.control.safety.stop_input import StopInputs
 from robot_stack.control.safety.takeover import Takeover
 from robot_stack.control.safety.tracking import TrackingMonitor
-from robot_stack.types.command import Command, Decision, Mode
+from robot_stack.types.command import MOVING_MODES, Command, Decision, Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reason import FaultKind, Refusal, RefusalKind
 from robot_stack.types.robot import RobotState, TeleopSample
@@ -184,7 +184,7 @@ class SafetyFilter:
 
     def limit(self, limits: Mapping[str, SafetyLimits]) -> Refusal | None:
         """Set other limits of motion and force, by arm, from the next tick on, or say why not. Timeouts stay."""
-        if self.mode in (Mode.POLICY, Mode.HUMAN) or not all(arm.standing for arm in self._arms.values()):
+        if self.mode in MOVING_MODES or not all(arm.standing for arm in self._arms.values()):
             text = f"mode is {self.mode}, must be standing to change a limit; hold or end the episode first"
             return Refusal(kind=RefusalKind.WRONG_MODE, text=text)
         for name, arm in self._arms.items():
@@ -256,7 +256,7 @@ class SafetyFilter:
         """Note what each arm is told while somebody drives; at other times an arm may be moved by other means."""
         for name, decision in decisions.items():
             state = self._arbiter.states[name]
-            if state is None or self.mode not in (Mode.POLICY, Mode.HUMAN):
+            if state is None or self.mode not in MOVING_MODES:
                 self._tracking[name].forget()
             else:
                 rotation = state.T_base_tcp.rotation.as_matrix()
@@ -329,7 +329,7 @@ class SafetyFilter:
 
         A hard contact of one arm holds all; the arm that has it backs out, if configured.
         """
-        if self.mode not in (Mode.READY, Mode.POLICY, Mode.HUMAN):
+        if self.mode not in (Mode.READY, *MOVING_MODES):
             return
         for name, arm in self._arms.items():
             state = self._arbiter.states[name]

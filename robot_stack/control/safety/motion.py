@@ -18,6 +18,7 @@ from robot_stack.control.safety.joint_guard import JointGuard
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.control.safety.rates import limit_acceleration, limit_jerk, limit_norm
 from robot_stack.control.safety.tool_turns import TurnCounter, inside_turn
+from robot_stack.types.command import Clamp
 from robot_stack.types.robot import RobotState
 
 CHANGED = 1e-9
@@ -65,7 +66,7 @@ class MotionShaper:
 
     def shape(
         self, wanted: np.ndarray, state: RobotState | None, age_s: float, dt_s: float, *, brake: bool
-    ) -> tuple[np.ndarray, tuple[str, ...]]:
+    ) -> tuple[np.ndarray, tuple[Clamp, ...]]:
         """Turn the wanted twist of one tick into one that is safe to execute.
 
         Args:
@@ -77,7 +78,7 @@ class MotionShaper:
                 within the bounds that ends within them: it takes a quarter of the room that the approach leaves.
 
         Returns:
-            The twist to execute and the names of the limits that changed it.
+            The twist to execute and the limits that changed it.
         """
         if state is None:
             wanted, brake = np.zeros(6), True
@@ -87,7 +88,7 @@ class MotionShaper:
         bounded, clamped = self._within(wanted, state, age_s)
         softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])
         if _differ(softened, bounded):
-            clamped.append("force")
+            clamped.append(Clamp.FORCE)
         bounded, too_fast = self._slow(softened)
         shaped = bounded if dt_s <= 0.0 else self._step(bounded, dt_s, jerk=not brake)
         jerked = not brake
@@ -99,7 +100,7 @@ class MotionShaper:
                 shaped = self._step(self._within(self.last, state, age_s)[0], dt_s, jerk=False)
         names = [*clamped, *too_fast]
         if _differ(shaped, bounded):
-            names.append("jerk" if jerked else "acceleration")
+            names.append(Clamp.JERK if jerked else Clamp.ACCELERATION)
         if state is not None and float(np.linalg.norm(state.wrench[:3])) >= self._limits.hard_force_n:
             shaped = np.concatenate([self._soften(shaped[:3], state), shaped[3:]])
         if dt_s > 0.0:
@@ -107,7 +108,7 @@ class MotionShaper:
         self.last = shaped
         return shaped.copy(), tuple(names)
 
-    def _within(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[str]]:
+    def _within(self, twist: np.ndarray, state: RobotState | None, age_s: float) -> tuple[np.ndarray, list[Clamp]]:
         """Bound a twist by box, cone, yaw, joints and links; name each that changed it. Once more changes nothing."""
         if state is None:
             return twist, []
@@ -116,23 +117,23 @@ class MotionShaper:
         position = state.T_base_tcp.position_m + rotation @ self.last[:3] * age_s
         linear = inside_box(velocity, position, self._low_m, self._high_m, limits.approach_s)
         angular = inside_cone(turn, rotation[:, 2], limits.tilt_cone_rad, limits.tilt_approach_s)
-        names = []
+        names: list[Clamp] = []
         if _differ(linear, velocity):
-            names.append("workspace")
+            names.append(Clamp.WORKSPACE)
         if _differ(angular, turn):
-            names.append("tilt")
+            names.append(Clamp.TILT)
         bounded = np.concatenate([linear @ rotation, angular @ rotation]) if names else twist  # v @ R is R.T v
         turned = self._within_turn(bounded[3:])
         if _differ(turned, bounded[3:]):
-            names.append("yaw")
+            names.append(Clamp.YAW)
             bounded = np.concatenate([bounded[:3], turned])
         within = self.joints.slowed(bounded, state)
         if _differ(within, bounded):
-            names.append("joints")
+            names.append(Clamp.JOINTS)
             bounded = within
         clear = bounded if self._clearance is None else self._clearance.slowed(bounded, self.last, age_s)
         if _differ(clear, bounded):
-            names.append("clearance")
+            names.append(Clamp.CLEARANCE)
             bounded = clear
         return bounded, names
 
@@ -145,12 +146,12 @@ class MotionShaper:
     def _soften(self, linear: np.ndarray, state: RobotState) -> np.ndarray:
         return soften_push(linear, state.wrench[:3], self._limits.soft_force_n, self._limits.hard_force_n)
 
-    def _slow(self, twist: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    def _slow(self, twist: np.ndarray) -> tuple[np.ndarray, list[Clamp]]:
         limits = self._limits
         slow = np.concatenate(
             [limit_norm(twist[:3], limits.max_speed_m_s), limit_norm(twist[3:], limits.max_rotation_speed_rad_s)]
         )
-        return slow, ["speed"] if _differ(slow, twist) else []
+        return slow, [Clamp.SPEED] if _differ(slow, twist) else []
 
     def _step(self, target: np.ndarray, dt_s: float, *, jerk: bool) -> np.ndarray:
         limits = self._limits

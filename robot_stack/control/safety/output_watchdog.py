@@ -9,10 +9,9 @@ import numpy as np
 
 from robot_stack.control.safety.checks import check_age, check_opening, check_vector
 from robot_stack.control.safety.publisher_guard import PublisherGuard
-from robot_stack.types.command import Mode
+from robot_stack.types.command import MOVING_MODES, Mode
 from robot_stack.types.reason import Refusal, RefusalKind
 
-MOVING_MODES = (Mode.POLICY, Mode.HUMAN)
 BRAKING_NS = 1_000_000_000
 """After the last moving mode a safety process brakes, or backs out of a contact, for no longer than this."""
 ROUNDING = 1e-3

@@ -45,7 +45,7 @@ from robot_stack.nodes.safety.limit_parameters import LimitParameters
 from robot_stack.nodes.safety.stop_latch import StopLatch
 from robot_stack.nodes.safety.wires import ArmOutput, PolicyCommands
 from robot_stack.nodes.safety.wiring import Input, asks, problem_of_node
-from robot_stack.types.command import Mode, Source
+from robot_stack.types.command import MOVING_MODES, Mode, Source
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault, Refusal, RefusalKind
 from robot_stack.workcell.build_safety import build_safety, limits_of, stop_topics
@@ -205,7 +205,7 @@ class SafetyNode(StackNode):
         """
         looked_at = self._inputs[self._looked % len(self._inputs)]
         self._looked += 1
-        driving = self._filter.mode in (Mode.POLICY, Mode.HUMAN)
+        driving = self._filter.mode in MOVING_MODES
         self._wiring[looked_at.topic] = "" if driving else problem_of_node(self, [looked_at])
 
     @property
