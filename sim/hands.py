@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from scipy.spatial.transform import Rotation
+
+from robot_stack.config.teleop_parts import OperatorConfig
+
+FAR_M = 0.02
+"""Sideways distance of a peg from its goal beyond which the first aim is a rough one."""
+NEAR_M = 0.045
+"""Way left to the goal, tip 2 cm before the rim, from which the aim can be made better."""
+IN_THE_HOLE_M = 0.018
+"""Way left to the goal below which the tip is in the hole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +74,81 @@ class Hands(Protocol):
     def drive(self, seen: Seen) -> np.ndarray:
         """Return the deflection of each device, shape (N, 6), unitless in [-1, 1], tcp frames."""
         ...
+
+
+class PegHandsBase(ABC):
+    """The part that the hands of all tasks with a peg share: they misjudge its hole, and look again on its rim.
+
+    Deterministic given the generator.
+    """
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        rng: np.random.Generator,
+        *,
+        wiggle: int,
+        shape: tuple[int, ...],
+        let_go_m: tuple[float, float],
+        hover_m: tuple[float, float],
+    ) -> None:
+        """Start without any misjudgement.
+
+        Args:
+            config: Skill.
+            rng: The operator's.
+            wiggle: Size of the deflection that wiggles on the rim.
+            shape: Of a misjudgement, whose last axis is x, y, z [m] and yaw [rad].
+            let_go_m: Range of the way into the hole that is left when the operator lets go.
+            hover_m: Range of the way between rim and tip at which the operator aligns it.
+        """
+        self._config = config
+        self._rng = rng
+        self._wiggle = np.zeros(wiggle)
+        self._far_bias, self._bias = np.zeros(shape), np.zeros(shape)
+        self._let_go_range_m, self._hover_range_m = let_go_m, hover_m
+        self._speed, self._let_go_m, self._hover_m = config.speed, 0.0, 0.0
+        self._rim_since_ns: int | None = None
+
+    @abstractmethod
+    def left_m(self, seen: Seen) -> float:
+        """Return the way along the peg that is left to its goal, in metres."""
+
+    @abstractmethod
+    def draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+        """Draw a misjudgement with these standard deviations."""
+
+    def begin(self) -> None:
+        """Prepare for a new episode, far from its goal."""
+        self._wiggle = np.zeros_like(self._wiggle)
+        self.misjudge(far=True)
+
+    def misjudge(self, *, far: bool = False) -> None:
+        """Draw anew how the goals are misjudged and how the hands move, `far` away from them or near."""
+        config = self._config
+        self._far_bias = np.zeros_like(self._far_bias)
+        if far:
+            self._far_bias = self.draw_bias(config.far_position_noise_m, config.far_yaw_noise_rad)
+        self._bias = self.draw_bias(config.position_noise_m, config.yaw_noise_rad)
+        self._speed = config.speed * self._rng.uniform(0.75, 1.0)
+        self._let_go_m = self._rng.uniform(*self._let_go_range_m)
+        self._hover_m = self._rng.uniform(*self._hover_range_m)
+        self._rim_since_ns = None
+
+    def look_again(self, seen: Seen) -> None:
+        """Look once more where the hole is, if the peg has sat on the rim for a second."""
+        on_rim = 0.016 < self.left_m(seen) < 0.028 and seen.force_n > 4.0
+        self._rim_since_ns = (self._rim_since_ns or seen.stamp_ns) if on_rim else None
+        if self._rim_since_ns is not None and seen.stamp_ns - self._rim_since_ns > 1_000_000_000:
+            self.misjudge()
+
+    def going_in(self, seen: Seen) -> bool:
+        """Return True if the tip of the peg is in the hole."""
+        return self.left_m(seen) < IN_THE_HOLE_M
+
+    def all_but_done(self, seen: Seen) -> bool:
+        """Return True if the peg is almost in: gravity or the policy does the rest."""
+        return self.left_m(seen) < self._let_go_m
 
 
 def in_tool(twist: np.ndarray, yaw: float) -> np.ndarray:

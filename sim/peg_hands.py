@@ -5,22 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.config.teleop_parts import OperatorConfig
-from sim.hands import Seen, in_tool
+from sim.hands import FAR_M, NEAR_M, PegHandsBase, Seen, in_tool
 
-_IN_THE_HOLE_M = 0.018
-"""Height of the tool above its goal below which the tip is in the hole."""
-_FAR_M = 0.02
-"""Sideways distance from the goal beyond which the first aim is a rough one."""
-_NEAR_M = 0.045
-"""Height of the tool above its goal, tip 2 cm over the rim, from which the aim can be made better."""
 _STILL_IN_M = 0.042
 """Height of the tool below its goal, on the way out, down to which the tip is well over the rim."""
 
 
-class PegHands:
+class PegHands(PegHandsBase):
     """The hand of a scripted operator that inserts a peg with one arm; implements `Hands`.
-
-    Deterministic given the generator.
 
     Args:
         config: Skill.
@@ -29,63 +21,31 @@ class PegHands:
     """
 
     def __init__(self, config: OperatorConfig, rng: np.random.Generator, scales: np.ndarray) -> None:
-        self._config = config
-        self._rng = rng
+        super().__init__(config, rng, wiggle=6, shape=(4,), let_go_m=(0.002, 0.008), hover_m=(0.004, 0.012))
         self._scale = np.array([scales[0, 0]] * 3 + [scales[0, 5]] * 3)
-        self._wiggle = np.zeros(6)
-        self._far_bias, self._bias = np.zeros(4), np.zeros(4)
-        self._speed, self._let_go_m, self._hover_m = config.speed, 0.0, 0.0
-        self._rim_since_ns: int | None = None
 
-    def begin(self) -> None:
-        """Prepare for a new episode, far from its goal."""
-        self._wiggle = np.zeros(6)
-        self.misjudge(far=True)
-
-    def misjudge(self, *, far: bool = False) -> None:
-        """Draw anew how the hole is misjudged and how the hand moves, `far` away from it or near."""
-        config = self._config
-        self._far_bias = np.zeros(4)
-        if far:
-            self._far_bias = self._draw_bias(config.far_position_noise_m, config.far_yaw_noise_rad)
-        self._bias = self._draw_bias(config.position_noise_m, config.yaw_noise_rad)
-        self._speed = config.speed * self._rng.uniform(0.75, 1.0)
-        self._let_go_m = self._rng.uniform(0.002, 0.008)
-        self._rim_since_ns = None
-        self._hover_m = self._rng.uniform(0.004, 0.012)
-
-    def _draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+    def draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+        """Draw a misjudgement of the hole in x, y and yaw, shape (4,)."""
         return np.array([*self._rng.normal(0, position_m, 2), 0.0, self._rng.normal(0, yaw_rad)])
 
-    def look_again(self, seen: Seen) -> None:
-        """Look once more where the hole is, if the peg has sat on the rim for a second."""
-        on_rim = 0.016 < self._height(seen) < 0.028 and seen.force_n > 4.0
-        self._rim_since_ns = (self._rim_since_ns or seen.stamp_ns) if on_rim else None
-        if self._rim_since_ns is not None and seen.stamp_ns - self._rim_since_ns > 1_000_000_000:
-            self.misjudge()
+    def left_m(self, seen: Seen) -> float:
+        """Return the height of the tool above its goal, in metres."""
+        return float(seen.tcp[0, 2] - seen.goal[0, 2])
 
     def is_far(self, seen: Seen) -> bool:
         """Return True if the tool is far to the side of its goal."""
-        return bool(np.linalg.norm((seen.goal - seen.tcp)[0, :2]) > _FAR_M)
+        return bool(np.linalg.norm((seen.goal - seen.tcp)[0, :2]) > FAR_M)
 
     def distance(self, seen: Seen) -> float:
         """Return the distance of the tool to its goal, in metres; a radian of yaw counts as 5 cm."""
         error = (seen.goal - seen.tcp)[0]
         return float(np.linalg.norm(error[:3]) + 0.05 * abs(error[3]))
 
-    def going_in(self, seen: Seen) -> bool:
-        """Return True if the tip of the peg is in the hole."""
-        return self._height(seen) < _IN_THE_HOLE_M
-
-    def all_but_done(self, seen: Seen) -> bool:
-        """Return True if the peg is almost in: gravity and policy do the rest."""
-        return self._height(seen) < self._let_go_m
-
     def drive(self, seen: Seen) -> np.ndarray:
         """Return a deflection: align above the socket, go down, wiggle when the peg sits on the rim."""
         error = seen.goal[0] + self._bias + self._far_bias - seen.tcp[0]
         error[3] = (error[3] + np.pi) % (2 * np.pi) - np.pi
-        if np.linalg.norm(error[:2]) < 0.003 and abs(error[3]) < 0.05 and -error[2] < _NEAR_M:
+        if np.linalg.norm(error[:2]) < 0.003 and abs(error[3]) < 0.05 and -error[2] < NEAR_M:
             self._far_bias = np.zeros(4)  # near enough to look again
         lateral = float(np.linalg.norm(error[:2]))
         above = -error[2] > 0.024  # tip above the rim
@@ -101,10 +61,6 @@ class PegHands:
             twist[2] = min(twist[2], -0.25 * self._speed)
         twist += self._rng.normal(0, self._config.tremor, 6) * [1, 1, 1, 0, 0, 1]
         return in_tool(twist, seen.tcp[0, 3])[None]
-
-    @staticmethod
-    def _height(seen: Seen) -> float:
-        return float(seen.tcp[0, 2] - seen.goal[0, 2])
 
 
 class PegWithdrawHands(PegHands):

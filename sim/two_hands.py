@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.config.teleop_parts import OperatorConfig
-from sim.hands import Seen, in_tool
+from sim.hands import FAR_M, NEAR_M, PegHandsBase, Seen, in_tool
 
 BLOCK, PEG = 0, 1
 """Rows of the arms in what is seen."""
@@ -14,20 +14,14 @@ _RIM_M = 0.026
 """Way that is left to the goal when the tip is at the rim."""
 _OUTSIDE_M = 0.024
 """From here on, the tip is outside the hole."""
-_IN_THE_HOLE_M = 0.018
 _ALIGNED_M = 0.003
 _ALIGNED_RAD = 0.05
 _HELD_M = 0.012
 """The block is near enough to the middle to go for its hole."""
-_FAR_M = 0.02
-_NEAR_M = 0.045
-"""Way that is left to the goal from which the aim can be made better."""
 
 
-class TwoHands:
+class TwoHands(PegHandsBase):
     """The hands of a scripted operator with a block on the left and a peg on the right; implements `Hands`.
-
-    Deterministic given the generator.
 
     Args:
         config: Skill.
@@ -36,61 +30,26 @@ class TwoHands:
     """
 
     def __init__(self, config: OperatorConfig, rng: np.random.Generator, scales: np.ndarray) -> None:
-        self._config = config
-        self._rng = rng
+        super().__init__(config, rng, wiggle=3, shape=(2, 4), let_go_m=(0.005, 0.009), hover_m=(0.006, 0.014))
         self._scales = np.where(scales > 0, scales, np.inf)  # an axis that the task does not move is not deflected
-        self._wiggle = np.zeros(3)
-        self._far_bias, self._bias = np.zeros((2, 4)), np.zeros((2, 4))
-        self._speed, self._let_go_m, self._hover_m = config.speed, 0.0, 0.0
-        self._rim_since_ns: int | None = None
 
-    def begin(self) -> None:
-        """Prepare for a new episode, far from its goal."""
-        self._wiggle = np.zeros(3)
-        self.misjudge(far=True)
-
-    def misjudge(self, *, far: bool = False) -> None:
-        """Draw anew how the goals are misjudged and how the hands move, `far` away from them or near."""
-        config = self._config
-        self._far_bias = np.zeros((2, 4))
-        if far:
-            self._far_bias = self._draw_bias(config.far_position_noise_m, config.far_yaw_noise_rad)
-        self._bias = self._draw_bias(config.position_noise_m, config.yaw_noise_rad)
-        self._speed = config.speed * self._rng.uniform(0.75, 1.0)
-        self._let_go_m = self._rng.uniform(0.005, 0.009)
-        self._hover_m = self._rng.uniform(0.006, 0.014)
-        self._rim_since_ns = None
-
-    def _draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+    def draw_bias(self, position_m: float, yaw_rad: float) -> np.ndarray:
+        """Draw a misjudgement of both goals, shape (2, 4)."""
         return np.column_stack([self._rng.normal(0, position_m, (2, 3)), self._rng.normal(0, yaw_rad, 2)])
 
-    def look_again(self, seen: Seen) -> None:
-        """Look once more where the hole is, if the peg has sat on the rim for a second."""
-        left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
-        on_rim = 0.016 < left < 0.028 and seen.force_n > 4.0
-        self._rim_since_ns = (self._rim_since_ns or seen.stamp_ns) if on_rim else None
-        if self._rim_since_ns is not None and seen.stamp_ns - self._rim_since_ns > 1_000_000_000:
-            self.misjudge()
+    def left_m(self, seen: Seen) -> float:
+        """Return the way along the peg that is left to its goal, in metres."""
+        return _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])[0]
 
     def is_far(self, seen: Seen) -> bool:
         """Return True if the peg is far to the side of its goal."""
         _, aside = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
-        return bool(np.linalg.norm(aside) > _FAR_M)
+        return bool(np.linalg.norm(aside) > FAR_M)
 
     def distance(self, seen: Seen) -> float:
         """Return the sum of both tools' distances to their goals, m; a radian of the peg's yaw counts as 5 cm."""
         error = seen.goal - seen.tcp
         return float(np.linalg.norm(error[:, :3], axis=1).sum() + 0.05 * abs(_turn(error[PEG, 3])))
-
-    def going_in(self, seen: Seen) -> bool:
-        """Return True if the tip of the peg is in the hole."""
-        left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
-        return left < _IN_THE_HOLE_M
-
-    def all_but_done(self, seen: Seen) -> bool:
-        """Return True if the peg is almost in: the policy does the rest."""
-        left, _ = _way(seen.goal[PEG] - seen.tcp[PEG], seen.goal[PEG, 3])
-        return left < self._let_go_m
 
     def drive(self, seen: Seen) -> np.ndarray:
         """Return deflections that move the block to the middle, and the peg before its hole and into it.
@@ -113,7 +72,7 @@ class TwoHands:
         left, aside = _way(error, yaw)
         turn = _turn(error[3])
         aligned = np.linalg.norm(aside) < _ALIGNED_M and abs(turn) < _ALIGNED_RAD
-        if aligned and left < _NEAR_M:
+        if aligned and left < NEAR_M:
             self._far_bias = np.zeros((2, 4))  # near enough to look again
         ahead = left
         if left > _OUTSIDE_M and not (aligned and held):
