@@ -55,6 +55,19 @@ def outcome(labels: Iterable[Label], end: EndReason | None) -> Outcome:
     return Outcome[end.name] if end.terminal else Outcome.OPEN
 
 
+def trained_outcome(labels: Iterable[Label], end: EndReason | None) -> Outcome:
+    """Return the outcome of an episode as it is learned from: that of `outcome`, but for a success that was refused.
+
+    An episode that the model's claim of success ended, and whose claim the operator refused, was cut short: the arm did
+    nothing wrong, and might have gone on. Its last frame bootstraps; for the reward model it is a negative.
+    """
+    labels = tuple(labels)
+    claimed = counting_label(label for label in labels if label.source is LabelSource.MODEL)
+    counts = outcome(labels, end)
+    refused = claimed is not None and claimed.verdict is Verdict.SUCCESS and counts is Outcome.FAILURE
+    return Outcome.OPEN if refused and end is EndReason.SUCCESS else counts
+
+
 class OutcomeColumn:
     """The outcomes of all episodes, by id and at the row of the last frame.
 
@@ -92,7 +105,7 @@ class OutcomeColumn:
             last_row: Row of its newest frame, or None before the first.
         """
         before = self.of(episode_id)
-        now = outcome(self._labels.get(episode_id, ()), self.ends.get(episode_id))
+        now = trained_outcome(self._labels.get(episode_id, ()), self.ends.get(episode_id))
         self._outcomes[episode_id] = now
         if last_row is not None and episode_id in self.ends:
             self._reserve(last_row + 1)

@@ -52,6 +52,10 @@ class SlowEpisode:
         if self.end is None:
             return None
         said = self.verdict()
+        model = [label for label in self.labels if label.source is LabelSource.MODEL]
+        claimed = bool(model) and max(model, key=lambda label: label.stamp_unix_s).verdict is Verdict.SUCCESS
+        if said is Verdict.FAILURE and claimed and self.end is EndReason.SUCCESS:
+            return None
         if said is not None:
             return said is Verdict.SUCCESS
         return {EndReason.SUCCESS: True, EndReason.FAILURE: False}.get(self.end)

@@ -491,3 +491,19 @@ def test_a_verdict_puts_a_demonstration_into_the_expert_pool_and_takes_it_out_ag
         replay.add_label(label(verdict, stamp=float(stamp)))
         counted.append(len(replay.pools.expert))
     assert counted == [0, 2, 0, 2]
+
+
+@pytest.mark.parametrize("end", list(EndReason))
+@pytest.mark.parametrize("claim", [None, Verdict.SUCCESS, Verdict.FAILURE])
+def test_a_claim_of_success_that_the_operator_refuses_cuts_short(end: EndReason, claim: Verdict | None) -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P] * 3, end)
+    if claim is not None:
+        replay.add_label(label(claim, LabelSource.MODEL, stamp=1.0))
+    replay.add_label(label(Verdict.FAILURE, stamp=2.0))
+    refused = end is EndReason.SUCCESS and claim is Verdict.SUCCESS
+    assert replay.outcome("a") is (Outcome.OPEN if refused else Outcome.FAILURE)
+    batch = sample(replay)
+    assert (batch.discount[batch.frame == 2] > 0).all() == refused
+    replay.add_label(label(Verdict.SUCCESS, stamp=3.0))  # the refusal is taken back
+    assert replay.outcome("a") is Outcome.SUCCESS
