@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
+from robot_stack.cli.main import main
 from robot_stack.processes.prepared_run import free_address
 
 SMALL = (
@@ -112,15 +113,21 @@ def test_deploy_runs_what_was_learned(terminal: Terminal) -> None:
         "env runs/peg_insert",
     ],
 )
-def test_what_was_recorded_can_be_looked_at(terminal: Terminal, line: str) -> None:
-    assert terminal.say(*line.split())
+def test_what_was_recorded_can_be_looked_at(
+    terminal: Terminal, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In this process, which has loaded everything already."""
+    monkeypatch.chdir(terminal.here)
+    assert main(line.split()) == 0
+    assert capsys.readouterr().out
 
 
-def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal) -> None:
+def test_the_commands_of_it_all_were_within_the_limits(terminal: Terminal, capsys: pytest.CaptureFixture[str]) -> None:
     logs = sorted((terminal.here / FOLDER / "commands/fr3").glob("*.jsonl.gz"))
     assert len(logs) >= 3  # recorded, trained online, deployed
     for log in logs:
-        assert terminal.say("check-log", str(log))
+        assert main(["check-log", str(log)]) == 0
+        assert capsys.readouterr().out
 
 
 def test_up_does_it_all_on_one_machine(terminal: Terminal) -> None:
