@@ -1,4 +1,4 @@
-"""The fault matrix: the operator's device and the wired stop buttons, each in a cell of its own. Over DDS."""
+"""The fault matrix: the operator's device and the wired stop buttons. Over DDS."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SLOWLY = [0.005, 0.0, 0.0, 0.0, 0.0, 0.0]
 BUTTONS = [topics.stop_input("desk"), topics.stop_input("door")]
 
 
-@pytest.fixture
-def wired(tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture(scope="module")
+def wired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     run = fault_run("cell.stop_inputs.desk.timeout_s=0.5", "cell.stop_inputs.door.timeout_s=0.5", teleop_silence_s=0.5)
-    with bench_of(run, tmp_path) as bench:
+    with bench_of(run, tmp_path_factory.mktemp("wired")) as bench:
         bench.node("robot")
         bench.node("safety")
         yield heard(bench)
