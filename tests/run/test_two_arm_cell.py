@@ -71,7 +71,7 @@ class OneHand:
         self._selector = ArmSelector(["left", "right"])
         self._begun_ns: int | None = None
 
-    def begin(self, role: Role, *, backward: bool = False) -> None:
+    def begin(self, role: Role, task_id: str | None = None) -> None:
         self._begun_ns = None
 
     def see(self, seen: Seen) -> None:
