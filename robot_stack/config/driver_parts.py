@@ -90,7 +90,7 @@ class TrajectoryGripper(DriverGripper):
     """A gripper behind a joint trajectory controller of one joint."""
 
     interface: Literal["trajectory"]
-    """One point per wish."""
+    """One point per wanted opening."""
     command: RosName
     """Where."""
     duration_s: Annotated[float, Field(gt=0, le=10)] = 0.5
@@ -101,7 +101,7 @@ class ActionGripper(DriverGripper):
     """A gripper behind an action; needs control_msgs of a ROS installation."""
 
     interface: Literal["action"]
-    """One goal per wish."""
+    """One goal per wanted opening."""
     command: RosName
     """The action."""
     command_type: Literal["control_msgs/GripperCommand", "control_msgs/ParallelGripperCommand"] = (

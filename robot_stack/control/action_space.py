@@ -78,7 +78,7 @@ class ActionSpace:
             float32, shape (A,).
 
         Raises:
-            SpecError: If an arm is missing, or a continuous gripper has neither a wish nor a measurement.
+            SpecError: If an arm is missing, or a continuous gripper has neither a wanted opening nor a measured one.
         """
         parts: list[np.ndarray] = []
         for arm in self.spec.arms:
@@ -136,5 +136,5 @@ def _entry(arm: ArmSpec, wanted: float | None, measured: float | None) -> float:
         return 0.0 if wanted is None else (1.0 if wanted > 0.5 else -1.0)
     opening = measured if wanted is None else wanted
     if opening is None:
-        raise SpecError(f"gripper of arm {arm.name} is unknown, must be a wish or a measured opening; pass openings")
+        raise SpecError(f"gripper of arm {arm.name} is unknown, must be a wanted or a measured opening; pass openings")
     return 2.0 * opening - 1.0

@@ -1,6 +1,6 @@
 """Motions of an arm to the start of an episode: up, across and down, or along its joints.
 
-They only wish twists of the TCP: the safety filter may cut them, and every limit acts on them as on a policy's.
+They only ask for twists of the TCP: the safety filter may clamp them, and every limit acts on them as on a policy's.
 """
 
 from __future__ import annotations

@@ -211,8 +211,8 @@ class Safety(Node):
             self.sent_ns = time.monotonic_ns()
             self.send_raw(self.twist, self.sent_ns)
         if self.gripper is not None:
-            wish = vector_to_msg(np.array([self.gripper]), time.monotonic_ns())
-            self._grippers.publish(self._sealer.seal(topics.command_gripper(self.arm), wish))
+            opening = vector_to_msg(np.array([self.gripper]), time.monotonic_ns())
+            self._grippers.publish(self._sealer.seal(topics.command_gripper(self.arm), opening))
 
     def _on_state(self, msg: JointState) -> None:
         self.states.append((time.monotonic_ns(), state_from_msg(msg, self.arm)))

@@ -29,7 +29,7 @@ SLOW = np.array([0.05, 0.0, 0.0, 0.0, 0.0, 0.0])
 twists = st.lists(st.floats(-2, 2), min_size=6, max_size=6).map(np.array)
 
 
-def wish(twist=SLOW, *, live: bool = True, angles=HOME, share: float = 1.0) -> DriverCommand:
+def command(twist=SLOW, *, live: bool = True, angles=HOME, share: float = 1.0) -> DriverCommand:
     pose = None if angles is None else CHAIN.pose(angles)
     return DriverCommand(
         twist=twist if live else np.zeros(6), live=live, pose=pose, angles=angles, dt_s=DT_S, speed_share=share
@@ -45,23 +45,23 @@ def test_servo_takes_speeds_as_they_are_or_as_shares_of_its_scales() -> None:
     twist = np.array([0.1, 0, 0, 0, 0, -0.4])
     speed = ServoCore(unitless=False, linear_scale_m_s=0.4, rotational_scale_rad_s=0.8)
     share = ServoCore(unitless=True, linear_scale_m_s=0.4, rotational_scale_rad_s=0.8)
-    assert np.array_equal(speed.step(wish(twist)), twist)
-    np.testing.assert_allclose(share.step(wish(twist)), [0.25, 0, 0, 0, 0, -0.5])
+    assert np.array_equal(speed.step(command(twist)), twist)
+    np.testing.assert_allclose(share.step(command(twist)), [0.25, 0, 0, 0, 0, -0.5])
 
 
 @settings(deadline=None)
 @given(twists)
 def test_a_unitless_twist_is_within_one_and_keeps_its_direction(twist: np.ndarray) -> None:
     core = ServoCore(unitless=True, linear_scale_m_s=0.1, rotational_scale_rad_s=0.1)
-    entries = core.step(wish(twist))
+    entries = core.step(command(twist))
     assert np.abs(entries).max() <= 1.0 + 1e-12
     np.testing.assert_allclose(np.cross(entries[:3], twist[:3]), 0.0, atol=1e-9)
 
 
 def test_servo_is_sent_zeros_when_the_arm_may_not_move() -> None:
     core = ServoCore(unitless=True, linear_scale_m_s=0.4, rotational_scale_rad_s=0.8)
-    assert not core.step(wish(live=False)).any()
-    assert not core.step(wish(live=False, angles=None)).any()
+    assert not core.step(command(live=False)).any()
+    assert not core.step(command(live=False, angles=None)).any()
 
 
 @pytest.mark.parametrize(("names", "code"), [(JAZZY, 5), (HUMBLE, 4)])
@@ -122,8 +122,8 @@ def test_a_target_pose_at_rest_stays_although_the_arm_sags_below_it() -> None:
 def test_without_leave_to_move_the_pose_measured_then_is_sent_for_a_moment_and_nothing_after() -> None:
     core = PoseTargetCore(0.02, 0.1)
     for _ in range(10):
-        core.step(wish())
-    sent = [core.step(wish(live=False, angles=HOME + 0.001 * tick)) for tick in range(200)]
+        core.step(command())
+    sent = [core.step(command(live=False, angles=HOME + 0.001 * tick)) for tick in range(200)]
     kept = [pose for pose in sent if pose is not None]
     assert len(kept) == pytest.approx(REST_S / DT_S, abs=2)
     assert sent[-1] is None
@@ -133,20 +133,20 @@ def test_without_leave_to_move_the_pose_measured_then_is_sent_for_a_moment_and_n
 
 def test_a_target_pose_starts_where_the_arm_is_after_it_was_moved_by_hand() -> None:
     core = PoseTargetCore(0.02, 0.1)
-    core.step(wish())
-    core.step(wish(live=False))
+    core.step(command())
+    core.step(command(live=False))
     elsewhere = HOME + np.array([0.5, 0, 0, 0, 0, 0, 0])
-    assert core.step(wish(np.zeros(6), angles=elsewhere)) is None
-    pose = core.step(wish(SLOW, angles=elsewhere))
+    assert core.step(command(np.zeros(6), angles=elsewhere)) is None
+    pose = core.step(command(SLOW, angles=elsewhere))
     assert pose is not None
     np.testing.assert_allclose(pose.position_m, CHAIN.pose(elsewhere).position_m, atol=1e-3)
-    assert core.step(wish(np.zeros(6), angles=elsewhere)) is not None
+    assert core.step(command(np.zeros(6), angles=elsewhere)) is not None
 
 
 def test_no_pose_is_sent_before_the_arm_may_move() -> None:
     core = PoseTargetCore(0.02, 0.1)
-    assert core.step(wish(live=False)) is None
-    assert core.step(wish(live=False, angles=None)) is None
+    assert core.step(command(live=False)) is None
+    assert core.step(command(live=False, angles=None)) is None
 
 
 # Joint trajectories -------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_no_pose_is_sent_before_the_arm_may_move() -> None:
 def test_every_trajectory_is_finite_rises_in_time_and_ends_at_rest_near_the_arm(path) -> None:
     core, measured = trajectory_core(), HOME.copy()
     for twist, live, share in path:  # the arm is blocked
-        points = core.step(wish(twist, live=live, angles=measured, share=share))
+        points = core.step(command(twist, live=live, angles=measured, share=share))
         if points is None:
             continue
         times = [0.0, *(point.at_s for point in points)]
@@ -172,7 +172,7 @@ def test_every_trajectory_is_finite_rises_in_time_and_ends_at_rest_near_the_arm(
 
 def test_a_trajectory_points_where_the_twist_leads() -> None:
     core = trajectory_core()
-    first, last = core.step(wish()) or ()
+    first, last = core.step(command()) or ()
     speeds = SOLVER.solve(HOME, SLOW).speeds
     np.testing.assert_allclose(first.speeds, speeds)
     np.testing.assert_allclose(first.angles, HOME + speeds * (DT_S + 0.02), atol=1e-12)
@@ -183,9 +183,9 @@ def test_a_trajectory_points_where_the_twist_leads() -> None:
 def test_after_silence_the_arm_is_told_to_stop_and_then_nothing() -> None:
     core = trajectory_core()
     for _ in range(5):
-        moving = core.step(wish())
+        moving = core.step(command())
     assert moving is not None
-    sent = [core.step(wish(live=False, angles=None)) for _ in range(100)]
+    sent = [core.step(command(live=False, angles=None)) for _ in range(100)]
     stops = [points for points in sent if points is not None]
     assert len(stops) == pytest.approx(REST_S / DT_S, abs=2)
     assert all(len(points) == 1 and not points[0].speeds.any() for points in stops)
@@ -197,32 +197,32 @@ def test_after_silence_the_arm_is_told_to_stop_and_then_nothing() -> None:
 def test_an_arm_that_is_suddenly_elsewhere_is_not_pulled_back() -> None:
     elsewhere = HOME + np.array([0.5, 0, 0, 0, 0, 0, 0])
     core = trajectory_core()
-    core.step(wish())
-    assert core.step(wish(live=False)) is not None
-    assert core.step(wish(live=False, angles=elsewhere)) is None
-    first, _ = core.step(wish(angles=elsewhere)) or ()
+    core.step(command())
+    assert core.step(command(live=False)) is not None
+    assert core.step(command(live=False, angles=elsewhere)) is None
+    first, _ = core.step(command(angles=elsewhere)) or ()
     assert np.abs(first.angles - elsewhere).max() < 0.01
     poses = PoseTargetCore(0.02, 0.1)
-    poses.step(wish())
-    poses.step(wish(live=False))
-    pose = poses.step(wish(live=False, angles=elsewhere))
+    poses.step(command())
+    poses.step(command(live=False))
+    pose = poses.step(command(live=False, angles=elsewhere))
     assert pose is not None
     np.testing.assert_allclose(pose.position_m, CHAIN.pose(elsewhere).position_m)
 
 
 def test_nothing_is_sent_to_a_trajectory_controller_before_the_first_motion_nor_long_after_the_last() -> None:
     core = trajectory_core()
-    assert core.step(wish(np.zeros(6))) is None
-    core.step(wish())
-    quiet = [core.step(wish(np.zeros(6))) for _ in range(100)]
+    assert core.step(command(np.zeros(6))) is None
+    core.step(command())
+    quiet = [core.step(command(np.zeros(6))) for _ in range(100)]
     assert quiet[0] is not None
     assert quiet[-1] is None
 
 
 def test_a_slowed_down_pendant_slows_the_target() -> None:
-    (fast, _), (slow, _) = (trajectory_core().step(wish(share=share)) or () for share in (1.0, 0.2))
+    (fast, _), (slow, _) = (trajectory_core().step(command(share=share)) or () for share in (1.0, 0.2))
     np.testing.assert_allclose(slow.speeds, 0.2 * fast.speeds, atol=1e-3)
-    assert trajectory_core().step(wish(share=0.0)) is None
+    assert trajectory_core().step(command(share=0.0)) is None
 
 
 def test_target_angles_outside_the_range_are_not_thrown_back_into_it() -> None:
@@ -242,10 +242,10 @@ def test_a_joint_that_turns_without_end_is_not_unwound_when_its_angle_jumps() ->
 # Joint speeds -------------------------------------------------------------------------------------------------------
 def test_speeds_are_sent_always_and_zero_without_leave_to_move() -> None:
     core = ForwardVelocityCore(SOLVER, 7)
-    np.testing.assert_allclose(core.step(wish()), SOLVER.solve(HOME, SLOW).speeds)
-    assert not core.step(wish(live=False)).any()
-    assert not core.step(wish(live=False, angles=None)).any()
-    assert not core.step(wish(np.zeros(6))).any()
+    np.testing.assert_allclose(core.step(command()), SOLVER.solve(HOME, SLOW).speeds)
+    assert not core.step(command(live=False)).any()
+    assert not core.step(command(live=False, angles=None)).any()
+    assert not core.step(command(np.zeros(6))).any()
 
 
 # Universal Robots ---------------------------------------------------------------------------------------------------

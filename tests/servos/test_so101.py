@@ -199,7 +199,7 @@ def test_a_goal_that_is_not_finite_is_a_fault_and_is_never_sent(rig: Rig, monkey
         rig.tick(along(rig, 2, 0.05))
     sent = len(rig.bus.goals)
     broken = TrajectoryPoint(angles=np.full(5, np.nan), speeds=np.zeros(5), at_s=0.04)
-    monkeypatch.setattr(rig.arm.driver._core, "step", lambda wish: (broken,))
+    monkeypatch.setattr(rig.arm.driver._core, "step", lambda command: (broken,))
     time.sleep(0.1)
     sent = len(rig.bus.goals)
     for _ in range(10):

@@ -14,7 +14,7 @@ CommandT = TypeVar("CommandT", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverCommand:
-    """The wish of one output tick, from which a driver's core makes its command.
+    """The command of one output tick, from which a driver's core makes what its driver takes.
 
     Attributes:
         twist: What safety lets through, float64, shape (6,), m/s and rad/s, tcp frame; zeros if it is silent.
@@ -37,7 +37,7 @@ class DriverCommand:
 class DriverCore(Protocol[CommandT]):
     """Converts twists for one driver; keeps the target, if there is one."""
 
-    def step(self, wish: DriverCommand) -> CommandT | None:
+    def step(self, command: DriverCommand) -> CommandT | None:
         """Return the command of this tick, finite in every entry; None sends nothing."""
         ...
 

@@ -21,10 +21,10 @@ class ForwardVelocityCore:
         self._solver = solver
         self._joints = joints
 
-    def step(self, wish: DriverCommand) -> np.ndarray:
+    def step(self, command: DriverCommand) -> np.ndarray:
         """Return the joint speeds of this tick, shape (J,), rad/s, always: a speed that is not replaced goes on."""
-        if not wish.live or wish.angles is None:
+        if not command.live or command.angles is None:
             return np.zeros(self._joints)
-        motion = self._solver.solve(wish.angles, wish.twist * wish.speed_share)
+        motion = self._solver.solve(command.angles, command.twist * command.speed_share)
         self.held_by = motion.held_by
         return motion.speeds

@@ -56,29 +56,29 @@ class JointTrajectoryCore:
         self._rest: np.ndarray | None = None
         self._stop_left_s = 0.0
 
-    def step(self, wish: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
+    def step(self, command: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
         """Return the trajectory of this tick, or None while the controller already holds what it shall."""
-        if not wish.live or wish.angles is None:
-            return self._come_to_rest(wish)
-        motion = self._solver.solve(wish.angles, wish.twist * wish.speed_share)
+        if not command.live or command.angles is None:
+            return self._come_to_rest(command)
+        motion = self._solver.solve(command.angles, command.twist * command.speed_share)
         self.held_by = motion.held_by
         if motion.speeds.any():
             self._fading.renew()
-        elif self._target.angles is None or not self._fading.lasts(wish.dt_s):
+        elif self._target.angles is None or not self._fading.lasts(command.dt_s):
             return None  # it stays where it is, wherever that is, until somebody wants it to move
-        target = self._target.move(motion.speeds, wish.angles, wish.dt_s)
+        target = self._target.move(motion.speeds, command.angles, command.dt_s)
         self._speeds, self._rest, self._stop_left_s = motion.speeds, None, STOP_S
         self._resting.renew()
         if not motion.speeds.any():
             return (TrajectoryPoint(angles=target, speeds=np.zeros_like(target), at_s=self._horizon_s),)
-        ahead = self._target.inside(target + motion.speeds * self._horizon_s, wish.angles)
-        rest = self._target.inside(ahead + motion.speeds * STOP_S / 2.0, wish.angles)
+        ahead = self._target.inside(target + motion.speeds * self._horizon_s, command.angles)
+        rest = self._target.inside(ahead + motion.speeds * STOP_S / 2.0, command.angles)
         return (
             TrajectoryPoint(angles=ahead, speeds=motion.speeds, at_s=self._horizon_s),
             TrajectoryPoint(angles=rest, speeds=np.zeros_like(rest), at_s=self._horizon_s + STOP_S),
         )
 
-    def _come_to_rest(self, wish: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
+    def _come_to_rest(self, command: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
         """Return for a moment the point where the last speeds come to zero, then None.
 
         The next motion starts at what is measured then.
@@ -87,11 +87,15 @@ class JointTrajectoryCore:
         if target is not None and self._speeds is not None:
             self._rest = self._target.inside(target + self._speeds * STOP_S / 2.0, target)
         self._target.forget()
-        if self._rest is None or not self._resting.lasts(wish.dt_s) or self._is_elsewhere(self._rest, wish.angles):
+        if (
+            self._rest is None
+            or not self._resting.lasts(command.dt_s)
+            or self._is_elsewhere(self._rest, command.angles)
+        ):
             self._rest = None
             return None
         at_s = max(self._horizon_s, self._stop_left_s)
-        self._stop_left_s -= wish.dt_s
+        self._stop_left_s -= command.dt_s
         return (TrajectoryPoint(angles=self._rest, speeds=np.zeros_like(self._rest), at_s=at_s),)
 
     def _is_elsewhere(self, rest: np.ndarray, measured: np.ndarray | None) -> bool:

@@ -22,17 +22,17 @@ class PoseTargetCore:
         self._rest: Pose | None = None
         self._resting = Fading(REST_S)
 
-    def step(self, wish: DriverCommand) -> Pose | None:
+    def step(self, command: DriverCommand) -> Pose | None:
         """Return T_base_tcp to go to, or None once the driver has been told to stay where it is."""
-        if wish.live and wish.pose is not None:
-            if not self._target.is_set and not wish.twist.any():
+        if command.live and command.pose is not None:
+            if not self._target.is_set and not command.twist.any():
                 return None  # it stays where it is, wherever that is, until somebody wants it to move
             self._rest = None
             self._resting.renew()
-            return self._target.move(wish.twist * wish.speed_share, wish.pose, wish.dt_s)
+            return self._target.move(command.twist * command.speed_share, command.pose, command.dt_s)
         self._target.forget()
-        if wish.pose is None or not self._resting.lasts(wish.dt_s):
+        if command.pose is None or not self._resting.lasts(command.dt_s):
             return None
-        if self._rest is None or float(np.linalg.norm(self._rest.position_m - wish.pose.position_m)) > self._lead_m:
-            self._rest = wish.pose
+        if self._rest is None or float(np.linalg.norm(self._rest.position_m - command.pose.position_m)) > self._lead_m:
+            self._rest = command.pose
         return self._rest

@@ -71,9 +71,9 @@ class ServoCore:
         scale = np.array([linear_scale_m_s] * 3 + [rotational_scale_rad_s] * 3)
         self._scale = scale if unitless else None
 
-    def step(self, wish: DriverCommand) -> np.ndarray:
+    def step(self, command: DriverCommand) -> np.ndarray:
         """Return the twist of this tick, shape (6,), always: zeros bring the arm to rest sooner than silence does."""
-        twist = wish.twist if wish.live else np.zeros(6)
+        twist = command.twist if command.live else np.zeros(6)
         if self._scale is None:
             return twist
         entries = twist / self._scale

@@ -72,7 +72,7 @@ def check_state(state: RobotState, joints: int) -> Refusal | None:
 
 
 def check_opening(name: str, opening: float | None, slack: float = 0.0) -> Refusal | None:
-    """Refuse an opening of a gripper that is not in [0, 1]; None is no wish."""
+    """Refuse an opening of a gripper that is not in [0, 1]; None asks for nothing."""
     if opening is None or -slack <= opening <= 1.0 + slack:
         return None
     return _malformed(f"gripper of {name} is {opening}, must be within 0 to 1")

@@ -33,7 +33,7 @@ class Driver(Protocol):
         """Return the share of the wanted speed that the driver lets happen, in [0, 1]."""
         ...
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Send the command of one tick to the driver."""
         ...
 
@@ -78,7 +78,7 @@ class Grips(Protocol):
         ...
 
     def forget(self) -> None:
-        """Forget what was sent, so that the next wish is sent even if it is the same."""
+        """Forget what was sent, so that the next opening is sent even if it is the same."""
         ...
 
 

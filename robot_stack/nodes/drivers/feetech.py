@@ -45,7 +45,7 @@ class ServoArm:
     Attributes:
         sense: Keeps the state up to date.
         driver: Takes commands.
-        gripper: Takes wishes; None where there is none.
+        gripper: Takes wanted openings; None where there is none.
     """
 
     def __init__(self, health: DriverHealth, name: str, robot: So101Robot) -> None:
@@ -145,9 +145,9 @@ class ServoDriver(QuietDriver):
         self._bus, self._servos = bus, dict(servos)
         self._broken: Fault | None = None
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Send the joint goal of one tick; one that is not finite is a fault, and none is sent."""
-        points = self._core.step(wish)
+        points = self._core.step(command)
         if points is None:
             return
         try:
@@ -171,7 +171,7 @@ class ServoDriver(QuietDriver):
 
 
 class ServoGripperFace:
-    """The face of a gripper on the bus, which sends each wish until it is another: the bus forgets what waited."""
+    """A gripper on the bus, which sends each opening until another is wanted: the bus forgets what waited."""
 
     def __init__(self, bus: ServoBus, joint: str, servo: ServoCalibration) -> None:
         self._bus, self._joint, self._servo = bus, joint, servo
@@ -182,7 +182,7 @@ class ServoGripperFace:
             self._bus.want({self._joint: self._servo.ticks_of_percent(WHOLE_PERCENT * opening)})
 
     def forget(self) -> None:
-        """Do nothing: no wish is kept here."""
+        """Do nothing: no opening is kept here."""
 
 
 class LeaderPort:

@@ -1,4 +1,4 @@
-"""Faces of grippers, which send a wish once, when it changes.
+"""Faces of grippers, which send a wanted opening once, when it changes.
 
 An action sent a hundred times a second never ends.
 """
@@ -17,7 +17,7 @@ from robot_stack.nodes.drivers.messages import duration_of, numbers_to_msg
 from robot_stack.nodes.drivers.wires import Wires, type_called
 
 CHANGED = 0.01
-"""Wishes closer than this are the same."""
+"""Wanted openings closer than this are the same."""
 
 
 class Line(Protocol):
@@ -98,7 +98,7 @@ def line_to(wires: Wires, gripper: DriverGripper) -> Line:
 
 
 class GripperFace:
-    """The face of a driver's gripper, which passes each wish on once."""
+    """The face of a driver's gripper, which passes each wanted opening on once."""
 
     def __init__(self, wires: Wires, gripper: DriverGripper) -> None:
         self._line = line_to(wires, gripper)
@@ -114,5 +114,5 @@ class GripperFace:
             self._sent = opening
 
     def forget(self) -> None:
-        """Forget what was sent, so that the next wish is sent even if it is the same."""
+        """Forget what was sent, so that the next opening is sent even if it is the same."""
         self._sent = None

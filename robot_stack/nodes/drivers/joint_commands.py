@@ -26,7 +26,7 @@ from robot_stack.workcell.build_arm import build_limits, joint_names
 class JointCommands(Protocol):
     """A sender of joint commands to one controller."""
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Send the command of one tick."""
         ...
 
@@ -44,9 +44,9 @@ class Trajectories:
         self._core = JointTrajectoryCore(JointMotionSolver(chain, limits), limits, lead_rad, robot.rate_hz)
         self._trajectories = wires.speak(JointTrajectory, topic)
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Publish the trajectory of one tick, if there is motion or the arm is still coming to rest."""
-        points = self._core.step(wish)
+        points = self._core.step(command)
         if points is not None:
             self._trajectories.publish(trajectory_to_msg(self._names, points))
 
@@ -66,9 +66,9 @@ class Speeds:
         self._core = ForwardVelocityCore(solver, len(robot.joints))
         self._speeds = wires.speak(Float64MultiArray, topic)
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Publish the speeds of one tick, zeros included: what is not replaced goes on."""
-        self._speeds.publish(numbers_to_msg(self._core.step(wish)))
+        self._speeds.publish(numbers_to_msg(self._core.step(command)))
 
     def held_by(self) -> str:
         """Return the joint that slows the motion down, or ""."""
@@ -81,9 +81,9 @@ class JointDriver(QuietDriver):
     def __init__(self, commands: JointCommands) -> None:
         self._commands = commands
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Send the joint command of one tick."""
-        self._commands.send(wish)
+        self._commands.send(command)
 
     def values(self) -> Mapping[str, object]:
         """Return which joint slows the arm down."""

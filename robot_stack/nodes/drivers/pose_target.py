@@ -30,9 +30,9 @@ class PoseTargetDriver(QuietDriver):
         self._core = PoseTargetCore(robot.max_lead_m, robot.max_lead_rad)
         self._poses = wires.speak(PoseStamped, robot.command)
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Publish the target of one tick, while the arm may move and then for a moment where it came to rest."""
-        target = self._core.step(wish)
+        target = self._core.step(command)
         if target is not None:
             header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
             self._poses.publish(pose_to_msg(target, header))

@@ -53,10 +53,10 @@ class ServoDriver(QuietDriver):
             remedy=f"if Servo runs, it is paused, and {wires.health.recovery} goes on",
         )
 
-    def send(self, wish: DriverCommand) -> None:
+    def send(self, command: DriverCommand) -> None:
         """Publish the twist of one tick, zeros included."""
         header = Header(stamp=self._node.get_clock().now().to_msg(), frame_id=self._frame)
-        self._twists.publish(twist_to_msg(self._core.step(wish), header))
+        self._twists.publish(twist_to_msg(self._core.step(command), header))
 
     def fault(self) -> Fault | None:
         """Return why Servo halted, until it goes on or an operator has asked for recovery."""

@@ -109,7 +109,7 @@ class ArmTopics:
         return self.watchdog.gripper
 
     def forget_gripper(self) -> None:
-        """Drop a gripper wish that must not outlive a fault: a hand may be between the fingers."""
+        """Drop a wanted opening that must not outlive a fault: a hand may be between the fingers."""
         self.watchdog.gripper = None
 
     def publish_state(self, state: RobotState, now_ns: int) -> None:
@@ -139,7 +139,7 @@ class ArmTopics:
             self._say()
 
     def reset(self) -> None:
-        """Forget commands and wishes, as after a reset of the scene."""
+        """Forget commands and wanted openings, as after a reset of the scene."""
         self.watchdog.reset()
 
     def _say(self) -> None:

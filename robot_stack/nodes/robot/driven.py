@@ -123,7 +123,7 @@ class DrivenArm:
         """Forget the commands and send the driver a last one that brings the arm to rest where it is."""
         self._face.watchdog.reset()
         if self._driver is not None:
-            self._driver.send(self._wish(self._sense.arm.state(), time.monotonic_ns(), live=False))
+            self._driver.send(self._command(self._sense.arm.state(), time.monotonic_ns(), live=False))
 
     def _clocks(self) -> Diagnosis:
         """Judge the age of the joint states by their stamps.
@@ -160,17 +160,17 @@ class DrivenArm:
             self._health.report(self._driver.fault(), now_ns)
         reason = self._reason(now_ns)
         live = reason is None and state is not None and self._face.watchdog.fresh(now_ns)
-        wish = self._wish(state, now_ns, live=live)
+        command = self._command(state, now_ns, live=live)
         if self._driver is not None and self._node.active:
-            self._driver.send(wish)
-        self._face.publish_applied(wish.twist * wish.speed_share, now_ns)
+            self._driver.send(command)
+        self._face.publish_applied(command.twist * command.speed_share, now_ns)
         self._pass_on_gripper(live=live)
         self._face.say_fault(reason)
         if state is not None and state.stamp_ns > self._published_ns:
             self._published_ns = state.stamp_ns
             self._face.publish_state(state, now_ns)
 
-    def _wish(self, state: RobotState | None, now_ns: int, *, live: bool) -> DriverCommand:
+    def _command(self, state: RobotState | None, now_ns: int, *, live: bool) -> DriverCommand:
         elapsed_s, self._ticked_ns = (now_ns - self._ticked_ns) / 1e9, now_ns
         heard = state is not None and not self._health.silent(now_ns)
         return DriverCommand(
@@ -195,7 +195,7 @@ class DrivenArm:
         )
 
     def _pass_on_gripper(self, *, live: bool) -> None:
-        """Pass wishes on to the gripper while the arm may move.
+        """Pass wanted openings on to the gripper while the arm may move.
 
         None outlives a fault: a hand may be between the fingers.
         """

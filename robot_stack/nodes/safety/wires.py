@@ -65,7 +65,7 @@ class PolicyCommands:
 def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
     """Build an arm's command out of the joined parts.
 
-    A negative opening is no wish; NaN and anything above 1 is refused by the filter.
+    A negative opening asks for nothing; NaN and anything above 1 is refused by the filter.
     """
     msg, gripper = parts[topics.policy(arm.name)], parts.get(topics.policy_gripper(arm.name))
     names = ArmNames.of(arm.name, arm.robot)
@@ -98,8 +98,8 @@ class ArmOutput:
         command = decision.command
         self._command(command.twist, command.stamp_ns, decision.mode)
         if command.gripper is not None:
-            wish = vector_to_msg(np.array([command.gripper]), command.stamp_ns)
-            self._grippers.publish(self._sealer.seal(self._topics[1], wish))
+            opening = vector_to_msg(np.array([command.gripper]), command.stamp_ns)
+            self._grippers.publish(self._sealer.seal(self._topics[1], opening))
         self._labels.publish(decision_to_msg(decision))
 
     def stand_still(self, mode: Mode) -> None:
