@@ -1,4 +1,4 @@
-"""Link between desk and learner: asks for the learner's status, hears scores, and brings it the page's verdicts."""
+"""Link between console and learner: asks for the learner's status, hears scores, and brings it the page's verdicts."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class LabelForwarder:
     """Forwarder of verdicts to the learner, in a thread of its own; a learner that is away is asked again.
 
     Args:
-        desk: Told and asked under its lock.
+        session: Told and asked under its lock.
         address: Of the learner, host:port.
         changed: Called after something that pages should show.
         security: Token or certificates of the run.
     """
 
     def __init__(
-        self, desk: ConsoleSession, address: str, changed: Callable[[], None], security: Credentials | None = None
+        self, session: ConsoleSession, address: str, changed: Callable[[], None], security: Credentials | None = None
     ) -> None:
-        self._session = desk
+        self._session = session
         self._address = address
         self._changed = changed
         self._security = security
         self._over = threading.Event()
         self._scores = ScoreWatch(address, self._hear, NAME, security)
-        self._thread = threading.Thread(target=self._work, name="courier", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="label-forwarder", daemon=True)
 
     def start(self) -> None:
         """Start to ask the learner, to hear its scores and to bring it verdicts."""

@@ -19,7 +19,7 @@ OPEN_ROWS = 30
 """Rows that are seen without unfolding."""
 
 _HEAD = "<tr><th>#</th><th>first and last frames</th><th>came to</th><th>ended by</th><th>length</th>" \
-    "<th>human steps</th><th>took over</th><th>clipped steps</th><th>highest Φ</th><th>params</th></tr>"  # fmt: skip
+    "<th>human steps</th><th>took over</th><th>clamped steps</th><th>highest Φ</th><th>params</th></tr>"  # fmt: skip
 
 
 def episodes_to_watch(record: RunRecord) -> list[tuple[str, EpisodeRow]]:

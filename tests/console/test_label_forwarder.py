@@ -1,4 +1,4 @@
-"""Between the desk and a learner over real gRPC: what it does, its scores, and the verdicts said at the page."""
+"""Between the console and a learner over real gRPC: what it does, its scores, and the verdicts said at the page."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def learner():
 def running(cell: FakeCell, learner):
     server = LearnerServer(learner, "127.0.0.1:0", TOKEN)
     server.start()
-    courier = LabelForwarder(cell.desk, server.address, cell.tell, TOKEN)
-    courier.start()
+    forwarder = LabelForwarder(cell.desk, server.address, cell.tell, TOKEN)
+    forwarder.start()
     yield server
-    courier.stop()
+    forwarder.stop()
     server.stop(grace_s=0.0)
 
 
@@ -71,8 +71,8 @@ def test_while_the_learner_is_away_verdicts_wait_and_follow(cell, learner):
     first = LearnerServer(learner, "127.0.0.1:0", TOKEN)
     address = first.start()
     first.stop(grace_s=0.0)
-    courier = LabelForwarder(cell.desk, address, cell.tell, TOKEN)
-    courier.start()
+    forwarder = LabelForwarder(cell.desk, address, cell.tell, TOKEN)
+    forwarder.start()
     try:
         cell.journal.add(LABEL)
         until(lambda: cell.desk.heard.facts.learner_error, "a word about it")
@@ -86,4 +86,4 @@ def test_while_the_learner_is_away_verdicts_wait_and_follow(cell, learner):
         finally:
             second.stop(grace_s=0.0)
     finally:
-        courier.stop()
+        forwarder.stop()
