@@ -19,8 +19,7 @@ from sim.hands import Hands
 from sim.peg_hands import PegHands, PegWithdrawHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
-from sim.tasks.peg_insert import PegInsert, PegInsertConfig
-from sim.tasks.peg_withdraw import PegWithdraw
+from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegWithdraw
 from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
 from sim.two_hands import TwoHands
 from sim.world import World

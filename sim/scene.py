@@ -1,16 +1,43 @@
-"""The composition of a MuJoCo model: lights, table, arms with hands, the task's objects and its cameras."""
+"""The composition of a MuJoCo model, from lights and table to the task's objects, and the images of its cameras."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import mujoco
 import numpy as np
 
+from robot_stack.types.errors import RobotError
 from sim.simulated_arm import PlacedArm
 
+NO_GL = (
+    "no OpenGL for rendering ({error}); install Mesa's EGL (Debian and Ubuntu: apt-get install libegl1 libgl1-mesa-dri "
+    "libgles2) or OSMesa (apt-get install libosmesa6) and set MUJOCO_GL=egl or MUJOCO_GL=osmesa"
+)
 TIMESTEP_S = 0.002
+
+
+class CameraRenderer:
+    """A renderer of named cameras of one model at one size. Belongs to the thread that made it."""
+
+    def __init__(self, model: mujoco.MjModel, *, height_px: int, width_px: int) -> None:
+        try:
+            self._renderer = mujoco.Renderer(model, height_px, width_px)
+        except Exception as error:  # MuJoCo's GL back ends raise whatever their loader raises
+            raise RobotError(NO_GL.format(error=error)) from error
+        scene = self._renderer.scene
+        for flag in (mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
+            scene.flags[flag] = 0
+
+    def render(self, data: mujoco.MjData, camera: str) -> np.ndarray:
+        """Render an image of a camera, RGB uint8, shape (H, W, 3)."""
+        self._renderer.update_scene(data, camera)
+        return self._renderer.render().copy()
+
+    def close(self) -> None:
+        """Free the renderer with its GL context."""
+        self._renderer.close()
 
 
 class Task(Protocol):
@@ -47,7 +74,7 @@ class Task(Protocol):
         ...
 
 
-def prefix_of(arm: str, arms: Mapping[str, PlacedArm]) -> str:
+def prefix_of(arm: str, arms: Collection[str]) -> str:
     """Return the prefix of an arm's names in the scene: its own name where there are several arms, else none."""
     return f"{arm}/" if len(arms) > 1 else ""
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from robot_stack.datasets import frame_checks
 from robot_stack.datasets.declared import check_scores
-from robot_stack.datasets.findings import EpisodeFinding, Span
-from robot_stack.datasets.limits import LIMITS, CheckLimits
+from robot_stack.datasets.findings import LIMITS, CheckLimits, EpisodeFinding, Span
 from robot_stack.datasets.quality import Demonstration, Quality, demonstration_quality
 from robot_stack.datasets.store_view import StoreView, broken
 from robot_stack.datasets.summary import RECORDED, EpisodeSummary, line_of, share_of
@@ -184,9 +183,9 @@ def _numbers(episode: StoredEpisode, limits: CheckLimits) -> Iterator[Rule]:
 
 def last_success(view: StoreView) -> dict[str, float]:
     """Return the success probability of each episode's last frame by the reward model that scored last."""
-    check_scores(view.root / "scores")
-    files = ScoreFiles(view.root / "scores")
-    newest = max(files.versions, key=lambda name: (view.root / "scores" / name).stat().st_mtime_ns, default=None)
+    check_scores(view.paths.scores)
+    files = ScoreFiles(view.paths.scores)
+    newest = max(files.versions, key=lambda name: (view.paths.scores / name).stat().st_mtime_ns, default=None)
     if newest is None:
         return {}
     return {scores.episode_id: float(scores.success[-1]) for scores in files.read(newest) if len(scores.success)}

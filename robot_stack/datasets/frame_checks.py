@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from robot_stack.datasets.findings import Span, spans, stretches
-from robot_stack.datasets.limits import CheckLimits
+from robot_stack.datasets.findings import CheckLimits, Span, spans, stretches
 from robot_stack.types.command import Source
 from robot_stack.types.spec import Spec
 

@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from robot_stack.config.camera import CameraConfig
+from robot_stack.sensing.crop import Roi
 from robot_stack.sensing.framing import Framing
-from sim.cameras import CameraRenderer
 from sim.cell import scene_camera
+from sim.description import focal_length_px
+from sim.scene import CameraRenderer
 from sim.world import World
 
 NOISY_ENTRIES = 64
@@ -27,6 +29,7 @@ class SimCamera:
     def __init__(self, world: World, name: str, config: CameraConfig) -> None:
         self._world = world
         self._framing = replace(Framing.of(config), flip="none")  # the simulator's cameras hang upright
+        self._cell_name = name
         self._name = scene_camera(name, world.model)
         self._renderer = CameraRenderer(world.model, height_px=config.height_px, width_px=config.width_px)
 
@@ -36,6 +39,16 @@ class SimCamera:
         if noise is not None:
             add_sensor_noise(captured, noise)
         return self._framing.apply(captured)
+
+    def pinhole(self) -> tuple[tuple[float, float], tuple[float, float], tuple[int, int]]:
+        """Return focal lengths, centre and size of the policy's image in pixels, each along columns and rows."""
+        framing = self._framing
+        focal_px = focal_length_px(self._world.model, self._cell_name, framing.height_px)
+        roi = framing.roi or Roi(top=0, left=0, height=framing.height_px, width=framing.width_px)
+        size_px = (framing.policy_width_px, framing.policy_height_px)
+        scale = (size_px[0] / roi.width, size_px[1] / roi.height)
+        centre_px = ((framing.width_px / 2 - roi.left) * scale[0], (framing.height_px / 2 - roi.top) * scale[1])
+        return (focal_px * scale[0], focal_px * scale[1]), centre_px, size_px
 
     def close(self) -> None:
         """Free the GL context of the renderer."""

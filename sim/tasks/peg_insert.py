@@ -1,7 +1,8 @@
 """The peg insertion: put a held square peg into a socket that stands somewhere on the table.
 
 The peg is held by friction alone, the socket is four walls, and where it stands can be known only through the
-cameras: its position is random over `socket_range_m`, its yaw over `socket_yaw_rad`.
+cameras: its position is random over `socket_range_m`, its yaw over `socket_yaw_rad`. The way back takes
+the peg out and over the middle of the table, where an insertion starts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ IN_HOLE_WEIGHT = 3.0
 """A millimetre in the hole counts as three outside it: it takes about as long, and it is what the task is about."""
 YAW_WEIGHT_M_RAD = 0.05
 """Metres that a radian of wrong yaw counts as, as for the scripted operator."""
+SLACK_M, SLACK_RAD = 0.002, 0.02
+"""An arm at rest hangs this far off where it was put."""
 
 
 class PegInsertConfig(BaseModel):
@@ -176,3 +179,24 @@ class PegInsert:
         socket = data.body("socket")
         yaw = Rotation.from_matrix(socket.xmat.reshape(3, 3)).as_euler("xyz")[2]
         return np.array([[*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw]])
+
+
+class PegWithdraw(PegInsert):
+    """The way back in the same scene, whose goal is the middle of the starts of an insertion; see `sim.scene.Task`."""
+
+    def succeeded(self, data: mujoco.MjData) -> bool:
+        """Return True where an insertion may start: within the range of its starts, in place and yaw."""
+        config, peg = self._config, data.body("peg")
+        goal = self.goal_poses(data)[0]
+        away_m = np.abs(peg.xpos - goal[:3])
+        axis = peg.xmat.reshape(3, 3)[:, 0]
+        quarter = np.pi / 2  # the peg is square
+        yaw = (np.arctan2(axis[1], axis[0]) - goal[3] + quarter / 2) % quarter - quarter / 2
+        near = away_m <= np.array(config.start_range_m) / 2 + SLACK_M
+        return bool(near.all() and abs(float(yaw)) <= config.start_yaw_rad + SLACK_RAD and not self.failed(data))
+
+    def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
+        """Return the TCP's position and yaw in the middle of the starts; see `sim.scene.Task`."""
+        config = self._config
+        height_m = config.socket_height_m + config.start_height_m + config.peg_below_tcp_m
+        return np.array([[*config.centre_m, height_m, 0.0]])

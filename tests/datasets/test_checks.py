@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from robot_stack.datasets import frame_checks
 from robot_stack.datasets.check import Report, check, check_episode
-from robot_stack.datasets.findings import stretches
-from robot_stack.datasets.limits import LIMITS
+from robot_stack.datasets.findings import LIMITS, stretches
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import RobotError
 from robot_stack.workcell.build import build_local_cell, build_world
-from sim.cameras import CameraRenderer
+from sim.scene import CameraRenderer
 from sim.tasks.peg_insert import PegInsertConfig
 from sim.world import World
 

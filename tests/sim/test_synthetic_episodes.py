@@ -16,10 +16,10 @@ from robot_stack.sensing.crop import crop_and_resize
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.workcell.build import build_world
-from sim.cameras import CameraRenderer
 from sim.cell import scene_camera
 from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode
 from sim.hand import NEVER_QUITE, progress_of
+from sim.scene import CameraRenderer
 from sim.scripts import KINDS
 from sim.tasks.peg_insert import PegInsertConfig
 from sim.tasks.two_sockets import TwoSockets
