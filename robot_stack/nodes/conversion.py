@@ -11,18 +11,19 @@ from __future__ import annotations
 import struct
 from array import array
 
+import cv2
 import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
-from sensor_msgs.msg import CompressedImage, Image, JointState, Joy
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState, Joy
 from std_msgs.msg import Header
 
 from robot_stack.control.safety.seal import MARK, frame_of
 from robot_stack.nodes.ros_time import OFFSET
 from robot_stack.sensing.pixels import view_of
 from robot_stack.teleop.messages import JoyPacket
-from robot_stack.types.command import Command, Decision, Mode, Source
+from robot_stack.types.command import Clamp, Command, Decision, Mode, Source
 from robot_stack.types.errors import SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.reason import Fault, FaultKind, Refusal, RefusalKind
@@ -30,10 +31,11 @@ from robot_stack.types.robot import EVENTS, RobotState, TeleopSample
 
 FAULT_KIND = "kind"
 """Key of a fault's kind in its message."""
-CUTS = ("workspace", "tilt", "force", "speed", "acceleration", "jerk", "joints", "clearance", "yaw")
-"""Limits that can change a command; bits of the third button of a label, in this order."""
+CLAMPS = tuple(Clamp)
+"""Bits of the third button of a label, in this order."""
 MODES = tuple(Mode)
 MODE_MARK = ":"
+JPEG_QUALITY = 90
 FIXED_STATE = 20
 """Entries of a state before the joints: position 3, quaternion 4, twist 6, wrench 6, gripper 1."""
 
@@ -200,6 +202,36 @@ def image_to_msg(image: np.ndarray, stamp_ns: int, frame: str) -> Image:
     )
 
 
+def jpeg_to_msg(image: np.ndarray, stamp_ns: int, frame: str) -> CompressedImage:
+    """Put an RGB image, uint8, shape (H, W, 3), into a message as JPEG."""
+    file = cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1]
+    return CompressedImage(
+        header=header_of(stamp_ns, frame), format="rgb8; jpeg compressed bgr8", data=array("B", file.tobytes())
+    )
+
+
+def pinhole_to_msg(
+    focal_px: tuple[float, float], centre_px: tuple[float, float], size_px: tuple[int, int]
+) -> CameraInfo:
+    """Return the calibration of a camera without distortion; the header is the image's.
+
+    Args:
+        focal_px: Focal length along columns and rows.
+        centre_px: Column and row of the optical axis.
+        size_px: Width and height.
+    """
+    (fx, fy), (cx, cy) = focal_px, centre_px
+    return CameraInfo(
+        width=size_px[0],
+        height=size_px[1],
+        distortion_model="plumb_bob",
+        d=[0.0] * 5,
+        k=[fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
+        r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+        p=[fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
+    )
+
+
 def image_from_msg(msg: Image) -> np.ndarray:
     """Copy the image out of a message of `image_to_msg`, RGB uint8, shape (H, W, 3).
 
@@ -284,11 +316,11 @@ def events_from_msg(msg: Joy) -> tuple[str, ...]:
 def decision_to_msg(decision: Decision) -> Joy:
     """Put a decision of the safety filter about one arm into a message, its label.
 
-    Axes: requested twist 6, executed twist 6, gripper. Buttons: source, mode, bits of cuts, gripper given.
+    Axes: requested twist 6, executed twist 6, gripper. Buttons: source, mode, bits of clamps, gripper given.
     """
     command = decision.command
     gripper = 0.0 if command.gripper is None else command.gripper
-    bits = sum(1 << CUTS.index(name) for name in decision.clamped)
+    bits = sum(1 << CLAMPS.index(clamp) for clamp in decision.clamped)
     return Joy(
         header=header_of(command.stamp_ns, command.frame),
         axes=_floats(np.concatenate([decision.requested, command.twist, [gripper]])),
@@ -314,7 +346,7 @@ def decision_from_msg(msg: Joy, arm: str) -> Decision:
         stamp_ns=stamp_ns_of(msg.header),
         source=Source(source),
     )
-    clamped = tuple(name for index, name in enumerate(CUTS) if bits >> index & 1)
+    clamped = tuple(clamp for index, clamp in enumerate(CLAMPS) if bits >> index & 1)
     return Decision(command=command, mode=MODES[mode], source=Source(source), requested=axes[:6], clamped=clamped)
 
 

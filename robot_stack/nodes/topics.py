@@ -9,6 +9,9 @@ What anybody may read or send, in the messages that ROS has for it:
 | <arm>/policy/cmd | TwistStamped | R 1 | control | in: motion that somebody else's policy asks for, tcp or base frame |
 | <arm>/policy/gripper | JointState | R 1 | control | in: the opening that it asks for, with the same stamp |
 | <camera>/obs | Image rgb8 | R 1 | camera | the policy's image, cropped and resized |
+| <camera>/obs/compressed | CompressedImage | R 1 | camera | the same as JPEG, while one subscribes |
+| <camera>/camera_info | CameraInfo | R 1 | camera | pinhole of <camera>/obs, of simulated cameras, on demand |
+| robot_description | String | latched | start | URDF of the simulated cell; a real arm's comes from its driver |
 | safety/mode | String | latched | change | "HOLD (policy silent): policy silent for 153 ms ...", of all arms |
 | safety/estop | Bool | latched | change | true while STOP is latched, also over a restart |
 | safety/limits | String | latched | change | limits in force, JSON by arm |
@@ -55,6 +58,7 @@ LIMITS = "safety/limits"
 STOP_INPUT = "safety/stop_input"
 """Of a button that no file names."""
 OPERATOR = f"{WIRE}/safety/operator"
+ROBOT_DESCRIPTION = "robot_description"
 STATUS = "episode/status"
 CLAIM = "episode/claim"
 PROMPT = "episode/prompt"
@@ -147,6 +151,16 @@ def label(arm: str) -> str:
 def observation(camera: str) -> str:
     """Return the topic of a camera's images as the policy sees them."""
     return f"{camera}/obs"
+
+
+def compressed(camera: str) -> str:
+    """Return the topic of a camera's images as the policy sees them, as JPEG."""
+    return f"{observation(camera)}/compressed"
+
+
+def camera_info(camera: str) -> str:
+    """Return the topic that tells how a camera's image was projected."""
+    return f"{camera}/camera_info"
 
 
 def lifecycle(node: str) -> str:

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import cv2
 import numpy as np
 import pytest
 
@@ -24,7 +25,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.topic_or_service_is_hidden import topic_or_service_is_hidden
-from sensor_msgs.msg import Image, JointState
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, JointState
 from std_msgs.msg import String
 
 from robot_stack.config.resolve import load_run
@@ -83,9 +84,12 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranger]:
             for view, kind in KINDS.items():
                 seen.listen(kind, topics.state_view(ARM, view))
             seen.listen(Image, topics.observation("wrist"))
+            seen.listen(CameraInfo, topics.camera_info("wrist"))
+            seen.listen(CompressedImage, topics.compressed("wrist"))
+            seen.listen(String, topics.ROBOT_DESCRIPTION, LATCHED)
             seen.listen(String, topics.MODE, LATCHED)
             seen.listen(TwistStamped, topics.applied(ARM))
-            for topic in (*(topics.state_view(ARM, view) for view in KINDS), topics.observation("wrist"), topics.MODE):
+            for topic in set(seen.heard) - {topics.applied(ARM)}:
                 wait_until(lambda topic=topic: seen.heard[topic], START_S, topic)
             yield seen
         finally:
@@ -116,6 +120,27 @@ def test_every_number_has_a_name_and_every_frame_is_a_frame(stranger: Stranger) 
     assert newest[topics.observation("wrist")].header.frame_id == "wrist_optical_frame"
 
 
+def test_a_panel_in_three_dimensions_finds_all_that_it_draws(stranger: Stranger) -> None:
+    newest = {topic: kept[-1][1] for topic, kept in stranger.heard.items() if kept}
+    urdf = ElementTree.fromstring(newest[topics.ROBOT_DESCRIPTION].data)
+    links = {link.get("name") for link in urdf.iter("link")}
+    moving = {joint.get("name") for joint in urdf.iter("joint") if joint.get("type") == "revolute"}
+    assert moving == set(newest[topics.state_view(ARM, "joint_states")].name)
+    headers = [msg.header for msg in newest.values() if hasattr(msg, "header")]
+    assert {header.frame_id for header in headers if header.frame_id} <= links
+    info, image = newest[topics.camera_info("wrist")], newest[topics.observation("wrist")]
+    assert (info.width, info.height, info.header.frame_id) == (image.width, image.height, image.header.frame_id)
+    assert info.k[0] > info.width / 2
+    raw, file = (stranger.heard[topic] for topic in (topics.observation("wrist"), topics.compressed("wrist")))
+    stamps = {(m.header.stamp.sec, m.header.stamp.nanosec): m for _, m in raw}
+    pairs = [(stamps[m.header.stamp.sec, m.header.stamp.nanosec], m) for _, m in file
+             if (m.header.stamp.sec, m.header.stamp.nanosec) in stamps]  # fmt: skip
+    whole, small = pairs[-1]
+    decoded = cv2.imdecode(np.frombuffer(small.data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].astype(int)
+    pixels = np.frombuffer(whole.data, np.uint8).reshape(decoded.shape).astype(int)
+    assert np.abs(decoded - pixels).mean() < 6.0
+
+
 def test_what_is_sealed_or_packed_is_hidden_from_lists_of_topics(stranger: Stranger) -> None:
     seen = {name.removeprefix(f"{NAMESPACE}/") for name, _ in stranger.node.get_topic_names_and_types()}
     packed = {topics.state(ARM), topics.command(ARM), topics.label(ARM), topics.EVENTS, topics.SNAPSHOT}
@@ -138,13 +163,16 @@ def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, t
             lambda: f"{mode[-1][1].data}; {(tmp_path / 'log').read_text()}",
         )  # fmt: skip
         first = len(pose)
-        time.sleep(4.5)
+
+        def spread_m() -> np.ndarray:
+            points = [(m.pose.position.x, m.pose.position.y, m.pose.position.z) for _, m in pose[first:]]
+            return np.ptp(np.array(points), axis=0) if points else np.zeros(3)
+
+        # speed times period is 2 pi radii: the circle is 25 mm wide
+        wait_until(lambda: (spread_m()[:2] > 0.02).all(), 30.0, "a circle", lambda: f"{spread_m()} m")
+        assert (spread_m()[:2] < 0.04).all()
+        assert spread_m()[2] < 0.005
     finally:
         process.kill()
         process.wait(5.0)
-    points = np.array([(m.pose.position.x, m.pose.position.y, m.pose.position.z) for _, m in pose[first:]])
-    spread_m = np.ptp(points, axis=0)
-    assert 0.015 < spread_m[0] < 0.04, spread_m  # radius is speed times period over a whole turn: 13 mm
-    assert 0.015 < spread_m[1] < 0.04, spread_m
-    assert spread_m[2] < 0.005, spread_m
     wait_until(lambda: mode[-1][1].data.startswith("HOLD"), 5.0, "HOLD after the policy has gone")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import CompressedImage, Image
 
 from robot_stack.config.camera import CameraConfig, LiveCameraConfig
 from robot_stack.disk.durable import write_durable
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.camera.topic_peers import deaf_subscribers
-from robot_stack.nodes.conversion import image_to_msg
+from robot_stack.nodes.conversion import image_to_msg, jpeg_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.qos import NEWEST
 from robot_stack.sensing.camera_watch import CameraProblem, CameraWatch, Cause, WatchLimits
@@ -65,6 +65,8 @@ class CameraNode(StackNode):
         self._scores: dict[str, float] = {}
         self._pictures: Path | None = settings.options.pictures
         self._images = self.create_publisher(Image, topics.observation(name), NEWEST)
+        self._files = self.create_publisher(CompressedImage, topics.compressed(name), NEWEST)
+        self._files_wanted = False
         self.steady_timer(LOOK_HZ, self._look)
 
     def diagnose(self) -> list[Diagnosis]:
@@ -80,10 +82,16 @@ class CameraNode(StackNode):
         found = [Diagnosis(task="frames", level=level, message=text, values=values)]
         if self._scores:
             found.append(self._view())
+        self._files_wanted = self._files.get_subscription_count() > 0
         deaf = deaf_subscribers(self, self._images)
         if deaf:
             found.append(Diagnosis(task="subscribers", level=Level.FAIL, message=deaf))
         return found
+
+    @property
+    def frame(self) -> str:
+        """Return the TF frame of the camera: z forward, x right, y down."""
+        return f"{self.name}_optical_frame"
 
     def figures(self) -> dict[str, object]:
         """Return what else the source counts, for the diagnostics."""
@@ -124,7 +132,9 @@ class CameraNode(StackNode):
         """Publish the policy's image, unless something is wrong with it."""
         now_ns = time.monotonic_ns()
         if self.watch.take_image(image, digest, stamp_ns, now_ns):
-            self._images.publish(image_to_msg(image, stamp_ns, f"{self.name}_optical_frame"))
+            self._images.publish(image_to_msg(image, stamp_ns, self.frame))
+            if self._files_wanted:
+                self._files.publish(jpeg_to_msg(image, stamp_ns, self.frame))
             self._meter.tick(now_ns)
 
     def view_is_new(self) -> None:

@@ -6,14 +6,14 @@ import time
 import zlib
 
 import numpy as np
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import CameraInfo, JointState
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.camera.face import CameraNode, config_of
-from robot_stack.nodes.conversion import stamp_ns_of, vector_from_msg
+from robot_stack.nodes.conversion import header_of, pinhole_to_msg, stamp_ns_of, vector_from_msg
 from robot_stack.nodes.diagnostics import Due
-from robot_stack.nodes.qos import SAMPLED
+from robot_stack.nodes.qos import NEWEST, SAMPLED
 from robot_stack.workcell.build import build_world
 from robot_stack.workcell.sim_camera import SimCamera
 
@@ -31,7 +31,14 @@ class SimCameraNode(CameraNode):
         self._world = build_world(settings.run)
         self._camera = SimCamera(self._world, self.name, config)
         self._rng = np.random.default_rng()
+        self._pinhole = self._camera.pinhole()
+        self._infos_wanted = False
+        self._infos = self.create_publisher(CameraInfo, topics.camera_info(self.name), NEWEST)
         self.create_subscription(JointState, topics.SNAPSHOT, self._on_snapshot, SAMPLED)
+
+    def look(self, now_ns: int) -> None:
+        """Find out whether somebody wants to know how the image was projected."""
+        self._infos_wanted = self._infos.get_subscription_count() > 0
 
     def safe_stop(self, reason: str) -> None:
         """Free the GL context."""
@@ -44,3 +51,7 @@ class SimCameraNode(CameraNode):
         self._world.show(vector_from_msg(msg))
         image = self._camera.see(self._rng)
         self.show(image, stamp_ns, zlib.crc32(image.tobytes()))
+        if self._infos_wanted:
+            info = pinhole_to_msg(*self._pinhole)
+            info.header = header_of(stamp_ns, self.frame)
+            self._infos.publish(info)

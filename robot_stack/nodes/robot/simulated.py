@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from rclpy.publisher import Publisher
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Header
+from std_msgs.msg import Bool, Header, String
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
@@ -27,6 +27,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.workcell.build import build_world
 from robot_stack.workcell.local_cell import see
+from sim.description import urdf_of
 
 STEP_S = 0.01
 STEP_NS = 10_000_000
@@ -57,6 +58,8 @@ class SimRobotNode(StackNode):
         self._seen_due = Due(max(teleop.rate_hz for teleop in run.teleops.values()))
         self._stepped_ns = time.monotonic_ns()
         self._say_fault(None)
+        self._description = self.create_publisher(String, topics.ROBOT_DESCRIPTION, LATCHED)
+        self._description.publish(String(data=urdf_of(self._world, list(run.cameras))))
         self.steady_timer(1.0 / STEP_S, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
