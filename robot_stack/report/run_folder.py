@@ -105,6 +105,7 @@ class RunRecord:
     def _said_by(self, source: LabelSource) -> dict[str, bool]:
         """Return for each episode whether a source called it a success, by the labels."""
         labels = read_labels(self.paths.store.labels).rows
+        labels = sorted(labels, key=lambda label: (label.stamp_unix_s, label.verdict))  # the newest counts
         return {label.episode_id: label.verdict is Verdict.SUCCESS for label in labels if label.source is source}
 
 

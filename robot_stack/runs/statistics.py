@@ -25,7 +25,7 @@ class EpisodeAccount:
         interventions: Times an operator took over.
         clipped: Steps the safety filter changed.
         end: Why it ended, or None.
-        verdicts: Newest word of each source.
+        labels: Newest label of each source by its stamp, whenever it arrived.
         params_version: Newest parameters behind a proposal.
         progress: Φ of the newest scored frame, and its maximum.
     """
@@ -36,7 +36,7 @@ class EpisodeAccount:
     interventions: int = 0
     clipped: int = 0
     end: EndReason | None = None
-    verdicts: dict[LabelSource, Verdict] = field(default_factory=dict)
+    labels: dict[LabelSource, Label] = field(default_factory=dict)
     params_version: int = 0
     progress: float = float("nan")
     max_progress: float = float("nan")
@@ -74,6 +74,11 @@ class EpisodeAccount:
         self.clipped += step.action.clipped
         self.params_version = max(self.params_version, step.action.params_version)
         self._source = source
+
+    @property
+    def verdicts(self) -> dict[LabelSource, Verdict]:
+        """Return the newest verdict of each source."""
+        return {source: label.verdict for source, label in self.labels.items()}
 
     @property
     def success(self) -> bool:
@@ -161,7 +166,9 @@ class EpisodeStatistics:
     def label(self, label: Label) -> None:
         """Record a verdict in the account of its episode, if there is one."""
         if label.episode_id in self.episodes:
-            self.episodes[label.episode_id].verdicts[label.source] = label.verdict
+            known = self.episodes[label.episode_id].labels
+            newest = known.setdefault(label.source, label)
+            known[label.source] = max(newest, label, key=lambda each: (each.stamp_unix_s, each.verdict))
 
     @property
     def accounts(self) -> list[EpisodeAccount]:
@@ -171,7 +178,7 @@ class EpisodeStatistics:
     def recount(self, episode: StoredEpisode) -> None:
         """Count an episode by what is on disk, as after a start, or when its actor died; its verdicts stay."""
         fresh = EpisodeAccount.of(episode)
-        fresh.verdicts = self.begin(episode.header).verdicts
+        fresh.labels = self.begin(episode.header).labels
         self.episodes[episode.header.episode_id] = fresh
 
     def ended(self, kind: EpisodeKind) -> list[EpisodeAccount]:

@@ -1,4 +1,4 @@
-"""What a run keeps of itself: ledger, budget of updates, seeds, memory."""
+"""What a run keeps of itself: statistics, budget of updates, seeds, memory."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
 
 
 def _statistics(*episodes: tuple[str, list[Source], EndReason | None]) -> EpisodeStatistics:
-    ledger = EpisodeStatistics(10.0)
+    statistics = EpisodeStatistics(10.0)
     for name, sources, end in episodes:
         kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.ONLINE
-        account = ledger.begin(header_of(name, kind))
+        account = statistics.begin(header_of(name, kind))
         for step in steps_of(name, sources, end):
             account.add(step)
-    return ledger
+    return statistics
 
 
 def test_row_says_what_the_episode_came_to() -> None:
     name = "000003-online-a"
-    ledger = _statistics((name, [P, H, H, IDLE, H, P, H], EndReason.SUCCESS))
-    ledger.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
-    ledger.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
-    ledger.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
-    row = ledger.episodes[name].row(10.0, "v1")
+    statistics = _statistics((name, [P, H, H, IDLE, H, P, H], EndReason.SUCCESS))
+    statistics.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
+    statistics.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
+    statistics.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
+    row = statistics.episodes[name].row(10.0, "v1")
     assert (row.steps, row.duration_s, row.human_steps) == (7, 0.7, 5)
     assert row.interventions == 2  # IDLE in between is the same one
     assert (row.end, row.success, row.declared, row.refused) == (EndReason.SUCCESS, False, True, True)
@@ -48,66 +48,79 @@ def test_row_says_what_the_episode_came_to() -> None:
 
 def test_outcome_is_the_persons_word_then_the_models_then_the_end() -> None:
     name = "000003-online-a"
-    ledger = _statistics((name, [P], EndReason.TIMEOUT))
-    account = ledger.episodes[name]
+    statistics = _statistics((name, [P], EndReason.TIMEOUT))
+    account = statistics.episodes[name]
     found = [account.success]
     for source, verdict in (
         (LabelSource.TRUTH, Verdict.SUCCESS),
         (LabelSource.MODEL, Verdict.SUCCESS),
         (LabelSource.OPERATOR, Verdict.FAILURE),
     ):
-        ledger.label(label_of(name, verdict, source))
+        statistics.label(label_of(name, verdict, source))
         found.append(account.success)
     assert found == [False, False, True, False]
 
 
+def test_newest_verdict_counts_by_its_stamp_and_not_by_its_arrival() -> None:
+    name = "000003-online-a"
+    said = [
+        replace(label_of(name, verdict), stamp_unix_s=stamp)
+        for verdict, stamp in ((Verdict.SUCCESS, 1.0), (Verdict.FAILURE, 3.0), (Verdict.SUCCESS, 2.0))
+    ]
+    for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
+        statistics = _statistics((name, [P], EndReason.TIMEOUT))
+        for number in order:
+            statistics.label(said[number])
+        assert statistics.episodes[name].verdicts == {LabelSource.OPERATOR: Verdict.FAILURE}
+
+
 def test_step_counted_before_is_not_counted_again() -> None:
     name = "000003-online-a"
-    ledger = _statistics((name, [P, H, P], EndReason.TIMEOUT))
-    account = ledger.begin(header_of(name))
+    statistics = _statistics((name, [P, H, P], EndReason.TIMEOUT))
+    account = statistics.begin(header_of(name))
     for step in steps_of(name, [P, H, P], EndReason.TIMEOUT):
         account.add(step)
     assert (account.steps, account.human_steps, account.end) == (3, 1, EndReason.TIMEOUT)
 
 
 def test_human_share_is_of_steps() -> None:
-    ledger = _statistics(
+    statistics = _statistics(
         ("000000-online-a", [P] * 8, EndReason.TIMEOUT), ("000001-online-a", [H] * 2, EndReason.TIMEOUT)
     )
-    assert ledger.human_share(ledger.accounts) == pytest.approx(0.2)
-    assert ledger.human_share([]) == 0.0
+    assert statistics.human_share(statistics.accounts) == pytest.approx(0.2)
+    assert statistics.human_share([]) == 0.0
 
 
 def test_online_steps_include_the_running_episode_and_no_demo() -> None:
-    ledger = _statistics(
+    statistics = _statistics(
         ("000000-demo-a", [H] * 5, EndReason.SUCCESS),
         ("000001-online-a", [P] * 3, EndReason.TIMEOUT),
         ("000002-online-a", [P] * 2, None),
     )
-    assert ledger.online_steps == 5
-    assert len(ledger.ended(EpisodeKind.ONLINE)) == 1
-    assert len(ledger.demos()) == 1
+    assert statistics.online_steps == 5
+    assert len(statistics.ended(EpisodeKind.ONLINE)) == 1
+    assert len(statistics.demos()) == 1
 
 
 def test_recent_success_wants_a_full_window_and_no_help() -> None:
-    ledger = _statistics(
+    statistics = _statistics(
         ("000000-online-a", [P], EndReason.TIMEOUT),
         ("000001-online-a", [P], EndReason.SUCCESS),
         ("000002-online-a", [P, H], EndReason.SUCCESS),
     )
-    assert np.isnan(ledger.recent_success(4))
-    assert ledger.recent_success(2) == 0.5
-    assert ledger.recent_success(3) == pytest.approx(1 / 3)
+    assert np.isnan(statistics.recent_success(4))
+    assert statistics.recent_success(2) == 0.5
+    assert statistics.recent_success(3) == pytest.approx(1 / 3)
 
 
 def test_ledger_may_be_read_while_it_grows() -> None:
-    ledger, stop, errors = EpisodeStatistics(10.0), threading.Event(), []
+    statistics, stop, errors = EpisodeStatistics(10.0), threading.Event(), []
 
     def read() -> None:
         while not stop.is_set():
             try:
-                assert ledger.online_steps == 0
-                ledger.ended(EpisodeKind.ONLINE)
+                assert statistics.online_steps == 0
+                statistics.ended(EpisodeKind.ONLINE)
             except RuntimeError as error:
                 errors.append(error)
                 return
@@ -118,7 +131,7 @@ def test_ledger_may_be_read_while_it_grows() -> None:
     reader.start()
     try:
         for number in range(3000):
-            ledger.begin(header_of(f"{number:06d}-online-a"))
+            statistics.begin(header_of(f"{number:06d}-online-a"))
     finally:
         stop.set()
         reader.join(30.0)
@@ -172,25 +185,25 @@ def _back(account: EpisodeAccount) -> EpisodeAccount:
 
 def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
     names = [f"{number:06d}-demo-a" for number in range(6)]
-    ledger = EpisodeStatistics(10.0, [TASK, "out"])
+    statistics = EpisodeStatistics(10.0, [TASK, "out"])
     for name in names:
-        account = ledger.begin(header_of(name, EpisodeKind.DEMO))
+        account = statistics.begin(header_of(name, EpisodeKind.DEMO))
         for step in steps_of(name, [H], EndReason.SUCCESS):
             account.add(step)
-    assert [a.header.episode_id for a in ledger.demos()] == names[:1]
-    _back(ledger.episodes[names[4]])
-    assert [a.header.episode_id for a in ledger.demos()] == [names[0], names[1], names[4]]
-    _back(ledger.episodes[names[5]])
-    assert [a.header.episode_id for a in ledger.demos()] == [names[0], names[1], names[2], names[4], names[5]]
+    assert [a.header.episode_id for a in statistics.demos()] == names[:1]
+    _back(statistics.episodes[names[4]])
+    assert [a.header.episode_id for a in statistics.demos()] == [names[0], names[1], names[4]]
+    _back(statistics.episodes[names[5]])
+    assert [a.header.episode_id for a in statistics.demos()] == [names[0], names[1], names[2], names[4], names[5]]
 
 
 def test_a_second_try_from_where_the_first_ended_is_known_as_one() -> None:
     starts = [(TASK, ResetType.NOMINAL)] + [(task_id, ResetType.CARRIED) for task_id in ("out", "out", TASK, TASK)]
-    ledger = EpisodeStatistics(10.0, [TASK, "out"])
+    statistics = EpisodeStatistics(10.0, [TASK, "out"])
     for number, (task_id, start) in enumerate(starts):
-        account = ledger.begin(header_of(f"{number:06d}-online-a"))
+        account = statistics.begin(header_of(f"{number:06d}-online-a"))
         account.header = replace(account.header, reset=start, task_id=task_id)
-        ledger.begin(header_of(f"{number:06d}-online-b", actor="b"))  # another cell meanwhile
-    ledger.episodes = dict(reversed(ledger.episodes.items()))  # as after a restart
-    told = [ledger.again(a) for a in reversed(ledger.accounts) if a.header.actor == "a"]
+        statistics.begin(header_of(f"{number:06d}-online-b", actor="b"))  # another cell meanwhile
+    statistics.episodes = dict(reversed(statistics.episodes.items()))  # as after a restart
+    told = [statistics.again(a) for a in reversed(statistics.accounts) if a.header.actor == "a"]
     assert told == [False, False, True, False, True]

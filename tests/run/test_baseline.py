@@ -28,8 +28,10 @@ DEMO = "000001-demo-a"
 TINY = BCConfig(pretrain_updates=4, batch_size=8, hidden=(16,), head=8)
 
 
-def learned(folder: Path, *, pressed: bool, entry: float) -> dict[str, torch.Tensor]:
-    """Weights after a demonstration whose gripper entries are all `entry`."""
+def learned(
+    folder: Path, *, pressed: bool, entry: float, tail: Source = Source.HUMAN, last: float = 0.0
+) -> dict[str, torch.Tensor]:
+    """Weights after a demonstration whose gripper entries are all `entry`, and whose last two actions are `last`."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     with EpisodeStore(folder / "store", SPEC, "peg_insert") as store:
@@ -39,8 +41,10 @@ def learned(folder: Path, *, pressed: bool, entry: float) -> dict[str, torch.Ten
         for t in range(7):
             executed = rng.uniform(-1, 1, SPEC.action_size).astype(np.float32)
             executed[list(SPEC.gripper_indices)] = entry
+            executed[:2] += last * (t >= 4)
             row = ActionRow(
-                executed=executed, proposed=executed, human=executed, source=Source.HUMAN, gripper_pressed=pressed,
+                executed=executed, proposed=executed, human=executed, source=Source.HUMAN if t < 4 else tail,
+                gripper_pressed=pressed,
                 params_version=0,
             )  # fmt: skip
             observation = Observation(
@@ -48,11 +52,11 @@ def learned(folder: Path, *, pressed: bool, entry: float) -> dict[str, torch.Ten
                 proprio=rng.uniform(-1, 1, SPEC.proprio_size).astype(np.float32),
                 stamp_ns=t * 100_000_000,
             )
-            last = t == 6
+            at_end = t == 6
             store.append(
                 Step(
-                    episode_id=DEMO, index=t, observation=observation, action=None if last else row,
-                    end=EndReason.SUCCESS if last else None,
+                    episode_id=DEMO, index=t, observation=observation, action=None if at_end else row,
+                    end=EndReason.SUCCESS if at_end else None,
                 )
             )  # fmt: skip
     torch.manual_seed(0)
@@ -72,3 +76,9 @@ def learned(folder: Path, *, pressed: bool, entry: float) -> dict[str, torch.Ten
 def test_what_the_gripper_did_in_a_demonstration_is_imitated_pressed_or_not(pressed: bool, tmp_path: Path) -> None:
     closed, opened = (learned(tmp_path / str(entry), pressed=pressed, entry=entry) for entry in (-1.0, 1.0))
     assert not all(torch.equal(closed[name], opened[name]) for name in closed)
+
+
+@pytest.mark.parametrize(("tail", "imitated"), [(Source.HUMAN, True), (Source.IDLE, False), (Source.HOLD, False)])
+def test_steps_without_an_operators_motion_are_not_imitated(tail: Source, imitated: bool, tmp_path: Path) -> None:
+    one, other = (learned(tmp_path / str(last), pressed=True, entry=1.0, tail=tail, last=last) for last in (0.0, 0.25))
+    assert all(torch.equal(one[name], other[name]) for name in one) is not imitated
