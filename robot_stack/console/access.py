@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import os
-import secrets
 from pathlib import Path
 
 from robot_stack.disk.durable import write_durable
@@ -14,7 +12,6 @@ from robot_stack.types.errors import ConfigError
 ADDRESS_FILE = "console.url"
 """In the folder of a run: the page's address, as an operator types it."""
 TOKEN_FILE = "console.token"
-MIN_TOKEN_CHARS = 16
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -38,32 +35,6 @@ def is_local(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def keep_token(path: Path) -> str:
-    """Return the token in a file that only its owner reads; a missing file is made, with a new token.
-
-    Raises:
-        ConfigError: If others can read it, or it is none.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        mode = path.stat().st_mode & 0o777
-        if mode & 0o077:
-            raise ConfigError(f"mode of {path} is {mode:04o}, must be 0600; chmod 600 {path}") from None
-        token = path.read_text().strip()
-        if len(token) < MIN_TOKEN_CHARS or not (token.isascii() and token.isprintable()):
-            raise ConfigError(
-                f"token in {path} has {len(token)} characters, must have {MIN_TOKEN_CHARS} or more printable ones; "
-                "remove the file, and a new one is made"
-            ) from None
-        return token
-    token = secrets.token_urlsafe(24)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(token + "\n")
-    return token
 
 
 def read_port(path: Path) -> int:

@@ -7,7 +7,6 @@ import pytest
 from robot_stack.console.access import (
     Gate,
     is_local,
-    keep_token,
     read_port,
     split_address,
     write_address,
@@ -32,25 +31,6 @@ def test_an_address_is_of_this_machine_or_beyond_it(address, host, port, local):
 def test_a_broken_address_is_told(address):
     with pytest.raises(ConfigError, match="must be host:port"):
         split_address(address)
-
-
-def test_a_token_is_made_once_and_is_its_owners_alone(tmp_path):
-    path = tmp_path / "state" / "console.token"
-    token = keep_token(path)
-    assert len(token) >= 32
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert keep_token(path) == token
-    path.chmod(0o644)
-    with pytest.raises(ConfigError, match="must be 0600"):
-        keep_token(path)
-
-
-def test_a_token_that_anybody_could_guess_is_refused(tmp_path):
-    path = tmp_path / "console.token"
-    path.write_text("short\n")
-    path.chmod(0o600)
-    with pytest.raises(ConfigError, match="must have 16 or more"):
-        keep_token(path)
 
 
 @pytest.mark.parametrize(

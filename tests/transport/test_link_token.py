@@ -111,6 +111,17 @@ def test_one_that_cannot_be_trusted_is_refused_with_what_to_do(tmp_path: Path, h
             LinkToken.keep(tmp_path)
 
 
+def test_files_of_one_folder_hold_tokens_of_their_own(tmp_path: Path) -> None:
+    """The console keeps that of its page so."""
+    page = LinkToken.keep(tmp_path / "state", "console.token")
+    assert page.path.stat().st_mode & 0o777 == 0o600
+    assert LinkToken.keep(tmp_path / "state", "console.token") == page
+    assert LinkToken.keep(tmp_path / "state").token != page.token
+    page.path.chmod(0o644)
+    with pytest.raises(TransportError, match=r"console\.token is 0644, must be 0600"):
+        LinkToken.keep(tmp_path / "state", "console.token")
+
+
 def test_one_of_another_owner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     LinkToken.keep(tmp_path)
     owner = os.geteuid()

@@ -30,7 +30,6 @@ from robot_stack.console.access import (
     TOKEN_FILE,
     Gate,
     is_local,
-    keep_token,
     read_port,
     split_address,
     write_address,
@@ -59,6 +58,7 @@ from robot_stack.nodes.tools.episode_pictures import EpisodePictures, jpeg_of
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
+from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
@@ -311,7 +311,7 @@ class ConsoleNode(StackNode):
             ) from error
         address, url = self._run.cell.console.address, self._folder / ADDRESS_FILE
         host, _ = split_address(address)
-        token = "" if is_local(host) else keep_token(self._state / TOKEN_FILE)
+        token = "" if is_local(host) else LinkToken.keep(self._state, TOKEN_FILE).token
         listening = serving.listen(address, read_port(url))
         pages = serving.Pages(self._session, Gate(token, listening.getsockname()[1]), self._pictures.get)
         server = serving.PageServer(pages, listening)

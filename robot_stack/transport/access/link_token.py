@@ -1,4 +1,4 @@
-"""The token in a run's folder, which on one machine tells the run's own processes from those of other accounts."""
+"""Tokens in files: that of the learner link tells a run's own processes from those of other accounts."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ class LinkToken:
         check_token(self.token, f"token in {self.path}", _AGAIN)
 
     @classmethod
-    def keep(cls, folder: Path) -> LinkToken:
-        """Return the token of the run in `folder`, made atomically by whichever process comes first.
+    def keep(cls, folder: Path, file: str = FILE) -> LinkToken:
+        """Return the token in a file of `folder`, made atomically by whichever process comes first.
 
         Raises:
             TransportError: As `read`, or if the folder cannot be written.
         """
-        path = folder / FILE
+        path = folder / file
         try:
             folder.mkdir(parents=True, exist_ok=True)
             create_durable(path, secrets.token_hex(TOKEN_BYTES).encode() + b"\n", mode=0o600)
         except OSError as error:
             raise TransportError(
-                f"{path} cannot be made ({error.strerror}), must be there for the learner link; choose a run folder "
+                f"{path} cannot be made ({error.strerror}), must be there for whoever is let in; choose a run folder "
                 "that can be written"
             ) from error
-        return cls.read(folder)
+        return cls.read(folder, file)
 
     @classmethod
-    def read(cls, folder: Path) -> LinkToken:
-        """Read the token of the run in `folder`.
+    def read(cls, folder: Path, file: str = FILE) -> LinkToken:
+        """Read the token in a file of `folder`.
 
         Raises:
             TransportError: If it is missing, no plain file, of another owner, readable by others, empty, or no token.
         """
-        path = (folder / FILE).absolute()
+        path = (folder / file).absolute()
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -66,8 +66,8 @@ class LinkToken:
                 f"{path} is unreadable ({error.strerror}), must be the token of the run's learner; start the learner "
                 "in this run folder, or copy its file here, as the account that runs this"
             ) from error
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(file.fileno())
+        with os.fdopen(descriptor, "rb") as opened:
+            found = os.fstat(opened.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise TransportError(f"{path} is no plain file, must be one; {_AGAIN}")
             if found.st_uid != os.geteuid():
@@ -80,7 +80,7 @@ class LinkToken:
                 raise TransportError(
                     f"mode of {path} is {mode:04o}, must be 0600, because others could label and push; {_AGAIN}"
                 )
-            raw = file.read(MAX_TOKEN_CHARS + 2)
+            raw = opened.read(MAX_TOKEN_CHARS + 2)
         return cls(token=raw.decode("ascii", errors="replace").strip(), path=path)
 
 
