@@ -28,7 +28,7 @@ class Ingest:
         replay: Takes steps and features.
         store: Takes scores.
         scorer: Takes what the reward model reads.
-        ledger: Keeps accounts.
+        statistics: Counts what arrives.
         cache: Keeps features, where the two encoders are the same; else None, and a resume reads images.
     """
 
@@ -40,7 +40,7 @@ class Ingest:
         replay: Replay,
         store: EpisodeStore,
         scorer: Scorer,
-        ledger: EpisodeStatistics,
+        statistics: EpisodeStatistics,
         cache: FeatureCache | None,
     ) -> None:
         self._trunk = trunk
@@ -48,7 +48,7 @@ class Ingest:
         self._replay = replay
         self._store = store
         self._scorer = scorer
-        self._statistics = ledger
+        self._statistics = statistics
         self._cache = cache
 
     def load_cached(self, cached: CachedEpisode) -> None:

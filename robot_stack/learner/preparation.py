@@ -212,7 +212,7 @@ def restore_replay(
         replay=replay,
         store=parts.store,
         scorer=parts.scorer,
-        ledger=parts.statistics,
+        statistics=parts.statistics,
         cache=parts.restorer.cache,
     )
     known = {} if checkpoint is None else checkpoint["features"]
@@ -254,7 +254,7 @@ def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None)
     monitor = RewardMonitor(
         parts.settings.reward.alarms,
         thresholds={turn.id: turn.success.threshold for turn in task.turns},
-        ledger=parts.statistics,
+        statistics=parts.statistics,
         scorer=parts.scorer,
         shape=shaping.follow_live,
         log=report,
@@ -264,7 +264,7 @@ def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None)
         settings=parts.settings.reward,
         spec=parts.resolved.spec(),
         task=task,
-        ledger=parts.statistics,
+        statistics=parts.statistics,
         scorer=parts.scorer,
         trust=monitor,
         ingest=recorded.ingest,

@@ -1,4 +1,4 @@
-"""A synthetic run folder, its rows written by the ledger, the metrics log and the episode store of a real run."""
+"""A synthetic run folder, its rows written by the statistics, the metrics log and the episode store of a real run."""
 
 from __future__ import annotations
 
@@ -72,25 +72,25 @@ def write_run(
     (folder / "run.yaml").write_text(resolved.to_yaml())
     plays = plays if plays is not None else [played(rng, i / max(1, online - 1)) for i in range(online)]
     metrics, actor = MetricsLog(folder / "metrics.jsonl"), MetricsLog(folder / "a0.jsonl")
-    ledger = EpisodeStatistics(10.0)
+    statistics = EpisodeStatistics(10.0)
     spec = resolved.spec()
     with EpisodeStore(folder / "store", spec, TASK) as store:
         demo = Played(sources=(Source.HUMAN,) * 50, declared=False, truth=True, operator=Verdict.SUCCESS)
         for number in range(demos):
-            _episode(ledger, metrics, actor, store, spec, EpisodeKind.DEMO, number, demo, rng, stored=False)
+            _episode(statistics, metrics, actor, store, spec, EpisodeKind.DEMO, number, demo, rng, stored=False)
         metrics.log(FitRow(trunk_s=60.0, total_s=95.0, demos=demos, pretrain_updates=PRETRAIN))
         _log_reward_fit(metrics, 0, 0.93)
         for i, play in enumerate(plays):
             keep = i < (stored + 1) // 2 or i >= len(plays) - stored // 2
-            _episode(ledger, metrics, actor, store, spec, EpisodeKind.ONLINE, demos + i, play, rng, stored=keep)
-            _log_update(metrics, ledger, i / max(1, len(plays) - 1), rng)
+            _episode(statistics, metrics, actor, store, spec, EpisodeKind.ONLINE, demos + i, play, rng, stored=keep)
+            _log_update(metrics, statistics, i / max(1, len(plays) - 1), rng)
         _log_reward_fit(metrics, len(plays), 0.96)
     metrics.log(
         EndRow(
-            updates=PRETRAIN + UTD * ledger.online_steps,
-            env_steps=ledger.online_steps,
+            updates=PRETRAIN + UTD * statistics.online_steps,
+            env_steps=statistics.online_steps,
             replay_bytes_per_transition=7312.5,
-            replay_transitions=ledger.online_steps + 50 * demos,
+            replay_transitions=statistics.online_steps + 50 * demos,
         )
     )
     metrics.close()
@@ -111,7 +111,7 @@ def write_evaluation(path: Path, successes: list[bool]) -> None:
 
 
 def _episode(
-    ledger: EpisodeStatistics,
+    statistics: EpisodeStatistics,
     metrics: MetricsLog,
     actor: MetricsLog,
     store: EpisodeStore,
@@ -127,12 +127,12 @@ def _episode(
     header = EpisodeHeader(
         episode_id=name, kind=kind, task=TASK, actor="a0", started_unix_s=1.7e9 + 20 * number, seed=number
     )
-    account = ledger.begin(header)
+    account = statistics.begin(header)
     steps = list(_steps(spec, name, play, kind, rng))
     for step in steps:
         account.add(step)
     for label in _labels(name, play, number):
-        ledger.label(label)
+        statistics.label(label)
         store.append_label(label)
     progress = _progress(play, len(steps), rng)
     account.progress, account.max_progress = float(progress[-1]), float(progress.max())
@@ -208,8 +208,10 @@ def _log_control(
     )
 
 
-def _log_update(metrics: MetricsLog, ledger: EpisodeStatistics, share_done: float, rng: np.random.Generator) -> None:
-    steps = ledger.online_steps
+def _log_update(
+    metrics: MetricsLog, statistics: EpisodeStatistics, share_done: float, rng: np.random.Generator
+) -> None:
+    steps = statistics.online_steps
     updates = PRETRAIN + UTD * steps
     q = 0.2 + 0.5 * share_done + rng.normal(0, 0.02)
     metrics.log(

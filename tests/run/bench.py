@@ -1,4 +1,4 @@
-"""A learner's parts without processes: a small cell's spec, steps, and store, replay, scorer, ledger around them."""
+"""A learner's parts without processes: a small cell's spec, steps, and store, replay, scorer around them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def trust_of(bench: Bench, alarms: list[tuple[str, Alarm]] | None = None, *, has
     return RewardMonitor(
         AlarmConfig(strange_episodes=100, haste=haste),
         thresholds={TASK: RULE.threshold, "out": 1.0},
-        ledger=bench.ledger,
+        statistics=bench.statistics,
         scorer=bench.scorer,
         shape=shape,
         log=lambda version, alarm: heard.append((version, alarm)),
@@ -121,7 +121,7 @@ class Bench:
         self.folder = folder
         self.store = EpisodeStore(folder / "store", SPEC, TASK)
         self.store.open()
-        self.ledger = EpisodeStatistics(SPEC.rate_hz)
+        self.statistics = EpisodeStatistics(SPEC.rate_hz)
         self.scorer = scorer if scorer is not None else make_scorer()
         self.trunk = EmbeddedTrunk({"front": (8, 8, 3)}, 3).requires_grad_(False).eval()
         self.replay = Replay(SPEC, feature_size=self.trunk.feature_size, keep_images=False)
@@ -130,7 +130,7 @@ class Bench:
         self.cache.start()
         self.ingest = Ingest(
             trunk=self.trunk, reward_encoder=self.trunk, replay=self.replay, store=self.store, scorer=self.scorer,
-            ledger=self.ledger, cache=self.cache,
+            statistics=self.statistics, cache=self.cache,
         )  # fmt: skip
         self.backend = Backend(
             spec=SPEC, task=TASK, run_id="run", store=self.store, scorer=self.scorer, board=ParamsBoard(),

@@ -175,7 +175,7 @@ def test_restart_encodes_only_what_is_not_kept(bench: Bench, tmp_path: Path, mon
         again.ingest.load_cached(cached)
         assert encoded == []
         assert len(again.replay.pools.online) == 4
-        assert again.ledger.episodes[NAME].human_steps == 3
+        assert again.statistics.episodes[NAME].human_steps == 3
         assert len(again.scorer.inputs(NAME)) == 5
     finally:
         again.close()
@@ -214,8 +214,8 @@ def test_account_from_disk_is_that_of_its_steps(bench: Bench) -> None:
         sources = [Source(int(s)) for s in rng.integers(0, 4, length)]
         bench.send(name, sources, EndReason.FAILURE if number else None)
         bench.store.flush()
-        ledger = EpisodeStatistics(SPEC.rate_hz)
-        account = ledger.begin(header_of(name))
+        statistics = EpisodeStatistics(SPEC.rate_hz)
+        account = statistics.begin(header_of(name))
         for step in steps_of(name, sources, EndReason.FAILURE if number else None):
             account.add(step)
         found = EpisodeAccount.of(bench.store.read(name, images=False))

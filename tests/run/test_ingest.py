@@ -28,7 +28,7 @@ def test_arrived_episode_is_in_replay_ledger_and_scores(bench: Bench) -> None:
     bench.scorer.adopt(FakeModel("m1"), [])  # type: ignore[arg-type]
     bench.send("000000-online-a", [P, H, H, P], EndReason.SUCCESS)
     bench.take()
-    account = bench.ledger.episodes["000000-online-a"]
+    account = bench.statistics.episodes["000000-online-a"]
     assert (account.steps, account.human_steps, account.interventions, account.end) == (4, 2, 1, EndReason.SUCCESS)
     assert bench.replay.frame_count("000000-online-a") == 5
     assert len(bench.replay.pools.online) == 4
@@ -64,7 +64,7 @@ def test_steps_that_are_both_on_disk_and_in_the_inbox_count_once(bench: Bench) -
         bench.backend.append(step)
     bench.scorer.adopt(FakeModel("m1"), [])  # type: ignore[arg-type]
     bench.take()
-    assert bench.ledger.episodes[name].steps == 5
+    assert bench.statistics.episodes[name].steps == 5
     assert bench.replay.frame_count(name) == 6
     assert len(bench.scorer.inputs(name)) == 6
     assert len(bench.store.scores("m1")[0].progress) == 6
@@ -75,7 +75,7 @@ def test_step_sent_again_changes_nothing(bench: Bench) -> None:
     bench.take()
     bench.send("000000-online-a", [P] * 3)
     bench.take()
-    assert bench.ledger.online_steps == 3
+    assert bench.statistics.online_steps == 3
     assert len(bench.scorer.inputs("000000-online-a")) == 4
 
 
@@ -85,7 +85,7 @@ def test_episode_of_an_actor_that_began_another_is_closed(bench: Bench) -> None:
     bench.send("000002-online-a", [P] * 2, None)
     bench.take()
     assert bench.store.unfinished == ("000001-online-b", "000002-online-a")
-    account = bench.ledger.episodes["000000-online-a"]
+    account = bench.statistics.episodes["000000-online-a"]
     assert (account.end, account.steps) == (EndReason.FAULT, 3)  # the last motion led to a frame nobody saw
     assert bench.store.read("000000-online-a").length == 3
     assert bench.replay.frame_count("000000-online-a") == 4
@@ -105,8 +105,8 @@ def test_cut_that_was_learned_from_disk_is_no_second_end(bench: Bench) -> None:
     bench.send("000001-online-a", [P] * 2)
     bench.ingest.load(bench.store.read("000000-online-a"))
     bench.take()
-    assert bench.ledger.episodes["000000-online-a"].steps == 3
-    assert bench.ledger.online_steps == 5
+    assert bench.statistics.episodes["000000-online-a"].steps == 3
+    assert bench.statistics.online_steps == 5
 
 
 def test_episode_without_a_frame_is_gone(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def test_label_flips_outcome_and_account(bench: Bench) -> None:
     bench.backend.label(label_of("000000-online-a", Verdict.FAILURE))
     bench.take()
     assert bench.replay.outcome("000000-online-a") is Outcome.FAILURE
-    assert not bench.ledger.episodes["000000-online-a"].success
+    assert not bench.statistics.episodes["000000-online-a"].success
     assert len(bench.store.labels) == 1
 
 
@@ -150,7 +150,7 @@ def test_gap_in_an_episode_is_refused(bench: Bench) -> None:
             Step(episode_id="000000-online-a", index=2, observation=observation_of(2), action=action_row())
         )
     bench.take()
-    assert bench.ledger.online_steps == 0
+    assert bench.statistics.online_steps == 0
 
 
 def test_inbox_keeps_the_order_of_the_store_under_two_streams(bench: Bench) -> None:
@@ -191,7 +191,7 @@ def test_last_step_whose_episode_the_disk_refuses_to_close_is_learned_from_once(
     assert [step.index for step in arrived if isinstance(step, Step)] == [0, 1, 2, 3, 4]
     bench.ingest.take(arrived)
     assert bench.store.episodes == (name,)
-    assert bench.ledger.episodes[name].end is EndReason.SUCCESS
+    assert bench.statistics.episodes[name].end is EndReason.SUCCESS
     assert bench.replay.outcome(name) is Outcome.SUCCESS
     assert bench.replay.frame_count(name) == 5
 
@@ -217,7 +217,7 @@ def test_step_after_a_cut_that_the_disk_refused_is_not_learned_from(
     bench.backend._flush()
     bench.take()
     assert bench.store.read(name).end is EndReason.FAULT
-    assert bench.ledger.episodes[name].end is EndReason.FAULT
+    assert bench.statistics.episodes[name].end is EndReason.FAULT
     assert bench.replay.outcome(name) is Outcome.OPEN
     assert bench.replay.frame_count(name) == len(bench.store.read(name).arrays["proprio"]) == 4
     with pytest.raises(SpecError, match=f"step index of {name} is 4, must be at most 3: the episode was closed"):

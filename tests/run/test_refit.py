@@ -34,7 +34,7 @@ TASK = load_run("peg_insert").task
 
 def _refitter(bench: Bench, settings: ProgressConfig = TINY) -> Refitter:
     return Refitter(
-        folder=bench.folder, settings=settings, spec=SPEC, task=TASK, ledger=bench.ledger,
+        folder=bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
         scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
 
@@ -64,9 +64,9 @@ def test_fit_scores_every_episode_and_becomes_the_active_model(bench: Bench) -> 
     _refitter(bench).fit()
     version = bench.scorer.version
     assert version
-    assert {s.episode_id for s in bench.store.scores(version)} == set(bench.ledger.episodes)
+    assert {s.episode_id for s in bench.store.scores(version)} == set(bench.statistics.episodes)
     state = bench.replay.state_dict()
-    assert (state["score_version"], state["scored_episodes"]) == (version, sorted(bench.ledger.episodes))
+    assert (state["score_version"], state["scored_episodes"]) == (version, sorted(bench.statistics.episodes))
     (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RewardFitRow)
     assert (row.version, row.episodes, row.failures) == (version, 4, 2)
 
@@ -94,7 +94,7 @@ def test_episode_that_ends_while_the_new_model_scores_is_scored_by_it_too(tmp_pa
         """One more episode ends just before the switch."""
 
         def adopt(self, model: RewardNetwork, episode_ids: list[str]) -> list[EpisodeScores]:
-            if "000099-online-a" not in bench.ledger.episodes:
+            if "000099-online-a" not in bench.statistics.episodes:
                 _practise(bench, 1, first=99)
             return super().adopt(model, episode_ids)
 
@@ -131,7 +131,7 @@ def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) 
     refitter = _refitter(bench)
     refitter.fit()
     version = bench.scorer.version
-    for account in bench.ledger.demos():
+    for account in bench.statistics.demos():
         account.verdicts[LabelSource.OPERATOR] = Verdict.FAILURE
     _practise(bench, REFIT_AT[0])
     refitter.maybe_start()
@@ -176,7 +176,7 @@ def test_restart_goes_on_with_the_same_model(bench: Bench, tmp_path: Path) -> No
         again.replay.load_state_dict(before)
         assert again.scorer.version == version
         assert {s.episode_id for s in again.store.scores(version)} == set(scores)
-        assert again.ledger.episodes["000010-online-a"].max_progress == pytest.approx(
+        assert again.statistics.episodes["000010-online-a"].max_progress == pytest.approx(
             float(scores["000010-online-a"].progress.max()), abs=1e-3
         )
     finally:
@@ -228,7 +228,7 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
 def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
     trust = trust_of(bench)
     refitter = Refitter(
-        folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, ledger=bench.ledger, scorer=bench.scorer,
+        folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
         trust=trust, ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
     _demos(bench)

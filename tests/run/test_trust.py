@@ -52,7 +52,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def adopt(bench: Bench, trust: RewardMonitor, model: Model) -> None:
-    for scores in bench.scorer.adopt(model, list(bench.ledger.episodes)):  # type: ignore[arg-type]
+    for scores in bench.scorer.adopt(model, list(bench.statistics.episodes)):  # type: ignore[arg-type]
         bench.ingest.add_scores(scores)
     trust.renew(model, ["000000-demo-a", "000001-demo-a"])  # type: ignore[arg-type]
 
@@ -62,7 +62,7 @@ def train_online(bench: Bench, number: int, *, refused: bool) -> None:
     name = f"{number:06d}-online-a"
     bench.send(name, [P] * 6, EndReason.SUCCESS, said=Verdict.FAILURE if refused else Verdict.SUCCESS)
     bench.take()
-    bench.ledger.episodes[name].verdicts[LabelSource.MODEL] = Verdict.SUCCESS
+    bench.statistics.episodes[name].verdicts[LabelSource.MODEL] = Verdict.SUCCESS
 
 
 def test_refused_claims_end_trust_shaping_and_claims_within_three_episodes(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def test_an_episode_whose_frames_are_gone_is_no_evidence(bench: Bench) -> None:
 
 
 def goes_back(bench: Bench, name: str) -> None:
-    account = bench.ledger.episodes[name]
+    account = bench.statistics.episodes[name]
     account.header = replace(account.header, reset=ResetType.CARRIED, task_id="out")
 
 
@@ -152,7 +152,7 @@ def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench
     alarms: list[tuple[str, Alarm]] = []
     trust = trust_of(bench, alarms, haste=0.3)
     model = Model("quick", 0.99)
-    bench.scorer.adopt(model, list(bench.ledger.episodes))  # type: ignore[arg-type]
+    bench.scorer.adopt(model, list(bench.statistics.episodes))  # type: ignore[arg-type]
     trust.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
     for number in range(10, 16):
         train_online(bench, number, refused=False)  # claimed at frame 1

@@ -79,7 +79,7 @@ class RewardMonitor:
     Args:
         config: When trust ends.
         thresholds: By task id, the probability of success that counts as done.
-        ledger: Verdicts.
+        statistics: Verdicts.
         scorer: Scores; it stops declaring success while trust is lost.
         shape: Told True when scores may shape the reward, False when they may not.
         log: Told of each alarm, for metrics and people.
@@ -93,14 +93,14 @@ class RewardMonitor:
         config: AlarmConfig,
         *,
         thresholds: Mapping[str, float],
-        ledger: EpisodeStatistics,
+        statistics: EpisodeStatistics,
         scorer: Scorer,
         shape: Callable[[bool], None],
         log: Callable[[str, Alarm], None],
     ) -> None:
         self._config = config
         self._thresholds = dict(thresholds)
-        self._statistics = ledger
+        self._statistics = statistics
         self._scorer = scorer
         self._shape = shape
         self._log = log

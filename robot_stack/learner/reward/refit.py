@@ -20,6 +20,7 @@ from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.training_data import distance_progress
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import FitReport, RefitFailedRow, RewardFitRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import ResumeError, RewardError
@@ -43,7 +44,7 @@ class Refitter:
         settings: LiveRewardConfig,
         spec: Spec,
         task: TaskConfig,
-        ledger: EpisodeStatistics,
+        statistics: EpisodeStatistics,
         scorer: Scorer,
         trust: RewardMonitor,
         ingest: Ingest,
@@ -54,7 +55,7 @@ class Refitter:
         self._settings = settings
         self._spec = spec
         self._task = task
-        self._statistics = ledger
+        self._statistics = statistics
         self._scorer = scorer
         self._trust = trust
         self._ingest = ingest
@@ -120,7 +121,7 @@ class Refitter:
         if others:
             column = self._spec.part(DIRECTION).start - self._spec.proprio_size
             model = ModelPerTask(models, {turn.id: turn.direction for turn in self._task.turns}, column)
-        fitting.save_reward(self._folder / f"progress_{model.version}.safetensors", model)
+        fitting.save_reward(RunPaths(self._folder).reward(model.version), model)
         self._switch_to(model, set(), [a.header.episode_id for a in accounts])
         said = asdict(told.pop(first)) | {"version": model.version}
         self._metrics.log(RewardFitRow(**said, others=told, online_episodes=practised))
@@ -201,7 +202,7 @@ class Refitter:
         Raises:
             ResumeError: If its weights are gone.
         """
-        path = self._folder / f"progress_{version}.safetensors"
+        path = RunPaths(self._folder).reward(version)
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         model = fitting.load_reward(path, version, self._settings)
