@@ -16,7 +16,7 @@ from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.replay.image_rows import ImageRows
 from robot_stack.replay.step_labels import HANDOVER_S, StepLabels
-from robot_stack.types.command import Source
+from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import ActionRow, Step
@@ -37,11 +37,12 @@ class EpisodeRows:
         linked: Frames that are complete; transitions run between these.
         grippers_open: Which discrete grippers are open after the newest action, bool, shape (G,).
         stamp_ns: Of the newest frame.
+        tick: Control tick of the newest frame, counted from the first; missed ticks count.
         late: Frames that came after a missed tick.
         in_hand: For how many steps an operator has had each arm without a break, int64, shape (N,).
     """
 
-    __slots__ = ("featured", "grippers_open", "in_hand", "late", "linked", "number", "rows", "stamp_ns")
+    __slots__ = ("featured", "grippers_open", "in_hand", "late", "linked", "number", "rows", "stamp_ns", "tick")
 
     def __init__(self, number: int, arms: int) -> None:
         self.number = number
@@ -50,6 +51,7 @@ class EpisodeRows:
         self.linked = 0
         self.grippers_open = np.empty(0, np.bool_)
         self.stamp_ns = 0
+        self.tick = 0
         self.late: set[int] = set()
         self.in_hand = np.zeros(arms, np.int64)
 
@@ -70,7 +72,8 @@ class FrameTable:
         self, spec: Spec, *, feature_size: int = 0, keep_images: bool = True, handover_s: float = HANDOVER_S
     ) -> None:
         self._feature_size = feature_size
-        self._longest_ns = LONGEST_PERIODS * spec.period_s * 1e9
+        self._period_ns = spec.period_s * 1e9
+        self._longest_ns = LONGEST_PERIODS * self._period_ns
         self._grippers = DiscreteGrippers(spec)
         self._labels = StepLabels(spec, handover_s=handover_s)
         self._arms = len(spec.arms)
@@ -87,6 +90,7 @@ class FrameTable:
             "gripper_change": np.empty((0, len(self._grippers)), np.bool_),
             "episode": np.empty(0, np.int32),
             "frame": np.empty(0, np.int32),
+            "tick": np.empty(0, np.int32),
             "next_row": np.empty(0, np.int64),
         }
 
@@ -157,8 +161,12 @@ class FrameTable:
         executed = step.action.executed if step.action else None
         columns["gripper_change"][row] = self._move_grippers(episode, step.index, step.observation.proprio, executed)
         self._last_rows[episode.number] = row
-        if step.index and step.observation.stamp_ns - episode.stamp_ns > self._longest_ns:
-            episode.late.add(step.index)
+        if step.index:
+            passed_ns = step.observation.stamp_ns - episode.stamp_ns
+            episode.tick += int(self._ticks(np.array([passed_ns]))[0])
+            if passed_ns > self._longest_ns:
+                episode.late.add(step.index)
+        columns["tick"][row] = episode.tick
         episode.stamp_ns = step.observation.stamp_ns
         episode.rows.append(row)
         self._size = row + 1
@@ -195,7 +203,10 @@ class FrameTable:
         if frames:
             self._last_rows[episode.number] = rows[-1]
             stamps_ns = arrays["stamp_ns"]
-            episode.late.update((np.flatnonzero(np.diff(stamps_ns) > self._longest_ns) + 1).tolist())
+            passed_ns = np.diff(stamps_ns)
+            columns["tick"][rows] = np.cumsum([0, *self._ticks(passed_ns)])
+            episode.tick = int(columns["tick"][rows[-1]])
+            episode.late.update((np.flatnonzero(passed_ns > self._longest_ns) + 1).tolist())
             episode.stamp_ns = int(stamps_ns[-1])
         episode.rows += rows.tolist()
         self._size += frames
@@ -234,23 +245,27 @@ class FrameTable:
         episode.featured = fresh.stop
         self._link(episode)
 
-    def walk(self, rows: np.ndarray, n_step: int) -> tuple[np.ndarray, np.ndarray]:
+    def walk(self, rows: np.ndarray, n_step: int, *, one_driver: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Follow the episode of each row for up to `n_step` transitions.
 
         Args:
             rows: Frames to start from, int64, shape (B,).
             n_step: At least 1.
+            one_driver: Stop where an operator takes over or gives back.
 
         Returns:
             Rows passed, int64, shape (B, n_step + 1), the last one again and again where the episode is over, and
             transitions made, int64, shape (B,).
         """
-        next_row = self._columns["next_row"]
+        next_row, source = self._columns["next_row"], self._columns["source"]
+        in_hand = np.isin(source[rows], IN_HAND)
         path, made = np.empty((len(rows), n_step + 1), np.int64), np.zeros(len(rows), np.int64)
         path[:, 0] = rows
         for k in range(n_step):
             following = next_row[path[:, k]]
             go = following != NO_ROW
+            if one_driver:
+                go &= np.isin(source[path[:, k]], IN_HAND) == in_hand
             path[:, k + 1] = np.where(go, following, path[:, k])
             made += go
         return path, made
@@ -265,6 +280,10 @@ class FrameTable:
         if executed is not None:
             episode.grippers_open = self._grippers.after(executed, before)
         return np.asarray(before != episode.grippers_open)
+
+    def _ticks(self, passed_ns: np.ndarray) -> np.ndarray:
+        """Return the control ticks between frames by the time between their stamps, at least 1 each."""
+        return np.maximum(1, np.rint(passed_ns / self._period_ns)).astype(np.int64)
 
     def _link(self, episode: EpisodeRows) -> None:
         complete = len(episode.rows) if self._feature_size == 0 else episode.featured

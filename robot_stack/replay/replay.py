@@ -205,7 +205,8 @@ class Replay:
             batch_size: B; may be larger than a pool, whose rows then come repeatedly.
             gamma: Discount per control tick, in (0, 1).
             expert_fraction: Share of expert rows, in [0, 1]; 1 as long as there are no online transitions.
-            n_step: Transitions summed into one.
+            n_step: Transitions summed into one; without a chunk fewer where an operator takes over or gives back, since
+                what follows is another's doing.
             chunk: C, actions per row; 1, or `n_step`. With more than 1, rows that cannot fill it because of a missed
                 tick, or because their episode still runs, give way to others of the draw.
             shift: Pixels by which images are moved at most, up, down, left and right.
@@ -218,7 +219,7 @@ class Replay:
         frames.images.check_shift(shift)
         with self._lock:
             rows, expert = self.pools.draw(rng, batch_size, expert_fraction)
-            path, steps = frames.walk(rows, n_step)
+            path, steps = frames.walk(rows, n_step, one_driver=chunk == 1)
             if chunk > 1:
                 chosen = refill(rng, (steps == chunk) | self._outcomes.over(path[:, -1]), expert)
                 rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
@@ -235,7 +236,7 @@ class Replay:
             mc_return = monte_carlo(
                 self._rule,
                 gamma,
-                steps=frames.column("frame")[last_rows] - frames.column("frame")[rows],
+                steps=frames.column("tick")[last_rows] - frames.column("tick")[rows],
                 outcome=self._outcomes.at(last_rows),
                 phi=phi,
             )

@@ -120,7 +120,7 @@ def monte_carlo(
     Args:
         rule: What an outcome is worth.
         gamma: Discount per control tick.
-        steps: Transitions from s to the newest frame of its episode, int, shape (B,).
+        steps: Control ticks from s to the newest frame of its episode, missed ones too, int, shape (B,).
         outcome: `Outcome` at that frame, int, shape (B,).
         phi: Φ(s), float64, shape (B,), NaN where not valid.
 

@@ -104,13 +104,20 @@ def pools(episodes: dict[str, SlowEpisode]) -> tuple[list[Key], list[Key]]:
     return expert, sorted(online + leftover) if online else []
 
 
+def driver(episode: SlowEpisode, t: int) -> bool:
+    """Whether an operator had the robot."""
+    return episode.action(t).source in (Source.HUMAN, Source.IDLE)
+
+
 def transition(
-    episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int
+    episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int, chunks: bool = False
 ) -> tuple[int, float, float]:
     """Next frame, reward and discount of the n-step transition at t."""
     reward, after, terminal = 0.0, t, False
     for k in range(n_step):
         if not episode.linked(after):
+            break
+        if not chunks and driver(episode, after) != driver(episode, t):
             break
         after += 1
         reward -= gamma**k * rule.step_penalty
@@ -128,10 +135,13 @@ def mc_return(episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float) -
     """Discounted reward from t to the end, step by step; NaN if the task has not ended."""
     if episode.success() is None:
         return float("nan")
-    total, last = 0.0, len(episode.steps) - 1
-    for k in range(last - t):
+    total, left = 0.0, 0
+    for before, after in zip(episode.steps[t:], episode.steps[t + 1 :]):
+        passed_ns = after.observation.stamp_ns - before.observation.stamp_ns
+        left += max(1, round(passed_ns / 100_000_000))
+    for k in range(left):
         total -= gamma**k * rule.step_penalty
-    total += gamma ** (last - t - 1) * (rule.success if episode.success() else rule.failure)
+    total += gamma ** (left - 1) * (rule.success if episode.success() else rule.failure)
     if episode.scored():
         total -= rule.shaping * episode.potential(t)
     return total

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay
 from robot_stack.replay.rewards import RewardRule
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.batch import Batch
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError, StoreError
@@ -507,3 +509,46 @@ def test_a_claim_of_success_that_the_operator_refuses_cuts_short(end: EndReason,
     assert (batch.discount[batch.frame == 2] > 0).all() == refused
     replay.add_label(label(Verdict.SUCCESS, stamp=3.0))  # the refusal is taken back
     assert replay.outcome("a") is Outcome.SUCCESS
+
+
+def test_returns_over_several_steps_stop_at_take_overs() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, P, P, H, IDLE, H, P, P], EndReason.SUCCESS)
+    draw = replay.draw(np.random.default_rng(0), 400, gamma=0.5, expert_fraction=0.0, n_step=3)
+    reached = {t: n for t, n in zip(frames_of(replay, draw.rows), frames_of(replay, draw.next_rows))}
+    assert reached == {0: 3, 1: 3, 2: 3, 3: 6, 4: 6, 5: 6, 6: 8, 7: 8}
+    assert {float(d) for d in draw.discount[draw.next_rows == 3]} == {0.5, 0.25, 0.125}
+
+
+def test_chunks_are_what_was_executed_whoever_did_it() -> None:
+    replay = Replay(SPEC)
+    add(replay, "a", [P, P, H, H, P], EndReason.SUCCESS)
+    draw = replay.draw(np.random.default_rng(0), 200, gamma=0.5, expert_fraction=0.0, n_step=3, chunk=3)
+    reached = {t: n for t, n in zip(frames_of(replay, draw.rows), frames_of(replay, draw.next_rows))}
+    assert reached == {0: 3, 1: 4, 2: 5, 3: 5, 4: 5}
+
+
+def test_the_monte_carlo_return_counts_missed_ticks() -> None:
+    live, restored = Replay(SPEC), Replay(SPEC)
+    steps, period_ns = list(steps_of(SPEC, "a", [P] * 4, EndReason.SUCCESS)), 100_000_000
+    stamps = [0, 1, 4, 5, 6]  # two ticks missed
+    steps = [
+        replace(step, observation=replace(step.observation, stamp_ns=tick * period_ns))
+        for step, tick in zip(steps, stamps, strict=True)
+    ]
+    live.begin(header_of("a"))
+    for step in steps:
+        live.add_step(step)
+    arrays = {
+        "proprio": np.stack([step.observation.proprio for step in steps]),
+        "stamp_ns": np.array([step.observation.stamp_ns for step in steps]),
+        "executed": np.zeros((4, SPEC.action_size), np.float32),
+        "source": np.full(4, P, np.uint8),
+        "gripper_pressed": np.zeros(4, np.bool_),
+        **{f"image_{camera.name}": np.zeros((5, *camera.shape), np.uint8) for camera in SPEC.cameras},
+    }
+    restored.add_episode(StoredEpisode(header=header_of("a"), spec=SPEC, end=EndReason.SUCCESS, arrays=arrays))
+    for replay in (live, restored):
+        batch = sample(replay, gamma=0.5)
+        found = {int(t): float(value) for t, value in zip(batch.frame, batch.mc_return)}
+        assert found == {0: 0.5**5, 2: 0.5, 3: 1.0}

@@ -92,7 +92,7 @@ def draw_chunks(
 def assert_row_equals_slow(
     batch: Batch, row: int, episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int, length: int
 ) -> None:
-    after, reward, discount = transition(episode, t, rule=rule, gamma=gamma, n_step=n_step)
+    after, reward, discount = transition(episode, t, rule=rule, gamma=gamma, n_step=n_step, chunks=length > 1)
     now, then = episode.steps[t].observation, episode.steps[after].observation
     np.testing.assert_array_equal(batch.proprio[row], now.proprio)
     np.testing.assert_array_equal(batch.next_proprio[row], then.proprio)
