@@ -5,6 +5,7 @@ Waits for neither ingest nor scoring; only the governor holds it back.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,10 +28,16 @@ from robot_stack.runs.rows import ResumeRow, UpdateRow
 from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.errors import ResumeError
 
+log = logging.getLogger(__name__)
+
 PUBLISH_EVERY = 50
 PUBLISH_S = 2.0
 """Longest time between two publications: an actor that hears nothing for long stops trusting its learner."""
 LOG_EVERY = 200
+BEHIND = 0.8
+"""Share of the updates asked for below which the learner says that it lags."""
+BEHIND_STEPS = 100
+"""Online steps before which it does not."""
 SHIFT_PX = 4
 """Random shifts of images that an encoder is trained on (DrQ, arXiv:2004.13649)."""
 CHECKPOINT_S = 20.0
@@ -53,6 +60,16 @@ class Governor:
     def allowed(self, env_steps: int) -> int:
         """Return how many updates may have been done once there are `env_steps` online steps."""
         return self._pretrain + int(self._utd * env_steps)
+
+    def shortfall(self, updates: int, env_steps: int) -> str:
+        """Return a line about how far the learner is behind its budget, or "" while it keeps up."""
+        if env_steps < BEHIND_STEPS or updates >= self._pretrain + BEHIND * self._utd * env_steps:
+            return ""
+        made = max(0, updates - self._pretrain) / env_steps
+        return (
+            f"updates per online step are {made:.1f}, must be {self._utd:g} as asked; this machine is too slow or too "
+            "busy: free it, use a GPU, or lower utd"
+        )
 
     def may_update(self, updates: int, env_steps: int) -> bool:
         """Return True while the learner is below its budget."""
@@ -155,6 +172,7 @@ class UpdateLoop:
         self._checkpoints = checkpoints
         self._identity = identity
         self._beside = beside
+        self._behind = False
 
     @property
     def updates(self) -> int:
@@ -234,6 +252,10 @@ class UpdateLoop:
 
     def _log(self, metrics: dict[str, torch.Tensor]) -> None:
         steps = self._statistics.online_steps
+        shortfall = self._governor.shortfall(self.updates, steps)
+        if shortfall and not self._behind:
+            log.warning("%s", shortfall)
+        self._behind = bool(shortfall)
         self._metrics.log(
             UpdateRow(
                 updates=self.updates,

@@ -148,6 +148,24 @@ def test_governor_holds_the_ratio() -> None:
     assert not governor.may_update(15, 2)
 
 
+@pytest.mark.parametrize(
+    ("updates", "steps", "said"),
+    [
+        (10 + 60, 100, "updates per online step are 0.6, must be 8 as asked"),
+        (10 + 639, 100, "updates per online step are 6.4"),
+        (10 + 640, 100, ""),
+        (10 + 800, 100, ""),
+        (0, 100, "updates per online step are 0.0"),
+        (10, 99, ""),
+    ],
+)
+def test_a_learner_that_makes_fewer_updates_than_asked_says_so(updates: int, steps: int, said: str) -> None:
+    line = Governor(utd=8.0, pretrain=10).shortfall(updates, steps)
+    assert line.startswith(said)
+    assert bool(line) == bool(said)
+    assert "\n" not in line
+
+
 def test_held_out_resets_are_never_practised() -> None:
     seeds = {
         kind: {reset_seed(run, kind, number) for run in (0, 1, 7, 255, 256, 2**31) for number in range(3000)}
