@@ -60,7 +60,7 @@ class Kind:
         Raises:
             ConfigError: If nobody registers it, or more than one do.
         """
-        claims = tuple(self.entries().select(name=name))
+        claims = sorted(self.entries().select(name=name), key=package_of)
         own = name in self.builtin or name in taken
         if len(claims) + own > 1:
             owners = [*(["robot-stack"] if own else []), *(package_of(entry) for entry in claims)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from policies.device import find_device
 from policies.encoders.registry import find_encoder
+from policies.learner import LearnerConfig
 from policies.registry import find_algorithm
 from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
@@ -31,7 +32,7 @@ class LearningSettings:
     """
 
     algorithm: str
-    config: Any
+    config: LearnerConfig
     encoder: str
     encoder_config: Any
     reward: LiveRewardConfig
@@ -51,7 +52,12 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
         ConfigError: If a setting does not fit, or the device is not there.
     """
     name = resolved.run.algorithm.name
-    config: Any = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    config = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    if not isinstance(config, LearnerConfig):
+        raise ConfigError(
+            f"settings of algorithm {name!r} are {type(config).__name__}, must have what the update loop reads; see "
+            "policies.learner.LearnerConfig"
+        )
     encoder = resolved.run.encoder.name
     form = resolved.run.reward.form
     if form in ("difference", "absolute") and (n_step := config.sampling.n_step) > 1:

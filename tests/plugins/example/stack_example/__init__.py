@@ -1,0 +1,1 @@
+"""One part of each kind for robot-stack, as a package of its own."""
