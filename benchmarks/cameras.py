@@ -46,7 +46,7 @@ from robot_stack.nodes.base import FOREVER_S
 from robot_stack.nodes.conversion import stamp_ns_of, time_of
 from robot_stack.nodes.qos import NEWEST, SAMPLED
 from robot_stack.processes.prepared_run import prepared
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 
 ROOT = Path(__file__).parents[1]
 WIDTH, HEIGHT, POLICY, RATE_HZ = 640, 480, 128, 30.0
@@ -166,7 +166,7 @@ def camera_process(way: str, folder: Path, environment: dict[str, str]) -> Itera
     if way.endswith("_naive"):
         words = [sys.executable, "-m", "benchmarks.cameras", "--naive", way.removesuffix("_naive")]
     else:
-        where = ["--run", str(folder / RESOLVED), "--namespace", "sim", "--camera", "wrist"]
+        where = ["--run", str(RunPaths(folder).resolved), "--namespace", "sim", "--camera", "wrist"]
         words = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where]
     settings = {**environment, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(words, env=settings, cwd=ROOT, stderr=subprocess.DEVNULL) as process:

@@ -21,6 +21,7 @@ from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.rollout.actor import Actor
 from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.client import LearnerClient
@@ -94,8 +95,8 @@ def kept_file(folder: Path, episodes: int) -> Path:
 
 def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) -> None:
     """One whole run in `folder`, up to its final parameters; those after each `keep_every` episodes are kept too."""
-    (folder / "actor").mkdir(parents=True, exist_ok=True)
-    (folder / "run.yaml").write_text(resolved.to_yaml())
+    RunPaths(folder).actor.mkdir(parents=True, exist_ok=True)
+    RunPaths(folder).resolved.write_text(resolved.to_yaml())
     stop, training = threading.Event(), Training(resolved, folder)
     failures: list[BaseException] = []
 
@@ -111,7 +112,7 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
     learner.start()
     spec, cell = resolved.spec(), build_local_cell(resolved, seed=resolved.run.seed)
     client = KeepingClient(
-        address, spec, resolved.task.name, "bench", folder / "actor" / "bench.spool", LinkToken.read(folder)
+        address, spec, resolved.task.name, "bench", RunPaths(folder).actor / "bench.spool", LinkToken.read(folder)
     )
     client.connect()
     config = learning_settings(resolved).config
@@ -123,7 +124,7 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
 
     clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates, keep=keep)
     try:
-        why = Actor(resolved, folder / "actor", cell, clock, client, "bench").run(stop)
+        why = Actor(resolved, RunPaths(folder).actor, cell, clock, client, "bench").run(stop)
     finally:
         stop.set()
         learner.join()
@@ -147,7 +148,7 @@ def practise_from_shared(resolved: ResolvedRun, folder: Path, shared: Path, *, k
     train_online(resolved, folder, keep_every=keep_every)
     if not shared.exists():
         keep_demonstrations(folder, shared)
-    rows = of_kind(read_rows(folder / "metrics.jsonl").rows, EpisodeRow)
+    rows = of_kind(read_rows(RunPaths(folder).metrics).rows, EpisodeRow)
     return [row for row in rows if row.episode_kind is EpisodeKind.ONLINE]
 
 
@@ -155,11 +156,12 @@ def keep_demonstrations(folder: Path, shared: Path) -> None:
     """What other algorithms start from: recorded demonstrations, their labels, and the trunk."""
     draft = shared.with_suffix(".tmp")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(folder / "store", draft / "store", ignore=lambda _, names: [n for n in names if "online" in n])
-    shutil.copy(folder / fitting.TRUNK, draft / fitting.TRUNK)
-    (draft / "actor").mkdir()
-    demos = len(list((draft / "store" / "episodes").iterdir()))
-    (draft / "actor" / "bench.next").write_text(str(demos))
+    recorded, kept = RunPaths(folder).store, RunPaths(draft).store
+    shutil.copytree(recorded.root, kept.root, ignore=lambda _, names: [n for n in names if "online" in n])
+    shutil.copy(RunPaths(folder).trunk, RunPaths(draft).trunk)
+    RunPaths(draft).actor.mkdir()
+    demos = len(list(kept.episodes.iterdir()))
+    (RunPaths(draft).actor / "bench.next").write_text(str(demos))
     draft.rename(shared)
 
 

@@ -11,7 +11,8 @@ from robot_stack.cli.cell.own_cell import own_cell, say
 from robot_stack.cli.run_folder import find_folder
 from robot_stack.config.resolve import load_resolved
 from robot_stack.datasets.bag.topic_log import TopicLog
-from robot_stack.processes.table import RESOLVED, namespace_of
+from robot_stack.processes.table import namespace_of
+from robot_stack.runs.paths import RunPaths
 
 FOLDER = "bags"
 
@@ -32,7 +33,7 @@ def run(
         StackError: If no such run was started, or the disk refuses.
     """
     folder = find_folder(name)
-    resolved = load_resolved(folder / RESOLVED)
+    resolved = load_resolved(RunPaths(folder).resolved)
     out = out or folder / FOLDER / time.strftime("%Y-%m-%d_%H%M%S")
     with own_cell(resolved, folder, running=True):
         from robot_stack.nodes.tools.topic_recorder import record_topics  # ROS reads its environment when it is loaded

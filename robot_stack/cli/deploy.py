@@ -6,7 +6,8 @@ from robot_stack.cli.run_folder import find_folder, policy_file
 from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolve import load_resolved
 from robot_stack.processes.prepared_run import prepared
-from robot_stack.processes.table import RESOLVED, cell_processes, console_process, managed, session_process
+from robot_stack.processes.table import cell_processes, console_process, managed, session_process
+from robot_stack.runs.paths import RunPaths
 
 
 def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
@@ -22,7 +23,7 @@ def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
     """
     folder = find_folder(name)
     path = policy_file(folder, policy)
-    resolved = load_resolved(folder / RESOLVED)
+    resolved = load_resolved(RunPaths(folder).resolved)
     with prepared(resolved, folder) as ready:
         words = ("--policy", str(path), "--episodes", str(episodes))
         session = session_process("deployed", resolved, folder, *words)

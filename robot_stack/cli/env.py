@@ -6,9 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from robot_stack.processes.prepared_run import DOMAIN
 from robot_stack.processes.profile import IMAGES_FILE, package_path, ros_environment
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 
 
@@ -30,8 +29,9 @@ def environment_of(folder: Path) -> dict[str, str]:
     Raises:
         ConfigError: If it is no folder of a run that has been started.
     """
-    missing = [name for name in (RESOLVED, DOMAIN) if not (folder / name).is_file()]
+    paths = RunPaths(folder)
+    missing = [path.name for path in (paths.resolved, paths.domain) if not path.is_file()]
     if missing:
         raise ConfigError(f"run folder is {folder}, must hold {', '.join(missing)}; start the run with robot-stack up")
     profile = folder / IMAGES_FILE
-    return ros_environment(profile.resolve() if profile.is_file() else None, int((folder / DOMAIN).read_text()))
+    return ros_environment(profile.resolve() if profile.is_file() else None, int(paths.domain.read_text()))

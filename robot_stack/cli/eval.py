@@ -7,7 +7,7 @@ import os
 import sys
 
 from robot_stack.cli.run_folder import find_folder, policy_file
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 
 
 def run(name: str, episodes: int | None = None, policy: str = "policy", as_json: bool = False) -> int:
@@ -29,7 +29,7 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
     from robot_stack.config.resolve import load_resolved
     from robot_stack.rollout.evaluate import evaluate, load_params
 
-    resolved = load_resolved(folder / RESOLVED)
+    resolved = load_resolved(RunPaths(folder).resolved)
     wanted = episodes if episodes is not None else resolved.run.training.eval_episodes
 
     def say(number: int, success: bool) -> None:

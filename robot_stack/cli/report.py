@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from robot_stack.cli.run_folder import find_folder
+from robot_stack.runs.paths import RunPaths
 
 
 def run(names: Sequence[str], as_json: bool = False) -> int:
@@ -29,7 +30,7 @@ def run(names: Sequence[str], as_json: bool = False) -> int:
     comparison = _compare(folders) if len(folders) > 1 else None
     pages = [write_report(folder) for folder in folders]
     if as_json:
-        summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+        summaries = [json.loads(RunPaths(folder).summary.read_text()) for folder in folders]
         print(json.dumps(summaries[0] if len(summaries) == 1 else dict(zip(names, summaries, strict=True))))
         return 0
     for page in pages:

@@ -33,11 +33,12 @@ def find_folder(name: str) -> Path:
         ConfigError: If there is none, or nothing was started in it; the message lists the runs there are.
     """
     for candidate in (RUNS / name, Path(name)):
-        if RunPaths(candidate).resolved.is_file():
+        resolved = RunPaths(candidate).resolved
+        if resolved.is_file():
             return candidate
         if candidate.is_dir():
             raise ConfigError(
-                f"run folder is {candidate}, must hold {RunPaths(candidate).resolved.name}; start the run with robot-stack sim or up"
+                f"run folder is {candidate}, must hold {resolved.name}; start the run with robot-stack sim or up"
             )
     there = sorted(path.name for path in RUNS.iterdir() if path.is_dir()) if RUNS.is_dir() else []
     listing = f"one of {', '.join(there)}" if there else "a run that has been started"

@@ -22,8 +22,9 @@ from robot_stack.learner.settings import learning_settings
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.processes.prepared_run import free_address, prepared
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import ONE_THREAD, RESOLVED, process_table
+from robot_stack.processes.table import ONE_THREAD, process_table
 from robot_stack.report.live import LiveView, RunBudget
+from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
@@ -93,7 +94,7 @@ def run(
     say = _Say(dry_run)
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
     try:
-        if not (dry_run.folder / "policy.safetensors").exists():
+        if not RunPaths(dry_run.folder).policy("policy").exists():
             train_online(dry_run, say)
         evaluate(dry_run, say)
         report(dry_run, say)
@@ -102,7 +103,7 @@ def run(
         raise KeyboardInterrupt(told) from None
     finally:
         say.close()
-    print(f"Report: {dry_run.folder / 'report.html'}\nNext: robot-stack eval {name} --episodes 20")
+    print(f"Report: {RunPaths(dry_run.folder).report}\nNext: robot-stack eval {name} --episodes 20")
     return 0
 
 
@@ -126,14 +127,14 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
     """
     wanted = load_run(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"])
     learning_settings(wanted)
-    saved = folder / RESOLVED
+    saved = RunPaths(folder).resolved
     if saved.exists():
         check_same(load_resolved(saved), wanted, folder)
     build_local_cell(wanted, 0).observe()  # GL, scene and cameras work, or a message says what to install
-    (folder / "log").mkdir(parents=True, exist_ok=True)
+    RunPaths(folder).log.mkdir(parents=True, exist_ok=True)
     write_durable(saved, wanted.to_yaml())
-    phases = _read_json(folder / "phases.json")
-    memory = _read_json(folder / "memory.json")
+    phases = _read_json(RunPaths(folder).phases)
+    memory = _read_json(RunPaths(folder).memory)
     return DryRun(folder=folder, resolved=wanted, plain=plain, phases=dict(phases), peak_mb=memory.get("peak_mb", 0.0))
 
 
@@ -151,8 +152,8 @@ def train_online(dry_run: DryRun, say: _Say) -> None:
         )
         with _terminate_as_interrupt(), supervisor:
             _watch(dry_run, supervisor, say)
-    if not (folder / "policy.safetensors").exists():
-        logs = folder / "log"
+    if not RunPaths(folder).policy("policy").exists():
+        logs = RunPaths(folder).log
         raise StackError(
             f"online training ended early: {supervisor.ending}; read {logs}, then run the same command again"
         )
@@ -180,8 +181,8 @@ def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
         if now_s - sampled_s > MEMORY_S:
             sampled_s = now_s
             dry_run.peak_mb = max(dry_run.peak_mb, tree_megabytes(os.getpid()))
-            write_durable(dry_run.folder / "memory.json", json.dumps({"peak_mb": dry_run.peak_mb}))
-            write_durable(dry_run.folder / "phases.json", json.dumps(dry_run.phases))
+            write_durable(RunPaths(dry_run.folder).memory, json.dumps({"peak_mb": dry_run.peak_mb}))
+            write_durable(RunPaths(dry_run.folder).phases, json.dumps(dry_run.phases))
 
 
 def evaluate(dry_run: DryRun, say: _Say) -> None:
@@ -193,11 +194,11 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
     started_s = time.monotonic()
     folder = dry_run.folder
     episodes = dry_run.resolved.run.training.eval_episodes
-    if not (folder / "bc.safetensors").exists():
+    if not RunPaths(folder).policy("bc").exists():
         say.phase("cloning", "the baseline: imitation of the same demonstrations")
         _wait([_python(folder, "baseline", "robot_stack.learner.baseline")])
-    names = [name for name in ("policy", "bc") if not (folder / f"eval_{name}.json").exists()]
-    logs = [folder / "log" / f"eval_{name}.log" for name in names]
+    names = [name for name in ("policy", "bc") if not RunPaths(folder).evaluation(name).exists()]
+    logs = [RunPaths(folder).log / f"eval_{name}.log" for name in names]
     for log in logs:
         log.unlink(missing_ok=True)
 
@@ -208,7 +209,7 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
 
     _wait([_evaluation(folder, name, episodes) for name in names], show)
     dry_run.phases["evaluation"] = dry_run.phases.get("evaluation", 0.0) + time.monotonic() - started_s
-    write_durable(folder / "phases.json", json.dumps(dry_run.phases))
+    write_durable(RunPaths(folder).phases, json.dumps(dry_run.phases))
 
 
 def report(dry_run: DryRun, say: _Say) -> None:
@@ -218,7 +219,7 @@ def report(dry_run: DryRun, say: _Say) -> None:
     say.phase("report")
     write_report(dry_run.folder)
     say.close()
-    summary = json.loads((dry_run.folder / "summary.json").read_text())
+    summary = json.loads(RunPaths(dry_run.folder).summary.read_text())
     for name in ("policy", "bc"):
         result = summary[name]
         low, high = result["wilson95"] or (0.0, 1.0)
@@ -265,15 +266,15 @@ class _Say:
 def _evaluation(folder: Path, name: str, episodes: int) -> subprocess.Popen[bytes]:
     return _python(
         folder, f"eval_{name}", "robot_stack.rollout.evaluate",
-        "--policy", str(folder / f"{name}.safetensors"),
-        "--episodes", str(episodes), "--out", str(folder / f"eval_{name}.json"),
+        "--policy", str(RunPaths(folder).policy(name)),
+        "--episodes", str(episodes), "--out", str(RunPaths(folder).evaluation(name)),
     )  # fmt: skip
 
 
 def _python(folder: Path, log: str, module: str, *more: str) -> subprocess.Popen[bytes]:
-    with (folder / "log" / f"{log}.log").open("ab") as file:
+    with (RunPaths(folder).log / f"{log}.log").open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", module, "--run", str(folder / RESOLVED), *more],
+            [sys.executable, "-m", module, "--run", str(RunPaths(folder).resolved), *more],
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **ONE_THREAD},

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.config.resolve import load_run
-from robot_stack.processes.table import ONE_THREAD, RESOLVED
+from robot_stack.processes.table import ONE_THREAD
+from robot_stack.runs.paths import RunPaths
 
 
 def run(
@@ -33,7 +34,7 @@ def run(
     resolved = load_run(name, overrides, root)
     place = own_folder(resolved, folder)
     place.mkdir(parents=True, exist_ok=True)
-    (place / RESOLVED).write_text(resolved.to_yaml())
+    RunPaths(place).resolved.write_text(resolved.to_yaml())
     for variable, value in ONE_THREAD.items():
         os.environ.setdefault(variable, value)  # read when torch is imported
     from robot_stack.learner.process import main
@@ -42,7 +43,7 @@ def run(
     print(
         f"{resolved.name}: learner at {where}, in {place}. On the robot's machine: robot-stack act {name}", flush=True
     )
-    code = main(["--run", str(place / RESOLVED), "--address", where])
-    learned = (place / "policy.safetensors").exists()
+    code = main(["--run", str(RunPaths(place).resolved), "--address", where])
+    learned = RunPaths(place).policy("policy").exists()
     print(f"Next: robot-stack report {place}" if learned else f"Next: robot-stack train {name}, to go on")
     return code

@@ -17,8 +17,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 
-FOLDER = "console"
-LABELS, NOTES = "labels.jsonl", "notes.jsonl"
+LABELS = "labels.jsonl"
 
 
 class Journal:
@@ -30,7 +29,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._run = folder
-        self._labels = RunPaths(folder).console / StorePaths(folder).labels.name
+        self._labels = RunPaths(folder).console / LABELS
         self._waiting: dict[tuple[str, float], Label] = {}
         self.refused: dict[str, str] = {}
         """Episode -> why the learner will never take its verdict."""

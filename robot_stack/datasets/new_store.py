@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets.declared import check_names
-from robot_stack.datasets.store_view import IDENTITY, LABELS, NOTES, ORIGIN, Note, StoreView, broken
+from robot_stack.datasets.store_view import Note, StoreView, broken
 from robot_stack.disk.durable import write_json
 from robot_stack.replay.columns import columns
-from robot_stack.replay.episode_store import SUFFIX
 from robot_stack.replay.episode_writer import write_whole
 from robot_stack.replay.identity import check_identity
+from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.types.errors import StoreError
@@ -64,7 +64,7 @@ class NewStore:
             name: Its id here; by default the same.
         """
         name = name or episode_id
-        target = self.root / "episodes" / (name + SUFFIX)
+        target = StorePaths(self.root).episode(name)
         reason = _copy_files(view.path(episode_id), target)
         if reason is not None:
             shutil.rmtree(target, ignore_errors=True)
@@ -74,8 +74,8 @@ class NewStore:
             _rename(target, name)
         self.labels += [replace(label, episode_id=name) for label in view.labels_of(episode_id)]
         self.notes += [replace(note, episode_id=name) for note in view.notes if note.episode_id == episode_id]
-        for scores in (view.root / "scores").glob(f"*/{episode_id}.npz"):
-            beside = self.root / "scores" / scores.parent.name / f"{name}.npz"
+        for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
+            beside = StorePaths(self.root).scores / scores.parent.name / f"{name}.npz"
             beside.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(scores, beside)
         self.taken.append(name)
@@ -91,7 +91,7 @@ class NewStore:
         _check_arrays(episode.arrays, self.spec, name)
         if name in self.taken:
             raise StoreError(f"episode {name} is there twice, must be there once; give one of them another id")
-        write_whole(self.root / "episodes" / (name + SUFFIX), episode)
+        write_whole(StorePaths(self.root).episode(name), episode)
         self.taken.append(name)
 
     def finish(self, made_by: str, sources: Iterable[Path], changes: Mapping[str, Any]) -> None:
@@ -103,9 +103,10 @@ class NewStore:
         if not self.taken:
             reasons = "; ".join(self.left_out.values()) or "none was asked for"
             raise StoreError(f"number of episodes to write is 0, must be at least 1: {reasons}; nothing was written")
-        check_identity(self.root / IDENTITY, self.spec, self.task)
-        for file, rows in ((LABELS, self.labels), (NOTES, self.notes)):
-            (self.root / file).write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+        paths = StorePaths(self.root)
+        check_identity(paths.identity, self.spec, self.task)
+        for path, rows in ((paths.labels, self.labels), (paths.notes, self.notes)):
+            path.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
         origin = {
             "made_by": made_by,
             "text": self.text,
@@ -114,12 +115,12 @@ class NewStore:
             "changes": dict(changes),
             "left_out": self.left_out,
         }
-        write_json(self.root / ORIGIN, origin)
+        write_json(paths.origin, origin)
 
 
 def start_store(root: Path, like: StoreView) -> NewStore:
     """Create an empty store in the draft `root`, of the spec and task of another."""
-    (root / "episodes").mkdir(parents=True)
+    StorePaths(root).episodes.mkdir(parents=True)
     return NewStore(root=root, spec=like.spec, task=like.task, text=like.text, back_text=like.back_text)
 
 

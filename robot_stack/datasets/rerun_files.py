@@ -48,8 +48,8 @@ def export_rerun(view: StoreView, episode_ids: Sequence[str], out: Path, *, on_e
     """
     view.check_there(episode_ids)
     rr = need("rerun", "rerun-sdk")
-    check_scores(view.root / "scores")
-    files = ScoreFiles(view.root / "scores")
+    check_scores(view.paths.scores)
+    files = ScoreFiles(view.paths.scores)
     scores = [one for version in files.versions for one in files.read(version)]
     with new_folder(out) as draft:
         for number, episode_id in enumerate(episode_ids):

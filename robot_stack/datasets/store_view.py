@@ -22,7 +22,7 @@ from robot_stack.datasets.told import text_of
 from robot_stack.disk.jsonl import read_jsonl
 from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import SCHEMA_VERSION
-from robot_stack.replay.episode_store import SUFFIX
+from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.types.errors import SpecError, StoreError
@@ -30,11 +30,6 @@ from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EpisodeHeader
-
-IDENTITY = "store.json"
-LABELS = "labels.jsonl"
-NOTES = "notes.jsonl"
-ORIGIN = "origin.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +79,11 @@ class StoreView:
         """Return the task in words, as the robot was told it in an episode."""
         return self.text if header.first_task else self.back_text or f"undo: {self.text}"
 
+    @property
+    def paths(self) -> StorePaths:
+        """Return the paths of the folder's parts."""
+        return StorePaths(self.root)
+
     def path(self, episode_id: str) -> Path:
         """Return the directory of a closed episode.
 
@@ -91,7 +91,7 @@ class StoreView:
             StoreError: If there is none; the message says which one may be meant.
         """
         self.check_there([episode_id])
-        return self.root / "episodes" / (episode_id + SUFFIX)
+        return self.paths.episode(episode_id)
 
     def check_there(self, episode_ids: Iterable[str]) -> None:
         """Raise StoreError naming the first of these that is no closed episode."""
@@ -142,13 +142,14 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
     Raises:
         StoreError: If it is none, or of another version of this program.
     """
-    spec, task = _identity(root / IDENTITY)
+    paths = StorePaths(root)
+    spec, task = _identity(paths.identity)
     inside_folder(root, root)
-    said = read_labels(root / LABELS)
+    said = read_labels(paths.labels)
     damaged = dict(said.damaged)
     closed: list[str] = []
     unfinished: list[str] = []
-    for path in (root / "episodes").glob("*" + SUFFIX):
+    for path in paths.episodes.glob("*" + SUFFIX):
         name = path.name.removesuffix(SUFFIX)
         if path.name.startswith("."):
             continue
@@ -166,9 +167,9 @@ def open_store(root: Path, text: str | None = None, back_text: str | None = None
         back_text=back_text or _origin_text(root, "back_text") or "",
         episodes=tuple(sorted(closed)),
         unfinished=tuple(sorted(unfinished)),
-        quarantined={**_set_aside(root / "quarantine"), **damaged},
+        quarantined={**_set_aside(paths.quarantine), **damaged},
         labels=tuple(said.rows),
-        notes=_notes(root / NOTES),
+        notes=_notes(paths.notes),
     )
 
 
@@ -218,7 +219,7 @@ def _notes(path: Path) -> tuple[Note, ...]:
 
 
 def _origin_text(root: Path, key: str) -> str | None:
-    path = root / ORIGIN
+    path = StorePaths(root).origin
     try:
         said = json.loads(path.read_text()) if path.exists() else {"text": None}
         text = said["text"] if key == "text" else said.get(key)

@@ -28,6 +28,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.settings import learning_settings
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, ResumeError
 
 log = logging.getLogger(__name__)
@@ -122,14 +123,14 @@ def follow(resolved: ResolvedRun, folder: Path, ranks: Ranks) -> None:
     if message is Message.END:
         return
     settings, spec = learning_settings(resolved), resolved.spec()
-    trunk = fitting.load_trunk(folder / fitting.TRUNK, spec, settings.device)
+    trunk = fitting.load_trunk(RunPaths(folder).trunk, spec, settings.device)
     sizes = fitting.sizes_of(trunk, spec, **contents, trained=settings.trained_encoder)
     learner = find_algorithm(settings.algorithm).learner(
         sizes, settings.config, seed=resolved.run.seed, device=settings.device
     )
     learner.ranks = ranks
     if message is Message.RESUME:
-        state = CheckpointFolder(folder / "checkpoints").load_latest()
+        state = CheckpointFolder(RunPaths(folder).checkpoints).load_latest()
         if state is None:
             raise ResumeError(f"no checkpoint in {folder} on this machine, must be the leader's; share the folder")
         learner.load_state_dict(state["learner"])

@@ -29,7 +29,6 @@ from robot_stack.types.errors import ConfigError, ResumeError, RewardError, Spec
 from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 
-TRUNK = "trunk.safetensors"
 """File of a run's encoder, in its folder."""
 
 T = TypeVar("T")

@@ -25,13 +25,13 @@ from robot_stack.processes.prepared_run import choose_table, new_folder, prepare
 from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import (
     ONE_THREAD,
-    RESOLVED,
     RESPAWN_DELAY_S,
     After,
     ProcessSpec,
     Restarts,
     learner_process,
 )
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StackError
 
 KINDS = ("sim", "workcell", "learner")
@@ -62,7 +62,7 @@ def _table(
     folder = Path(values["folder"]) if values["folder"] else new_folder(resolved, Path("runs"))
     if kind == "learner":
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / RESOLVED).write_text(resolved.to_yaml())
+        RunPaths(folder).resolved.write_text(resolved.to_yaml())
         spec = learner_process(folder, values["address"] or resolved.cell.learner_address)
         return f"{resolved.name}: the learner; folder {folder}", [spec], {**os.environ, **ONE_THREAD}
     ready = claim.enter_context(prepared(resolved, folder))

@@ -16,18 +16,16 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_FILE, claim_domain, ros_environment, write_profiles
 from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import (
-    RESOLVED,
     ProcessSpec,
     cell_processes,
     console_process,
     managed,
     process_table,
 )
+from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.types.errors import ConfigError
 
-DOMAIN = "domain"
-"""File in the folder with the number of the DDS domain."""
 MIN_FREE_MB = 500
 """Less than this, and a run would end in the middle of an episode."""
 
@@ -37,7 +35,7 @@ class PreparedRun:
     """A run that is ready to start.
 
     Attributes:
-        folder: Holds `RESOLVED`, logs, episodes, checkpoints.
+        folder: Holds the resolved run, logs, episodes, checkpoints.
         domain: DDS domain, claimed.
         environment: Of every process, whole.
     """
@@ -49,7 +47,7 @@ class PreparedRun:
     @property
     def log_folder(self) -> Path:
         """Return the folder that gets one log per process."""
-        return self.folder / "log"
+        return RunPaths(self.folder).log
 
 
 def new_folder(run: ResolvedRun, root: Path) -> Path:
@@ -71,17 +69,17 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
         ConfigError: If the domain of a real cell is taken by another run, or the disk is full.
         TransportError: If the token that is there cannot be used.
     """
-    log_folder = folder / "log"
+    log_folder = RunPaths(folder).log
     log_folder.mkdir(parents=True, exist_ok=True)
     free_mb = shutil.disk_usage(folder).free >> 20
     if free_mb < MIN_FREE_MB:
         raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
-    (folder / RESOLVED).write_text(run.to_yaml())
+    RunPaths(folder).resolved.write_text(run.to_yaml())
     if run.cell.learner_certs is None:
         LinkToken.keep(folder)
     remove_stale()
     with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
-        (folder / DOMAIN).write_text(f"{domain}\n")
+        RunPaths(folder).domain.write_text(f"{domain}\n")
         ros = ros_environment(_profile(run, folder), domain, log_folder.resolve())
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
 

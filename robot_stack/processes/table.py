@@ -11,8 +11,8 @@ from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_VARIABLE
+from robot_stack.runs.paths import RunPaths
 
-RESOLVED = "run.yaml"
 """The resolved run inside its folder."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Two numeric threads on two busy cores are nine times slower than one."""
@@ -99,13 +99,13 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
     """Return the cell's processes, without actor and learner, in the order in which they start.
 
     Args:
-        run: The resolved run, saved in `folder` as `RESOLVED`.
+        run: The resolved run, saved in `folder`.
         folder: Of the run.
         python: Interpreter.
     """
 
     def node(name: str, *more: str) -> tuple[str, ...]:
-        where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+        where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run))
         return (python, "-m", module_of(name), *where, *more)
 
     return (
@@ -153,7 +153,10 @@ def learner_process(folder: Path, address: str, *, python: str = sys.executable)
     """Return the learner of the run saved in `folder`, serving at `address`, host:port."""
     return ProcessSpec(
         name="learner",
-        argv=(python, "-m", "robot_stack.learner.process", "--run", str(folder / RESOLVED), "--address", address),
+        argv=(
+            *(python, "-m", "robot_stack.learner.process"),
+            *("--run", str(RunPaths(folder).resolved), "--address", address),
+        ),
         respawn=True,
         env=ONE_THREAD,
         nice=10,
@@ -165,7 +168,7 @@ def console_process(
     run: ResolvedRun, folder: Path, *, learner_address: str = "", python: str = sys.executable
 ) -> ProcessSpec:
     """Return the process of the operator's page; with the address of the learner, if there is one."""
-    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run), *_stop_folder(run))
+    where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run), *_stop_folder(run))
     learner = ("--learner", learner_address) if learner_address else ()
     return ProcessSpec(
         name="console",
@@ -200,13 +203,13 @@ def process_table(
     """Return all processes of a run on this machine, in the order in which they start.
 
     Args:
-        run: The resolved run, saved in `folder` as `RESOLVED`.
+        run: The resolved run, saved in `folder`.
         folder: Of the run.
         local_learner: False where the learner runs on another machine.
         learner_address: host:port; default: the cell's.
         python: Interpreter.
     """
-    where = ("--run", str(folder / RESOLVED))
+    where = ("--run", str(RunPaths(folder).resolved))
     address = learner_address or run.cell.learner_address
     learner = learner_process(folder, address, python=python)
     actor = ProcessSpec(
@@ -235,7 +238,7 @@ def session_process(
     module: str, run: ResolvedRun, folder: Path, *words: str, python: str = sys.executable
 ) -> ProcessSpec:
     """Return a process with a control loop, in the actor's place: `robot_stack.nodes.actor.<module>`."""
-    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+    where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run))
     return ProcessSpec(
         name="actor",
         argv=(python, "-m", f"robot_stack.nodes.actor.{module}", *where, *words),
@@ -254,14 +257,14 @@ def managed(
 
     Args:
         table: From `cell_processes` or `process_table`.
-        run: The resolved run, saved in `folder` as `RESOLVED`.
+        run: The resolved run, saved in `folder`.
         folder: Of the run.
         python: Interpreter.
     """
     nodes = [row for row in table if row.argv[2].startswith("robot_stack.nodes.") and not row.window]
     words = [f"--node={row.name}" for row in nodes]
     words += [f"--required={row.name}" for row in nodes if row.required and not row.respawn]
-    where = ("--run", str(folder / RESOLVED), "--namespace", namespace_of(run))
+    where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run))
     bring_up = ProcessSpec(
         name="bring_up",
         argv=(python, "-m", module_of("bring_up"), *where, *words),

@@ -19,6 +19,7 @@ from robot_stack.replay.columns import check_step
 from robot_stack.replay.durable import WriterLock, at_once
 from robot_stack.replay.episode_writer import NEW_PREFIX, EpisodeWriter
 from robot_stack.replay.identity import check_identity, check_spec
+from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode, read_header
 from robot_stack.types.errors import SpecError, StoreError
@@ -28,7 +29,6 @@ from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.spec import Spec
 from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 
-SUFFIX = ".zarr"
 FLUSHES_AT_ONCE = 16
 
 
@@ -42,14 +42,14 @@ class EpisodeStore:
         self._root = root
         self._spec = spec
         self._task = task
-        self._episodes = root / "episodes"
-        self._lock = WriterLock(root / "writer.lock")
+        self._paths = StorePaths(root)
+        self._lock = WriterLock(self._paths.lock)
         self._mutex = threading.RLock()
         self._closed: dict[str, int] = {}
         self._writers: dict[str, EpisodeWriter] = {}
         self._quarantined: dict[str, str] = {}
-        self._labels = LabelLog(root / "labels.jsonl")
-        self._scores = ScoreFiles(root / "scores")
+        self._labels = LabelLog(self._paths.labels)
+        self._scores = ScoreFiles(self._paths.scores)
 
     def open(self) -> None:
         """Take the writer lock, verify all episodes and recover unfinished ones; broken ones are set aside.
@@ -59,10 +59,10 @@ class EpisodeStore:
                 cannot be written.
         """
         with disk_errors(f"opening the store {self._root}"):
-            self._episodes.mkdir(parents=True, exist_ok=True)
+            self._paths.episodes.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             try:
-                check_identity(self._root / "store.json", self._spec, self._task)
+                check_identity(self._paths.identity, self._spec, self._task)
                 self._labels.open()
                 self._recover()
             except BaseException:
@@ -245,7 +245,7 @@ class EpisodeStore:
             return self._scores.read(version)
 
     def _path(self, episode_id: str) -> Path:
-        return self._episodes / (episode_id + SUFFIX)
+        return self._paths.episode(episode_id)
 
     def _writer(self, episode_id: str) -> EpisodeWriter:
         if episode_id not in self._writers:
@@ -264,15 +264,15 @@ class EpisodeStore:
         del self._writers[episode_id]
 
     def _recover(self) -> None:
-        for path in self._episodes.iterdir():
+        for path in self._paths.episodes.iterdir():
             if path.name.startswith(NEW_PREFIX):
                 shutil.rmtree(path)
-        for path in sorted(self._episodes.iterdir()):
+        for path in sorted(self._paths.episodes.iterdir()):
             try:
                 self._recover_episode(path)
             except (StoreError, OSError, ValueError, KeyError) as error:
                 self._quarantine(path, str(error))
-        aside = self._root / "quarantine"
+        aside = self._paths.quarantine
         for path in sorted(aside.iterdir()) if aside.exists() else ():
             reason = path / "reason.txt"
             self._quarantined.setdefault(path.name, reason.read_text().strip() if reason.exists() else "unknown")
@@ -293,7 +293,7 @@ class EpisodeStore:
 
     def _quarantine(self, path: Path, reason: str) -> None:
         name = path.name.removesuffix(SUFFIX)
-        aside = self._root / "quarantine"
+        aside = self._paths.quarantine
         number = 1
         while (target := aside / (name if number == 1 else f"{name}.{number}")).exists():
             number += 1

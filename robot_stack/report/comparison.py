@@ -20,6 +20,7 @@ from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, Sheet
 from robot_stack.report.summary import summarise
 from robot_stack.report.targets import Figure, figures
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.transition import EpisodeKind
 
@@ -61,7 +62,7 @@ def write_comparison(folders: Sequence[Path]) -> Path:
     if len(set(places)) < len(places):
         raise ConfigError(f"runs to compare are {', '.join(p.name for p in places)}, must differ; name each once")
     runs = [_read(place, name) for place, name in zip(places, short_names(places))]
-    plot = places[0] / "plots" / PLOT
+    plot = RunPaths(places[0]).plots / PLOT
     drawn = draw(runs, plot)
     page = places[0] / PAGE
     write_durable(page, render(runs, plot if drawn else None))

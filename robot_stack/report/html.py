@@ -52,7 +52,7 @@ def write_report(folder: Path) -> Path:
     summary = write_summary(folder)
     record = read_run(folder)
     page = render_report(record, summary, draw_plots(record))
-    path = folder / "report.html"
+    path = record.paths.report
     write_durable(path, page)
     return path
 

@@ -77,7 +77,7 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
 
 def draw_plots(record: RunRecord) -> list[Plot]:
     """Draw all plots that the run has something to show for."""
-    folder = record.folder / "plots"
+    folder = record.paths.plots
     drawn = []
     for name, title, caption, draw in PLOTS:
         path = folder / f"{name}.png"

@@ -17,7 +17,8 @@ from robot_stack.cli.cell.own_cell import Enter
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import RESOLVED, ProcessSpec, cell_processes
+from robot_stack.processes.table import ProcessSpec, cell_processes
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.finding import Level
 from robot_stack.workcell.checkup import finding
 from robot_stack.workcell.checkup.operator import Reach
@@ -45,7 +46,8 @@ def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path)
     """The folder of a cell that runs already is listened to, and nothing else is started."""
     pytest.importorskip("rclpy", reason="no ROS on this machine")
     run = load_run("peg_insert", ["cell.dds_domain=67"])
-    rogue = (sys.executable, str(Path(__file__).with_name("rogue_process.py")), "--run", str(tmp_path / RESOLVED))
+    resolved = str(RunPaths(tmp_path).resolved)
+    rogue = (sys.executable, str(Path(__file__).with_name("rogue_process.py")), "--run", resolved)
     table = (*cell_processes(run, tmp_path), ProcessSpec(name="rogue", argv=(*rogue, "--namespace", "sim")))
     with (
         prepared(run, tmp_path) as ready,

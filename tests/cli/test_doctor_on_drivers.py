@@ -17,7 +17,8 @@ from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.processes.profile import ros_environment
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import RESOLVED, ProcessSpec
+from robot_stack.processes.table import ProcessSpec
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.finding import Level
 
 SECONDS = float(os.environ.get("DOCTOR_SECONDS", "2"))
@@ -90,8 +91,8 @@ def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
     run = load_run("bench", root=tmp_path / "hardware_configs")
     beside = tmp_path / "drivers"
     beside.mkdir()
-    (beside / RESOLVED).write_text(run.to_yaml())
-    words = ("--run", str(beside / RESOLVED), "--namespace", "bench")
+    RunPaths(beside).resolved.write_text(run.to_yaml())
+    words = ("--run", str(RunPaths(beside).resolved), "--namespace", "bench")
     row = ProcessSpec(name="drivers", argv=(sys.executable, DRIVERS, *words), realtime=2)
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     ros = ros_environment(None, run.cell.dds_domain, beside)  # a driver's shell: Fast DDS as it comes

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli import main as command
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StackError
 
 
@@ -127,12 +127,12 @@ def test_unknown_run_lists_the_runs_there_are(verb: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("verb", ["eval", "report"])
 def test_folder_of_something_else_is_left_alone(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([verb, str(tmp_path)]) == 1
-    assert f"must hold {RESOLVED}" in capsys.readouterr().err
+    assert "must hold run.yaml" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 def test_eval_refuses_a_policy_that_was_not_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / RESOLVED).touch()
+    RunPaths(tmp_path).resolved.touch()
     (tmp_path / "bc.safetensors").touch()
     assert command.main(["eval", str(tmp_path)]) == 1
     assert "must be one of ['bc']" in capsys.readouterr().err

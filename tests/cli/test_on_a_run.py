@@ -16,7 +16,7 @@ from policies.registry import find_algorithm
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.fitting import image_shapes, write_tensors
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "untrained"
     folder.mkdir()
     resolved = load_run("peg_insert", ["task.episode_steps=5"])
-    (folder / RESOLVED).write_text(resolved.to_yaml())
+    RunPaths(folder).resolved.write_text(resolved.to_yaml())
     spec = resolved.spec()
     torch.manual_seed(0)
     trunk = EmbeddedTrunk(image_shapes(spec), 4)

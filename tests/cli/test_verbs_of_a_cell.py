@@ -11,7 +11,7 @@ from robot_stack.cli import act, deploy, main, record, train, up
 from robot_stack.cli.cell import measuring
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_resolved, load_run
-from robot_stack.processes.table import RESOLVED
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 
 CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console")
@@ -82,7 +82,7 @@ def test_deploy_runs_a_saved_policy_without_a_learner(supervised) -> None:
 @pytest.mark.parametrize("verb", ["record", "act", "train"])
 def test_a_folder_of_another_run_is_refused(verb, supervised, capsys) -> None:
     Path("runs/peg_insert").mkdir(parents=True)
-    (Path("runs/peg_insert") / RESOLVED).write_text(load_run("peg_insert", ["seed=4"]).to_yaml())
+    RunPaths(Path("runs/peg_insert")).resolved.write_text(load_run("peg_insert", ["seed=4"]).to_yaml())
     assert main.main([verb, "peg_insert"]) == 1
     assert "has run.seed = 4, asked for is 0" in capsys.readouterr().err
     assert not supervised
@@ -93,8 +93,8 @@ def test_train_serves_the_run_in_its_folder(monkeypatch, tmp_path, capsys) -> No
     served: list[list[str]] = []
     monkeypatch.setattr("robot_stack.learner.process.main", lambda words: served.append(words) or 0)
     assert train.run("peg_insert", ["seed=3"], address="127.0.0.1:0") == 0
-    assert served == [["--run", f"runs/peg_insert/{RESOLVED}", "--address", "127.0.0.1:0"]]
-    assert load_resolved(Path("runs/peg_insert") / RESOLVED).run.seed == 3
+    assert served == [["--run", "runs/peg_insert/run.yaml", "--address", "127.0.0.1:0"]]
+    assert load_resolved(RunPaths(Path("runs/peg_insert")).resolved).run.seed == 3
     assert capsys.readouterr().out.splitlines()[-1] == "Next: robot-stack train peg_insert, to go on"
     Path("runs/peg_insert/policy.safetensors").touch()
     train.run("peg_insert", ["seed=3"], address="127.0.0.1:0")

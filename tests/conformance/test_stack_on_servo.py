@@ -24,7 +24,8 @@ from robot_stack.nodes.conversion import vector_to_msg
 from robot_stack.nodes.qos import NEWEST
 from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import RESOLVED, cell_processes
+from robot_stack.processes.table import cell_processes
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import rotate_twist
@@ -115,8 +116,8 @@ def stack(ros, sim_run, tmp_path_factory):
     by_operator = load_run("peg_insert", changes)
     real = replace(by_operator, robots={ARM: robot_of("servo", wrench=WRENCH)})
     folder, beside = tmp_path_factory.mktemp("cell"), tmp_path_factory.mktemp("sim")
-    (folder / RESOLVED).write_text(real.to_yaml())
-    (beside / RESOLVED).write_text(sim_run.to_yaml())
+    RunPaths(folder).resolved.write_text(real.to_yaml())
+    RunPaths(beside).resolved.write_text(sim_run.to_yaml())
     key = WireKey.of_folder(folder)
     shutil.copy(folder / KEY_FILE, beside / KEY_FILE)  # two folders, one run
     chosen = {spec.name: spec for spec in cell_processes(sim_run, beside)}

@@ -18,7 +18,8 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.processes.prepared_run import PreparedRun, prepared
-from robot_stack.processes.table import RESOLVED, module_of, namespace_of
+from robot_stack.processes.table import module_of, namespace_of
+from robot_stack.runs.paths import RunPaths
 from robot_stack.workcell.build_safety import limits_of
 from tests.faults.fault_sink import FaultSink
 
@@ -93,7 +94,7 @@ class Bench:
             child.wait(5.0)
 
     def _where(self) -> list[str]:
-        return ["--run", str(self.folder / RESOLVED), "--namespace", namespace_of(self.run)]
+        return ["--run", str(RunPaths(self.folder).resolved), "--namespace", namespace_of(self.run)]
 
     def _start(self, name: str, words: list[str]) -> None:
         environment = {**self._ready.environment, "PYTHONPATH": str(ROOT)}

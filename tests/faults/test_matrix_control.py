@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from robot_stack.runs.paths import RunPaths
 from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
@@ -32,7 +33,7 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import twist_to_msg
 from robot_stack.nodes.qos import EVERY
 from robot_stack.nodes.safety.stop_latch import CLEAR
-from robot_stack.processes.table import RESOLVED, namespace_of
+from robot_stack.processes.table import namespace_of
 from robot_stack.types.command import Mode, Source
 from robot_stack.workcell.build_safety import limits_of
 from tests.faults.fault_bench import ARM, START_S, Bench, bench_of, fault_run, heard
@@ -203,8 +204,8 @@ def test_row_27_a_limit_is_made_tighter_at_run_time_and_never_looser(
     sink.ready()
     sink.until(lambda: parameter(sink, "max_speed_m_s", 0.25) == "", "the file's limit again")
 
-    typo = tmp_path_factory.mktemp("typo") / RESOLVED
-    typo.write_text((bench.folder / RESOLVED).read_text().replace("max_speed_m_s", "max_sped_m_s"))
+    typo = RunPaths(tmp_path_factory.mktemp("typo")).resolved
+    typo.write_text(RunPaths(bench.folder).resolved.read_text().replace("max_speed_m_s", "max_sped_m_s"))
     words = [sys.executable, "-m", "robot_stack.nodes.safety.node", "--run", str(typo)]
     started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert started.returncode == 1

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from robot_stack.runs.paths import RunPaths
 from tests.faults.matrix_rows import Measured
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
@@ -39,7 +40,7 @@ from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.profile import PROFILE_FILE, ros_environment
 from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import RESOLVED, cell_processes, namespace_of
+from robot_stack.processes.table import cell_processes, namespace_of
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
 from robot_stack.workcell.build_safety import limits_of
@@ -100,7 +101,7 @@ def launched(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], FaultSin
         while not (folder / "log" / "safety.log").exists():
             assert up.poll() is None and time.monotonic() < deadline_s, (tmp_path / "up.log").read_text()  # noqa: PT018
             time.sleep(0.05)
-        run, key = load_resolved(folder / RESOLVED), WireKey.of_folder(folder)
+        run, key = load_resolved(RunPaths(folder).resolved), WireKey.of_folder(folder)
         domain = int((folder / "domain").read_text())
         exports = ros_environment((folder / PROFILE_FILE).resolve(), domain)
         ready = PreparedRun(folder=folder, domain=domain, environment={**os.environ, **exports})

@@ -17,7 +17,8 @@ from robot_stack.config.files.library import run_of_cell
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.processes.prepared_run import choose_table, free_address, prepared
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_FILE, claim_domain, write_profiles
-from robot_stack.processes.table import RESOLVED, cell_processes, console_process, process_table
+from robot_stack.processes.table import cell_processes, console_process, process_table
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 
 FOREIGN = TopicCameraConfig(
@@ -121,7 +122,7 @@ def test_a_cell_that_leaves_the_middleware_to_the_shell_sets_none_of_its_variabl
 
 def test_a_prepared_folder_holds_the_run_and_its_exports(run, tmp_path, capsys):
     with prepared(run, tmp_path) as ready:
-        assert load_resolved(tmp_path / RESOLVED).spec() == run.spec()
+        assert load_resolved(RunPaths(tmp_path).resolved).spec() == run.spec()
         assert env.run(tmp_path) == 0
         printed = capsys.readouterr().out
         assert f"export ROS_DOMAIN_ID={ready.domain}\n" in printed

@@ -17,11 +17,12 @@ from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.fitting import TRUNK, fit_reward, image_shapes, save_reward, write_tensors
+from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
 from robot_stack.learner.reward.evaluation import done_rule, run_model
 from robot_stack.learner.reward.synthetic import generate, labelled
 from robot_stack.learner.training_data import reward_inputs
 from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RewardFitRow
 from robot_stack.types.errors import StoreError
 
@@ -59,7 +60,7 @@ def write_model(folder: Path, resolved: ResolvedRun, episode: LabelledEpisode) -
     torch.manual_seed(0)
     trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
     metadata = {"identity": trunk.identity, "reference": json.dumps(trunk.reference)}
-    write_tensors(folder / TRUNK, trunk.state_dict(), metadata)
+    write_tensors(RunPaths(folder).trunk, trunk.state_dict(), metadata)
     images = {name: np.stack([frame.view(name) for frame in episode.frames]) for name in trunk.shapes}
     rows = reward_inputs(trunk.encode(images), np.stack([np.asarray(frame.proprio) for frame in episode.frames]))
     shown = [ScoredEpisode(frames=rows, success=success) for success in (True, True, False, False)]

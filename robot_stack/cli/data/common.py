@@ -10,8 +10,9 @@ from typing import Any
 from robot_stack.cli.run_folder import RUNS, find_folder
 from robot_stack.config.resolve import load_resolved
 from robot_stack.datasets.new_store import NewStore
-from robot_stack.datasets.store_view import IDENTITY, StoreView, open_store
-from robot_stack.processes.table import RESOLVED
+from robot_stack.datasets.store_view import StoreView, open_store
+from robot_stack.replay.layout import StorePaths
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
 
 STORE = "store"
@@ -40,16 +41,20 @@ def find_data(name: str) -> StoreView:
         StoreError: If it cannot be read.
     """
     for candidate in (RUNS / name, Path(name)):
-        if (candidate / STORE / IDENTITY).is_file():
-            resolved = candidate / RESOLVED
-            if not resolved.is_file():
-                return open_store(candidate / STORE)
-            task = load_resolved(resolved).task
-            return open_store(candidate / STORE, task.text, task.backward.text if task.backward else None)
-        if (candidate / IDENTITY).is_file():
+        paths = RunPaths(candidate)
+        if paths.store.identity.is_file():
+            if not paths.resolved.is_file():
+                return open_store(paths.store.root)
+            task = load_resolved(paths.resolved).task
+            return open_store(paths.store.root, task.text, task.backward.text if task.backward else None)
+        if StorePaths(candidate).identity.is_file():
             return open_store(candidate)
-    if Path(name).is_dir() and not (Path(name) / RESOLVED).is_file():
-        raise ConfigError(f"folder is {name}, must hold {IDENTITY} or {STORE}/{IDENTITY}; name a run or a dataset")
+    paths = RunPaths(Path(name))
+    if paths.folder.is_dir() and not paths.resolved.is_file():
+        alone, within = StorePaths(paths.folder).identity, paths.store.identity
+        raise ConfigError(
+            f"folder is {name}, must hold {alone.name} or {within.relative_to(paths.folder)}; name a run or a dataset"
+        )
     folder = find_folder(name)
     raise StoreError(f"store of {folder} is missing, must hold episodes; let the run record some")
 

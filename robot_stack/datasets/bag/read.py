@@ -29,6 +29,7 @@ from robot_stack.datasets.new_store import NewStore, Progress
 from robot_stack.datasets.told import header_of, labels_of, text_of
 from robot_stack.replay.columns import IMAGE_PREFIX, columns
 from robot_stack.replay.identity import check_spec
+from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
@@ -149,7 +150,7 @@ def import_mcap(folder: Path, out: Path, *, on_episode: Progress) -> NewStore:
     if not files:
         raise StoreError(f"number of {SUFFIX} files in {folder} is 0, must be at least 1; name a folder that has some")
     with new_folder(out) as draft:
-        (draft / "episodes").mkdir()
+        StorePaths(draft).episodes.mkdir()
         store: NewStore | None = None
         for number, file in enumerate(files):
             on_episode("imported", number + 1, len(files))

@@ -25,6 +25,7 @@ from robot_stack.datasets.lerobot.rows import episode_from, foreign_episode
 from robot_stack.datasets.lerobot.tables import numpy_rows, read_bounded
 from robot_stack.datasets.new_store import NewStore, Progress
 from robot_stack.datasets.told import text_of
+from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import SpecError, StoreError
 from robot_stack.types.event import Label
@@ -148,7 +149,7 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
     """
     source = open_lerobot(folder, like)
     with new_folder(out) as draft:
-        (draft / "episodes").mkdir()
+        StorePaths(draft).episodes.mkdir()
         store = NewStore(root=draft, spec=source.spec, task=source.task, text=source.text)
         try:
             for number in range(len(source.episodes)):
@@ -194,7 +195,7 @@ def open_lerobot(folder: Path, like: Like | None) -> LeRobotFolder:
         spec, task = _identity(folder, like)
         _check_features(folder, info, spec)
         lines = []
-        for file in sorted((folder / "meta" / "episodes").glob("*/*.parquet")):
+        for file in sorted((folder / "meta/episodes").glob("*/*.parquet")):
             lines += read_bounded(inside(folder, file.relative_to(folder)), _episode_columns(spec)).to_pylist()
         lines.sort(key=lambda line: int(line["episode_index"]))
         indices = [int(line["episode_index"]) for line in lines]

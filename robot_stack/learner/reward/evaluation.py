@@ -21,6 +21,7 @@ from robot_stack.learner.reward.success import ProprioGate
 from robot_stack.learner.reward.synthetic import generate, labelled, shared_out
 from robot_stack.learner.settings import learning_settings
 from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import RewardFitRow, of_kind
 from robot_stack.types.errors import StoreError
 
@@ -111,7 +112,7 @@ def evaluate_run(folder: Path, *, episodes: int | None, seed: int, every: int, s
         StoreError: If the run has no reward model yet.
         RewardError: If it has no labelled episode.
     """
-    resolved = load_resolved(folder / "run.yaml")
+    resolved = load_resolved(RunPaths(folder).resolved)
     model = run_model(folder, resolved)
     recorded, left_out = labelled_episodes(folder, resolved.task.text, newest=episodes)
     report = evaluate(
@@ -132,12 +133,13 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
     Raises:
         StoreError: If there is none yet.
     """
-    versions = [row.version for row in of_kind(read_rows(folder / "metrics.jsonl").rows, RewardFitRow)]
-    there = [version for version in versions if (folder / f"progress_{version}.safetensors").exists()]
-    if not there or not (folder / fitting.TRUNK).exists():
+    paths = RunPaths(folder)
+    versions = [row.version for row in of_kind(read_rows(paths.metrics).rows, RewardFitRow)]
+    there = [version for version in versions if paths.reward(version).exists()]
+    if not there or not paths.trunk.exists():
         raise StoreError(f"reward models of run {folder} are 0, must be at least 1; finish its demonstrations first")
-    trunk = fitting.load_trunk(folder / fitting.TRUNK, resolved.spec(), "cpu")
-    path = folder / f"progress_{there[-1]}.safetensors"
+    trunk = fitting.load_trunk(paths.trunk, resolved.spec(), "cpu")
+    path = paths.reward(there[-1])
     settings = learning_settings(resolved).reward
     return EmbeddedModel(trunk, fitting.load_reward(path, there[-1], settings), settings.part)
 

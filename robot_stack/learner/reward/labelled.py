@@ -9,11 +9,12 @@ import numpy as np
 from reward_models.interface import Frame, Instruction, LabelledEpisode
 from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.layout import SUFFIX
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import LabelSource, Verdict
 
-STORE = "store"
 _RANK = (LabelSource.TRUTH, LabelSource.OPERATOR)
 """Whose word is the label: the simulator's where there is one, else the operator's. Never the model's own."""
 
@@ -25,7 +26,7 @@ def labels_of(folder: Path) -> dict[str, Verdict]:
         folder: Of the run, which may still be going on: nothing in it is touched.
     """
     said: dict[str, dict[LabelSource, Verdict]] = {}
-    labels = read_labels(folder / STORE / "labels.jsonl").rows
+    labels = read_labels(RunPaths(folder).store.labels).rows
     for label in sorted(labels, key=lambda label: label.stamp_unix_s):  # of one source the newest counts
         said.setdefault(label.episode_id, {})[label.source] = label.verdict
     found: dict[str, Verdict] = {}
@@ -52,7 +53,7 @@ def labelled_episodes(
     labels = labels_of(folder)
     found: list[LabelledEpisode] = []
     left_out: dict[str, str] = {}
-    for path in sorted((folder / STORE / "episodes").glob("*.zarr"), reverse=True):
+    for path in sorted(RunPaths(folder).store.episodes.glob("*" + SUFFIX), reverse=True):
         if newest is not None and len(found) == newest:
             break
         if path.stem not in labels:

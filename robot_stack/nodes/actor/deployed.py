@@ -12,6 +12,7 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.rollout.deploy import DEPLOYED, deploy
 from robot_stack.rollout.evaluate import load_params
+from robot_stack.runs.paths import RunPaths
 
 
 def run_policy(session: Session) -> int:
@@ -20,13 +21,13 @@ def run_policy(session: Session) -> int:
     params = load_params(options.policy)
     folder = session.folder / DEPLOYED
     folder.mkdir(exist_ok=True)
-    with EpisodeStore(folder / "store", resolved.spec(), resolved.task.name) as store:
+    with EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name) as store:
         told = deploy(
             resolved, params, session.cell, SteadyClock(), store, episodes=options.episodes, stop=session.stop,
             say=session.say,
         )  # fmt: skip
     summary = told.summary()
-    (folder / "summary.json").write_text(json.dumps(summary))
+    RunPaths(folder).summary.write_text(json.dumps(summary))
     low, high = summary["wilson95"]
     session.say(
         f"{summary['success']} of {summary['episodes']} succeeded "

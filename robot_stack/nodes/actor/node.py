@@ -18,6 +18,7 @@ from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.rollout.actor import Actor
 from robot_stack.rollout.clock import SteadyClock
+from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import StackError
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     resolved = load_resolved(options.run)
-    folder = options.run.parent / "actor"
+    folder = RunPaths(options.run.parent).actor
     folder.mkdir(exist_ok=True)
     address = options.learner or resolved.cell.learner_address
     client = LearnerClient(

@@ -9,14 +9,15 @@ from robot_stack.nodes.actor.session import Session, run_session
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.rollout.record import Recorder
+from robot_stack.runs.paths import RunPaths
 
 
 def record(session: Session) -> int:
     """Record until there are as many demonstrations as asked for, and return the exit code."""
     resolved, wanted = session.resolved, session.options.episodes
-    with EpisodeStore(session.folder / "store", resolved.spec(), resolved.task.name) as store:
+    with EpisodeStore(RunPaths(session.folder).store.root, resolved.spec(), resolved.task.name) as store:
         have = Recorder(resolved, session.cell, SteadyClock(), store, session.say).run(wanted, session.stop)
-    session.say(f"{have} of {wanted} demonstrations are in {session.folder / 'store'}")
+    session.say(f"{have} of {wanted} demonstrations are in {RunPaths(session.folder).store.root}")
     return 0
 
 

@@ -23,12 +23,12 @@ from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import SpecError
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault
 from robot_stack.workcell.command_log import CommandLog, limits_from
 
-FOLDER = "commands"
 FLUSH_HZ = 1.0
 LARGEST_MB = 64
 KEPT = 8
@@ -168,7 +168,7 @@ class CommandRecorderNode(StackNode):
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("command_recorder", settings.namespace, key=settings.key)
-        folder: Path = settings.options.run.parent / FOLDER
+        folder: Path = RunPaths(settings.options.run.parent).commands
         self._arms = [ArmRecorder(self, arm, settings.run.name, folder) for arm in settings.run.robots]
         self.steady_timer(FLUSH_HZ, self._flush)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from robot_stack.console.journal import FOLDER
 from robot_stack.disk.durable import write_durable
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import SpecError
 from robot_stack.types.names import check_name
 
@@ -30,7 +30,7 @@ class EpisodePictures:
     """The pictures of a run's episodes, `console/pictures/<episode>.jpg` in its folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / FOLDER / "pictures"
+        self._folder = RunPaths(folder).console / "pictures"
         self._newest: dict[str, np.ndarray] = {}
         self._first: dict[str, np.ndarray] = {}
         self._episode_id = ""
