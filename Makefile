@@ -91,7 +91,7 @@ ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wi
 	$(addprefix tests/cli/test_,journey.py doctor_moves.py bag.py)
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.
 LONGEST := $(addprefix tests/,flow run policies conformance cli launch nodes transport)
-BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(patsubst %/__init__.py,%,$(wildcard tests/*/__init__.py)))
+BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/*/))))
 CORES := $(shell nproc 2>/dev/null || echo 2)
 # Many wait for another process, a timeout or a port rather than for a core.
 WORKERS := $(shell echo $$(($(CORES) + 1)))
