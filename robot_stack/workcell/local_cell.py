@@ -30,7 +30,6 @@ from sim.simulated_arm import as_seen
 from sim.world import World
 
 TICK_S = 0.01
-TICK_NS = 10_000_000
 
 AGAIN_TICKS = 100
 """A scripted operator who may not resume yet tries again for so long."""

@@ -148,7 +148,7 @@ def test_an_unknown_event_means_nothing():
 
 @given(
     twists, twists, st.sampled_from(Source), st.sampled_from(Mode), st.none() | st.floats(0, 1, width=32),
-    st.lists(st.sampled_from(c.CUTS), unique=True),
+    st.lists(st.sampled_from(c.CLAMPS), unique=True),
 )  # fmt: skip
 def test_labels_carry_the_whole_decision(requested, executed, source, mode, gripper, cut):
     command = Command(arm="arm", twist=executed, gripper=gripper, stamp_ns=4, source=source)

@@ -1,15 +1,12 @@
-"""The Protocol that every driver's core follows: from what safety lets through to what the driver takes."""
+"""The command that every driver gets at a tick, and how long a last one is repeated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import numpy as np
 
 from robot_stack.types.pose import Pose
-
-CommandT = TypeVar("CommandT", covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +29,6 @@ class DriverCommand:
     angles: np.ndarray | None
     dt_s: float
     speed_share: float = 1.0
-
-
-class DriverCore(Protocol[CommandT]):
-    """Converts twists for one driver; keeps the target, if there is one."""
-
-    def step(self, command: DriverCommand) -> CommandT | None:
-        """Return the command of this tick, finite in every entry; None sends nothing."""
-        ...
 
 
 class Fading:

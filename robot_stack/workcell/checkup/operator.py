@@ -23,11 +23,6 @@ class Reach:
         """Return the reach after one more sample."""
         return Reach(low=min(self.low, value), high=max(self.high, value))
 
-    @property
-    def both_ways(self) -> bool:
-        """Return whether the axis moved to both sides."""
-        return self.low < -MOVED and self.high > MOVED
-
 
 def unmoved(reaches: Mapping[str, Reach], axes: Collection[str]) -> list[str]:
     """Return what is still to be moved, such as "x+" and "rz-"."""
