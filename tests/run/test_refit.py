@@ -19,10 +19,10 @@ from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
 from robot_stack.types.errors import ResumeError
-from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
-from tests.run.bench import RULE, SPEC, Bench, header_of, steps_of, trust_of
+from tests.run.bench import RULE, SPEC, Bench, header_of, label_of, steps_of, trust_of
 from tests.run.driven import Driven
 
 pytestmark = pytest.mark.long
@@ -132,7 +132,7 @@ def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) 
     refitter.fit()
     version = bench.scorer.version
     for account in bench.statistics.demos():
-        account.verdicts[LabelSource.OPERATOR] = Verdict.FAILURE
+        bench.statistics.label(label_of(account.header.episode_id, Verdict.FAILURE))
     _practise(bench, REFIT_AT[0])
     refitter.maybe_start()
     _finish(refitter)

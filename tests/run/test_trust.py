@@ -15,7 +15,7 @@ from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
-from tests.run.bench import Bench, trust_of
+from tests.run.bench import Bench, label_of, trust_of
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +62,7 @@ def train_online(bench: Bench, number: int, *, refused: bool) -> None:
     name = f"{number:06d}-online-a"
     bench.send(name, [P] * 6, EndReason.SUCCESS, said=Verdict.FAILURE if refused else Verdict.SUCCESS)
     bench.take()
-    bench.statistics.episodes[name].verdicts[LabelSource.MODEL] = Verdict.SUCCESS
+    bench.statistics.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
 
 
 def test_refused_claims_end_trust_shaping_and_claims_within_three_episodes(bench: Bench) -> None:
