@@ -113,7 +113,7 @@ def test_recent_success_wants_a_full_window_and_no_help() -> None:
     assert statistics.recent_success(3) == pytest.approx(1 / 3)
 
 
-def test_ledger_may_be_read_while_it_grows() -> None:
+def test_statistics_may_be_read_while_they_grow() -> None:
     statistics, stop, errors = EpisodeStatistics(10.0), threading.Event(), []
 
     def read() -> None:
