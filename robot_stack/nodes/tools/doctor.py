@@ -63,9 +63,11 @@ def commands(arms: Sequence[str]) -> list[str]:
 def may_be_empty(run: ResolvedRun) -> list[str]:
     """Return the topics, relative to the cell, that may have no publisher.
 
-    Nobody publishes them before actor and console run, or for a stop that is not wired in.
+    Nobody publishes them before actor and console run, without a policy of somebody else, or for a stop that is not
+    wired in.
     """
-    own = [kind(arm) for arm in run.robots for kind in (topics.policy, topics.policy_gripper)]
+    policies = (topics.policy, topics.policy_gripper, topics.foreign_policy, topics.foreign_policy_gripper)
+    own = [kind(arm) for arm in run.robots for kind in policies]
     of_the_actor = [topics.STATUS, topics.CLAIM, topics.PROMPT, topics.RESET_REQUEST]
     return [*own, *of_the_actor, topics.OPERATOR, PAGE_TOPIC, topics.STOP_INPUT]
 
