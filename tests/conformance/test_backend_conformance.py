@@ -226,7 +226,7 @@ def test_a_reset_is_answered_in_words(bench):
     """Of a simulator; a run on a real cell that asks for one does not load."""
     for asked, words in (
         ("7", ""),
-        ("7 back as_it_is", ""),
+        ("7 task=peg_insert_back as_it_is", ""),
         ("seven", "seven: reset request is 'seven', must be a seed"),
     ):
         since = len(bench.safety.reset_answers)
