@@ -13,6 +13,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["import
 
 def packages() -> set[str]:
     below = {f"robot_stack.{path.parent.name}" for path in (ROOT / "robot_stack").glob("*/__init__.py")}
+    below |= {f"robot_stack.{path.stem}" for path in (ROOT / "robot_stack").glob("[a-z]*.py")}
     return below | (set(PACKAGES) - {"robot_stack"})
 
 
