@@ -149,7 +149,8 @@ def test_with_one_device_a_person_corrects_one_arm_and_then_the_other(resolved: 
         settled = steps[4:-1]  # between the blend of the handover and the release
         assert (np.abs(arrays["executed"][settled][:, mine]).max(axis=1) > 0.2).all()
         np.testing.assert_allclose(arrays["executed"][settled][:, other], 0.0, atol=1e-6)
-        assert labels[steps][:, mine].all()
+        assert not labels[steps[:2]][:, mine].any()  # the handover blends
+        assert labels[steps[2:]][:, mine].all()
         assert not labels[steps][:, other].any()
     between = (arrays["sources"] == Source.POLICY).all(axis=1)
     assert between[np.flatnonzero(left).max() : np.flatnonzero(right).min()].sum() >= 4  # it had its turn in between
