@@ -1,7 +1,7 @@
 """A policy of your own for a running cell: it draws a circle with the tool, from what it sees of the tool.
 
-    robot-stack up peg_insert --cell-only                # it prints the run's FOLDER
-    eval "$(robot-stack env FOLDER)"; python policy_node.py sim fr3            # in another shell
+robot-stack up peg_insert --cell-only                # it prints the run's FOLDER
+eval "$(robot-stack env FOLDER)"; python policy_node.py sim fr3            # in another shell
 """
 
 import math

@@ -50,7 +50,11 @@ def mistake(name: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("registry", [ALGORITHMS, ENCODERS, LIVE_MODELS, FAMILIES, TASKS], ids=str)
+@pytest.mark.parametrize(
+    "registry",
+    [ALGORITHMS, ENCODERS, LIVE_MODELS, FAMILIES, TASKS],
+    ids=["algorithms", "encoders", "live models", "families", "tasks"],
+)
 def test_every_built_in_part_can_be_had(registry: plugins.Registry[plugins.Part]) -> None:
     assert registry
     for name in registry:
