@@ -342,7 +342,7 @@ def test_row_15_a_stop_is_latched_over_a_restart_until_a_person_clears_it(
     sink.until(lambda: sink.estop, "the STOP of before")
     assert {tick.decision.mode for tick in sink.ticks(begin)} == {Mode.STOP}
     sink.until(lambda: "stop pressed (keyboard), since 20" in sink.banner, "since when and who")
-    assert "must be DISARMED to arm" in sink.ask("arm")
+    sink.until(lambda: "must be DISARMED to arm" in sink.ask("arm"), "the refusal, once the others are heard")
     sink.until(lambda: sink.ask("clear_stop") == "", "clearing")
     assert json.loads(file.read_text())["state"] == CLEAR
 

@@ -78,6 +78,36 @@ def attended(sink: FaultSink) -> None:
     sink.until(sink.driven, "motion")
 
 
+@pytest.mark.row(39)
+def test_row_39_a_stop_outlives_a_full_disk_and_a_restart(tmp_path: Path, row: Measured) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.getuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:
+        pytest.skip("a disk that is full needs root and mount")
+    try:
+        with bench_of(fault_run(), tmp_path / "run") as bench:
+            bench.node("robot")
+            bench.node("safety", "--state", str(disk))
+            sink = heard(bench).sink
+            sink.drive(SLOWLY)
+            with pytest.raises(OSError, match="No space left"):
+                (disk / "fill").write_bytes(b"x" * (2 << 20))
+            pressed_ns = sink.press("stop")
+            sink.mode_after_s(pressed_ns, Mode.STOP)
+            sink.until(lambda: sink.estop, "the announcement")
+            sink.quiet()
+            bench.kill("safety")
+            begin = sink.mark()
+            bench.node("safety", "--state", str(disk))
+            sink.until(lambda: sink.mark() > begin, "the safety process", START_S)
+            assert {tick.decision.mode for tick in sink.ticks(begin)} == {Mode.STOP}
+            sink.until(lambda: "stop pressed (keyboard), since 20" in sink.banner, "since when and who")
+            assert not sink.said("safety: stop file", "not written")
+    finally:
+        subprocess.run(["umount", "-l", disk], check=False)
+    row.saw("STOP after the restart, with since when and who")
+
+
 @pytest.mark.row(37)
 def test_row_37_a_device_that_is_gone_while_the_policy_drives_is_a_hold(wired: Bench, row: Measured) -> None:
     sink = wired.sink
@@ -114,33 +144,3 @@ def test_row_38_each_stop_button_counts_by_itself(wired: Bench, row: Measured) -
         sink.until(lambda: f"{door} is silent" in sink.banner, "the reason")
         sink.quiet()
     row.saw("2 s of the other's word cleared nothing; the dead one was named")
-
-
-@pytest.mark.row(39)
-def test_row_39_a_stop_outlives_a_full_disk_and_a_restart(tmp_path: Path, row: Measured) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.getuid() or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode:
-        pytest.skip("a disk that is full needs root and mount")
-    try:
-        with bench_of(fault_run(), tmp_path / "run") as bench:
-            bench.node("robot")
-            bench.node("safety", "--state", str(disk))
-            sink = heard(bench).sink
-            sink.drive(SLOWLY)
-            with pytest.raises(OSError, match="No space left"):
-                (disk / "fill").write_bytes(b"x" * (2 << 20))
-            pressed_ns = sink.press("stop")
-            sink.mode_after_s(pressed_ns, Mode.STOP)
-            sink.until(lambda: sink.estop, "the announcement")
-            sink.quiet()
-            bench.kill("safety")
-            begin = sink.mark()
-            bench.node("safety", "--state", str(disk))
-            sink.until(lambda: sink.mark() > begin, "the safety process", START_S)
-            assert {tick.decision.mode for tick in sink.ticks(begin)} == {Mode.STOP}
-            sink.until(lambda: "stop pressed (keyboard), since 20" in sink.banner, "since when and who")
-            assert not sink.said("safety: stop file", "not written")
-    finally:
-        subprocess.run(["umount", "-l", disk], check=False)
-    row.saw("STOP after the restart, with since when and who")

@@ -1,4 +1,4 @@
-"""A cell over DDS: real processes, shared memory only, a domain that nothing else uses."""
+"""A cell over DDS: real processes on loopback, a domain that nothing else uses."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes
 
 START_S = 60.0
+BACK = "task.backward={text: take the peg out, success: {threshold: 0.8, n_of_m: {n: 2, m: 3}}}"
+"""Gives a task of the peg a way back."""
 
 
 def wait_until(
