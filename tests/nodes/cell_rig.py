@@ -16,8 +16,6 @@ from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import cell_processes
 
 START_S = 60.0
-BACK = "task.backward={text: take the peg out, success: {threshold: 0.8, n_of_m: {n: 2, m: 3}}}"
-"""Gives a task of the peg a way back."""
 
 
 def wait_until(

@@ -20,14 +20,14 @@ from robot_stack.config.resolve import load_run
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError
 from robot_stack.types.transition import EpisodeKind
-from tests.nodes.cell_rig import BACK, START_S, running_cell, wait_until
+from tests.nodes.cell_rig import START_S, running_cell, wait_until
 
 MS = 1_000_000
 
 
 @pytest.fixture(scope="module")
 def run():
-    return load_run("peg_insert", ["cell.dds_domain=60", BACK])
+    return load_run("peg_in_and_out", ["cell.dds_domain=60"])
 
 
 @pytest.fixture(scope="module")

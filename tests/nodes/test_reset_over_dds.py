@@ -15,7 +15,7 @@ from robot_stack.config.task import StartConfig
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
-from tests.nodes.cell_rig import BACK, running_cell, wait_until
+from tests.nodes.cell_rig import running_cell, wait_until
 
 START = {"x": 0.52, "y": -0.03, "z": 0.16}
 JOINTS = "joints_rad: [0, -0.785, 0, -2.356, 0, 1.571, 0.785]"
@@ -25,7 +25,7 @@ POSE = f"{{{JOINTS}, position_m: [0.52, -0.03, 0.16], quaternion_xyzw: [1, 0, 0,
 @pytest.fixture(scope="module")
 def run():
     return load_run(
-        "peg_insert",
+        "peg_in_and_out",
         [
             "cell.dds_domain=66",
             f"cell.poses.over_table={POSE}",
@@ -34,7 +34,6 @@ def run():
             "task.reset.start.pose=over_table",
             "task.reset.start.range_m=[0.02, 0.02, 0.0]",
             "task.reset.timeout_s=20",
-            BACK,
         ],
     )
 
