@@ -38,7 +38,7 @@ def documented(topic: str) -> bool:
     """Whether the table of topics has it, its arm or camera in angle brackets there."""
     names = re.findall(r"^\| ([^|]+) \|", topics.__doc__ or "", flags=re.MULTILINE)
     patterns = [re.sub(r"<view>", "[a-z_]+", re.sub(r"<(arm|camera)>", "[a-z0-9_]+", name)) for name in names]
-    return any(re.fullmatch(pattern, topic) for pattern in patterns)
+    return any(re.fullmatch(pattern, topic.removeprefix(f"{topics.WIRE}/")) for pattern in patterns)
 
 
 @pytest.mark.parametrize(("run", "cell", "plots"), [("peg_insert", "sim", 2), ("two_arm_insert", "sim_two_arms", 4)])

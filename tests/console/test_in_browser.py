@@ -275,7 +275,7 @@ def test_a_lost_server_is_seen_and_found_again(cell, tab):
 
 def test_over_a_slow_network_the_page_shows_less_and_never_old(cell, tab, monkeypatch):
     """600 kB a second are seen, 40 kB pass: sent as they come they would be 45 s behind after these three."""
-    monkeypatch.setattr("tcp_proxy.SLOW_BYTES_S", 40_000)
+    monkeypatch.setattr("tests.faults.tcp_proxy.SLOW_BYTES_S", 40_000)
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     jpeg = cv2.imencode(".jpg", noise)[1].tobytes()
     assert len(jpeg) > 5000

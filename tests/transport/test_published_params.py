@@ -51,9 +51,12 @@ def test_there_is_nothing_but_trunk_and_actor(published: Params) -> None:
     ]
 
 
-def test_what_is_trained_travels_as_fp16(published: Params) -> None:
+def test_what_is_trained_travels_as_fp16_and_constants_as_they_are(published: Params) -> None:
     actor = {name: value.dtype for name, value in published.tensors.items() if name.startswith("actor.")}
-    assert {name for name, dtype in actor.items() if np.issubdtype(dtype, np.floating) and dtype != np.float16} == set()
+    whole = {name for name, dtype in actor.items() if np.issubdtype(dtype, np.floating) and dtype != np.float16}
+    constants = {"log_std_range", "encoder.proprio_scale", "encoder.proprio_mean"}
+    assert whole == {f"actor.actor.{name}" for name in constants}
+    assert len(actor) > 2 * len(whole)
 
 
 def test_it_is_enough_to_act(published: Params) -> None:

@@ -79,7 +79,7 @@ def layout(resolved: ResolvedRun) -> dict[str, Any]:
 def _motion(prefix: str, arm: str, axes: Sequence[str]) -> dict[str, str]:
     fields = {axis: FIELDS[AXES.index(axis)] for axis in axes}
     asked = {f"policy {axis}": f"{prefix}{topics.policy(arm)}.twist.{field}" for axis, field in fields.items()}
-    done = {f"safety {axis}": f"{prefix}{topics.command(arm)}.twist.{field}" for axis, field in fields.items()}
+    done = {f"safety {axis}": f"{prefix}{topics.applied(arm)}.twist.{field}" for axis, field in fields.items()}
     return asked | done
 
 
@@ -88,7 +88,7 @@ def _force(prefix: str, arm: str) -> dict[str, str]:
 
 
 def _plot(title: str, paths: Mapping[str, str]) -> dict[str, Any]:
-    """Return a plot over the time of arrival: the cell's own stamps are monotonic and mean nothing to other clocks."""
+    """Return a plot over the time of arrival, which messages without a header have too."""
     return {
         "title": title,
         "paths": [
