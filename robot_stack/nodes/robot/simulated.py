@@ -59,7 +59,8 @@ class SimRobotNode(StackNode):
         self._stepped_ns = time.monotonic_ns()
         self._say_fault(None)
         self._description = self.create_publisher(String, topics.ROBOT_DESCRIPTION, LATCHED)
-        self._description.publish(String(data=urdf_of(self._world, list(run.cameras))))
+        simulated = [name for name, camera in run.cameras.items() if camera.backend == "sim"]
+        self._description.publish(String(data=urdf_of(self._world, simulated)))
         self.steady_timer(1.0 / STEP_S, self._on_tick)
 
     def diagnose(self) -> list[Diagnosis]:
