@@ -17,6 +17,9 @@ class BCConfig(BaseModel):
     learning_rate: float = Field(3e-4, gt=0.0, le=1e-1)
     hidden: tuple[int, ...] = (256, 256)
     head: int = Field(64, ge=8, le=512)
+    actor_tau: float = Field(
+        1.0, gt=0.0, le=1.0, description="share by which the published policy follows the trained one; 1 publishes it"
+    )
 
     @property
     def utd(self) -> float:

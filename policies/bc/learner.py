@@ -5,6 +5,7 @@ Source: Pomerleau, 1989. Huber loss on the squashed mean, which is RLPD's imitat
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -39,6 +40,11 @@ class ImitationConfig(Protocol):
         """Return the width of each trained head."""
         ...
 
+    @property
+    def actor_tau(self) -> float:
+        """Return the share by which the published policy follows the trained one; 1 publishes it."""
+        ...
+
 
 class BCLearner:
     """The learner of behaviour cloning; implements `policies.learner.Learner`."""
@@ -53,6 +59,8 @@ class BCLearner:
         self._spec = spec
         self._layout = ActionLayout(actions=spec.actions, grippers=spec.grippers)
         self.policy = BCPolicy(spec, head=config.head, hidden=config.hidden).to(device)
+        self.published = copy.deepcopy(self.policy).requires_grad_(False)
+        """Running average of the policy: what acts and is evaluated."""
         self.vision = Vision(spec.trunk, tau=1.0).to(device)
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
         self._optimiser = make_adam(trained, config.learning_rate)
@@ -69,12 +77,15 @@ class BCLearner:
         self.ranks.average(p.grad for group in self._optimiser.param_groups for p in group["params"])
         self._optimiser.step()
         self.vision.follow()
+        with torch.no_grad():
+            followers, leaders = self.published.parameters(), self.policy.parameters()
+            torch._foreach_lerp_(list(followers), list(leaders), self.config.actor_tau)
         self.updates += 1
         return {"actor_loss": loss.detach()}
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the policy's tensors for the actor process, by name."""
-        return published_tensors(self.policy)
+        """Return the tensors of the published average of the policy, by name."""
+        return published_tensors(self.published)
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
         """Return the running average of a trained encoder, by name; nothing where it is frozen."""
@@ -84,6 +95,7 @@ class BCLearner:
         """Return all state that a resumed learner needs."""
         return {
             "policy": self.policy.state_dict(),
+            "published": self.published.state_dict(),
             "vision": self.vision.state_dict(),
             "optimiser": self._optimiser.state_dict(),
             "updates": self.updates,
@@ -92,6 +104,7 @@ class BCLearner:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
         self.policy.load_state_dict(state["policy"])
+        self.published.load_state_dict(state["published"])
         self.vision.load_state_dict(state["vision"])
         load_adam(self._optimiser, state["optimiser"])
         self.updates = state["updates"]

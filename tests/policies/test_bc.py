@@ -9,7 +9,7 @@ import torch
 
 from policies.bc.config import BCConfig
 from policies.bc.learner import BCLearner
-from policies.learner import TensorBatch
+from policies.learner import TensorBatch, published_tensors
 from tests.policies.small_task import SPEC, flat, random_batch, through_a_file
 
 CONFIG = BCConfig(hidden=(16,), head=8, learning_rate=3e-3)
@@ -76,3 +76,22 @@ def test_imitation_batch_is_all_expert_rows() -> None:
     assert batch.label.tolist() == label.tolist()
     assert batch.features.dtype is torch.float32
     assert torch.equal(batch.action, whole.action)
+
+
+def test_what_acts_is_a_running_average_of_the_trained_policy() -> None:
+    slow = BCLearner(SPEC, CONFIG.model_copy(update={"actor_tau": 0.25}), seed=0)
+    before = flat(slow.policy)
+    slow.update(random_batch(0))
+    torch.testing.assert_close(flat(slow.published), before + 0.25 * (flat(slow.policy) - before))
+    acting = np.concatenate([value.ravel() for value in slow.actor_tensors().values()])
+    trained = np.concatenate([value.ravel() for value in published_tensors(slow.policy).values()])
+    assert not np.array_equal(acting, trained)
+    other = learner(seed=9)
+    other.load_state_dict(through_a_file(slow.state_dict()))
+    assert torch.equal(flat(other.published), flat(slow.published))
+
+
+def test_without_an_average_the_trained_policy_acts() -> None:
+    made = learner()
+    made.update(random_batch(0))
+    assert torch.equal(flat(made.published), flat(made.policy))
