@@ -12,6 +12,5 @@ class CalQLConfig(RLPDConfig):
 
     pretrain_updates: int = Field(5000, ge=0, description="offline updates on the demonstrations")
     bc_weight: float = Field(0.0, ge=0.0, description="conservatism keeps the policy near its data instead")
-    cql_weight: float = Field(1.0, ge=0.0, le=100.0, description="weight of the conservative term offline")
-    cql_weight_online: float = Field(0.2, ge=0.0, le=100.0, description="the same during online training")
-    cql_actions: int = Field(4, ge=1, le=64, description="actions of each kind that stand for all others")
+    cql_weight: float = Field(0.2, ge=0.0, le=100.0, description="weight of the conservative term online")
+    cql_weight_offline: float = Field(1.0, ge=0.0, le=100.0, description="the same in the updates on demonstrations")

@@ -33,7 +33,12 @@ class RLPDConfig(BaseModel):
     hidden: tuple[int, ...] = (256, 256)
     head: int = Field(64, ge=8, le=512, description="width of each trained head")
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
+    q_weight: float = Field(1.0, ge=0.0, description="weight of the critics in the actor's loss; 0 only imitates")
     bc_weight: float = Field(30.0, ge=0.0, description="weight of imitation of expert rows; ours, HIL-SERL has 0")
+    cql_weight: float = Field(
+        0.0, ge=0.0, le=100.0, description="weight of Cal-QL's contrast between actions in the critics' loss"
+    )
+    cql_actions: int = Field(4, ge=1, le=64, description="uniform actions, and as many of the policy, to contrast with")
     pretrain_updates: int = Field(0, ge=0, description="updates on the demos before the first online step")
     gripper_penalty: float = Field(
         0.02, ge=0.0, le=1.0, description="taken off the reward for each effective change of a discrete gripper"

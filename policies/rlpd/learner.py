@@ -26,9 +26,6 @@ from policies.rlpd.config import RLPDConfig
 from policies.rlpd.policy import RLPDPolicy, TrainedPolicy
 from policies.vision import Seen, Vision
 
-Regulariser = Callable[["RLPDLearner", TensorBatch, Tensor, Tensor], Tensor]
-"""Adds to the critic's loss: called with (learner, batch, features of o, Q of the batch's actions (E, B))."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateNoise:
@@ -38,11 +35,16 @@ class UpdateNoise:
         next_noise: Of the action at o', standard normal, shape (B, arm_size).
         subset: Critics that the target's minimum runs over, int64.
         noise: Of the action at o, like `next_noise`; None where the actor is not updated.
+        uniform: N uniform actions of each row that the critics contrast with the executed one, in [-1, 1], shape
+            (N * B, arm_size); None without a contrast.
+        policy_noise: Of N actions of the policy at o, to contrast likewise, standard normal, same shape.
     """
 
     next_noise: Tensor
     subset: Tensor
     noise: Tensor | None
+    uniform: Tensor | None
+    policy_noise: Tensor | None
 
 
 class RLPDLearner:
@@ -52,10 +54,10 @@ class RLPDLearner:
         spec: Sizes.
         config: Hyperparameters.
         seed: Of weights, noise and subsets.
-        device: Where it trains. On a GPU, updates on frozen features run as CUDA graphs, but for those with a
-            `regulariser`, which decides and draws on its own.
+        device: Where it trains. On a GPU, updates on frozen features run as CUDA graphs.
         policy: What acts, if not `RLPDPolicy`: the neighbours of RLPD bring their own.
-        regulariser: Another term of the critic's loss.
+        cql_weight_offline: Weight of the contrast between actions in the first `pretrain_updates` updates, if not
+            `cql_weight`.
     """
 
     name = "rlpd"
@@ -68,7 +70,7 @@ class RLPDLearner:
         seed: int,
         device: str = "cpu",
         policy: TrainedPolicy | None = None,
-        regulariser: Regulariser | None = None,
+        cql_weight_offline: float | None = None,
     ) -> None:
         torch.manual_seed(seed)
         self.config = config
@@ -77,7 +79,7 @@ class RLPDLearner:
         self.ranks = ALONE
         self._rng = torch.Generator().manual_seed(seed)
         self._subset_rng = torch.Generator().manual_seed(seed)
-        self._regulariser = regulariser
+        self._cql_weight_offline = config.cql_weight if cql_weight_offline is None else cql_weight_offline
         self.policy = (policy if policy is not None else RLPDPolicy(spec, config)).to(device)
         self.layout = self.policy.layout
         self.published = copy.deepcopy(self.policy).requires_grad_(False)
@@ -100,7 +102,7 @@ class RLPDLearner:
         if self.policy.gripper is not None:
             trained["gripper"] = list(self.policy.gripper.parameters())
         self._optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
-        repeatable = self.log_temperature.is_cuda and spec.trunk is None and regulariser is None
+        repeatable = self.log_temperature.is_cuda and spec.trunk is None
         self._graphs = Graphs(CudaRecorder()) if repeatable else None
 
     @property
@@ -121,17 +123,27 @@ class RLPDLearner:
         if self._graphs is None or self.ranks.count > 1:
             metrics = self._compute(batch, chance)
         else:
-            metrics = self._graphs.run((rows, with_actor), self._compute, batch, chance)
+            kind = (rows, with_actor, self._cql_weight)
+            metrics = self._graphs.run(kind, self._compute, batch, chance)
         self.updates += 1
         return metrics
+
+    @property
+    def _cql_weight(self) -> float:
+        """Return the weight of the contrast between actions in the next update."""
+        offline = self.updates < self.config.pretrain_updates
+        return self._cql_weight_offline if offline else self.config.cql_weight
 
     def draw_chance(self, rows: int, *, with_actor: bool) -> UpdateNoise:
         """Draw the random numbers of the next update, on `rows` rows."""
         subset = torch.randperm(self.critic.members, generator=self._subset_rng)[: self.config.critic_subset]
+        contrast, count = self._cql_weight > 0, self.config.cql_actions
         return UpdateNoise(
             next_noise=self.noise(rows),
             subset=upload(subset, self._device),
             noise=self.noise(rows) if with_actor else None,
+            uniform=self.noise(rows, copies=count, draw=torch.rand) * 2 - 1 if contrast else None,
+            policy_noise=self.noise(rows, copies=count) if contrast else None,
         )
 
     def _compute(self, batch: TensorBatch, chance: UpdateNoise) -> dict[str, Tensor]:
@@ -153,14 +165,40 @@ class RLPDLearner:
             next_q = self.target(seen.target, batch.next_proprio, next_action)
             target = losses.td_target(batch.reward, batch.discount, next_q, chance.subset)
         with fast(self._device):
-            q = self.critic(seen.now, batch.proprio, self.layout.arm(batch.action))
+            state = self.critic.encoder(seen.now, batch.proprio)
+            q = self.critic.on_state(state, self.layout.arm(batch.action))
             loss = td_error = losses.critic_loss(q, target)
-            if self._regulariser is not None:
-                loss = loss + self._regulariser(self, batch, seen.now, q)
+        metrics = {"q": q.detach().mean(), "target_q": target.mean()}
+        if chance.uniform is not None and chance.policy_noise is not None:
+            gap = self._contrast(batch, seen.now.detach(), state, q, chance.uniform, chance.policy_noise)
+            loss = loss + self._cql_weight * gap
+            metrics["cql_gap"] = gap.detach()
         self._step("critic", loss)
         self._follow(self.target, self.critic, self.config.target_tau)
         self.vision.follow()
-        return {"critic_loss": td_error.detach(), "q": q.detach().mean(), "target_q": target.mean()}
+        return {"critic_loss": td_error.detach()} | metrics
+
+    def _contrast(
+        self, batch: TensorBatch, features: Tensor, state: Tensor, q: Tensor, uniform: Tensor, noise: Tensor
+    ) -> Tensor:
+        """Compute `calibrated_gap` of a batch with uniform actions and as many of the policy."""
+        rows = len(state)
+        count = len(uniform) // rows
+        with fast(self._device):
+            with torch.no_grad():
+                policy, log_policy, _ = self.policy.sample(
+                    features.repeat(count, 1), batch.proprio.repeat(count, 1), noise
+                )
+            others = self.critic.on_state(state.repeat(2 * count, 1), torch.cat([uniform, policy]))
+        by_action = others.unflatten(1, (2 * count, rows)).transpose(0, 1)
+        return losses.calibrated_gap(
+            q,
+            by_action[:count],
+            by_action[count:],
+            log_uniform=-self.layout.arm_size * math.log(2.0),
+            log_policy=log_policy.unflatten(0, (count, rows)),
+            mc_return=batch.mc_return,
+        )
 
     def _update_gripper(
         self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
@@ -203,7 +241,9 @@ class RLPDLearner:
             self.critic.requires_grad_(False)
             q = self.critic.on_state(state, action)
             self.critic.requires_grad_(True)
-        loss = losses.actor_loss(q, log_prob, self.temperature)
+        action.retain_grad()
+        mean.retain_grad()
+        loss = losses.actor_loss(q, log_prob, self.temperature, q_weight=self.config.q_weight)
         if self.config.bc_weight > 0:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
             labelled = labelled & self.layout.arm(batch.label)
@@ -218,6 +258,8 @@ class RLPDLearner:
             "actor_loss": loss.detach(),
             "entropy": -log_prob.detach().mean(),
             "temperature": self.temperature,
+            "q_gradient": _gradient_norm(action),
+            "imitation_gradient": _gradient_norm(mean),
         }
 
     def _step(self, name: str, loss: Tensor) -> None:
@@ -273,3 +315,9 @@ class RLPDLearner:
         self.updates = state["updates"]
         if self._graphs is not None:
             self._graphs.forget()
+
+
+def _gradient_norm(actions: Tensor) -> Tensor:
+    """Return the norm of a mean loss's gradient in each row's action, (B, A), averaged over rows, without the 1/B."""
+    gradient = actions.grad
+    return torch.zeros((), device=actions.device) if gradient is None else gradient.norm(dim=1).sum()

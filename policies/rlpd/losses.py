@@ -7,6 +7,8 @@ No I/O, no logging, no device moves here.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -33,15 +35,46 @@ def critic_loss(q: Tensor, target: Tensor) -> Tensor:
     return (q - target).square().mean()
 
 
-def actor_loss(q: Tensor, log_prob: Tensor, temperature: Tensor) -> Tensor:
-    """Return α log π(a|o) − mean over critics of Q(o, a), averaged over rows; q (E, B), log_prob (B,)."""
-    return (temperature * log_prob - q.mean(dim=0)).mean()
+def actor_loss(q: Tensor, log_prob: Tensor, temperature: Tensor, *, q_weight: float) -> Tensor:
+    """Return α log π(a|o) − w times the mean over critics of Q(o, a), averaged over rows; q (E, B), log_prob (B,)."""
+    return (temperature * log_prob - q_weight * q.mean(dim=0)).mean()
 
 
 def temperature_loss(log_temperature: Tensor, log_prob: Tensor, target_entropy: float) -> Tensor:
     """Return the Lagrangian that holds the policy's entropy at `target_entropy`; α is the raw value's softplus."""
     temperature = functional.softplus(log_temperature)
     return -(temperature * (log_prob.detach() + target_entropy)).mean()
+
+
+def calibrated_gap(
+    q: Tensor,
+    q_uniform: Tensor,
+    q_policy: Tensor,
+    *,
+    log_uniform: float,
+    log_policy: Tensor,
+    mc_return: Tensor,
+) -> Tensor:
+    r"""Return by how much the critics value other actions above the executed ones, calibrated by known returns.
+
+    :math:`\frac{1}{EB}\sum \log \frac{1}{M} \sum_j e^{\max(Q_j, V) - \log p_j} - Q(o, a)`, where only the policy's
+    actions are calibrated by V, the return that the executed behaviour reached.
+
+    Source: Nakamoto et al., 2023, arXiv:2303.05479, equation 5; importance weights as in CQL (arXiv:2006.04779,
+    appendix F). Deviation: where no return is known (an episode that is open or was cut short), V is minus infinity
+    and the row is plain CQL.
+
+    Args:
+        q: Critics at the executed actions, (E, B).
+        q_uniform: At N uniform actions, (N, E, B).
+        q_policy: At M actions of the policy, (M, E, B).
+        log_uniform: Log density of the uniform actions.
+        log_policy: Log density of the policy's, (M, B).
+        mc_return: V, (B,), NaN where not known.
+    """
+    bound = torch.where(torch.isnan(mc_return), torch.full_like(mc_return, -torch.inf), mc_return)
+    weighed = torch.cat([q_uniform - log_uniform, torch.maximum(q_policy, bound) - log_policy[:, None]])
+    return (torch.logsumexp(weighed, dim=0) - math.log(len(weighed)) - q).mean()
 
 
 @torch.no_grad()

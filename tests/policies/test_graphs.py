@@ -22,8 +22,8 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def learner(*, recorded: bool, seed: int = 0, **settings: Any) -> Any:
-    made = make("rlpd", TWO_ARMS, seed, **SETTINGS | settings)
+def learner(*, recorded: bool, seed: int = 0, name: str = "rlpd", **settings: Any) -> Any:
+    made = make(name, TWO_ARMS, seed, **SETTINGS | settings)
     if recorded:
         made._graphs = Graphs(OpRecorder())
     return made
@@ -46,6 +46,18 @@ def test_recorded_updates_are_the_updates_to_the_bit() -> None:
         assert expected.keys() == got.keys()
         assert all(torch.equal(expected[name], got[name]) for name in expected), number
     assert recorded._graphs._recorder.recordings == 2  # with the actor, and without
+    assert_same(plain, recorded)
+
+
+def test_contrast_between_actions_is_part_of_a_recording_for_each_weight() -> None:
+    settings: dict[str, Any] = {"cql_weight_offline": 1.0, "cql_weight": 0.2, "pretrain_updates": 20}
+    plain, recorded = (learner(recorded=flag, name="cal_ql", **settings) for flag in (False, True))
+    for number in range(40):
+        rows = batch(number, TWO_ARMS)
+        expected, got = plain.update(rows), recorded.update(rows)
+        assert expected.keys() == got.keys()
+        assert all(torch.equal(expected[name], got[name]) for name in expected), number
+    assert recorded._graphs._recorder.recordings == 4  # with the actor and without, offline and online
     assert_same(plain, recorded)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 
 from policies.cal_ql.config import CalQLConfig
 from policies.cal_ql.learner import make_learner as make_cal_ql
-from policies.cal_ql.losses import calibrated_gap
 from policies.hg_dagger.config import HGDAggerConfig
 from policies.hg_dagger.learner import make_learner as make_hg_dagger
 from policies.jump_start.config import JumpStartConfig
@@ -32,32 +30,11 @@ def rng() -> torch.Generator:
 
 
 # ------------------------------------------------------------------------------------------------ Cal-QL
-def test_calibrated_gap_is_the_log_mean_of_the_others_over_the_executed() -> None:
-    q = torch.tensor([[1.0]])
-    uniform, policy = torch.tensor([[[2.0]]]), torch.tensor([[[0.0]]])
-    gap = calibrated_gap(
-        q, uniform, policy, log_uniform=-1.0, log_policy=torch.tensor([[0.5]]), mc_return=torch.tensor([0.7])
-    )
-    by_hand = math.log((math.exp(2.0 + 1.0) + math.exp(0.7 - 0.5)) / 2) - 1.0
-    assert float(gap) == pytest.approx(by_hand, rel=1e-5)
-
-
-def test_returns_hold_up_the_policys_actions_and_nothing_else() -> None:
-    q, uniform = torch.zeros(1, 2), torch.full((1, 1, 2), -5.0)
-    policy = torch.full((1, 1, 2), -3.0, requires_grad=True)
-    calibrated_gap(
-        q, uniform, policy, log_uniform=0.0, log_policy=torch.zeros(1, 2), mc_return=torch.tensor([1.0, torch.nan])
-    ).backward()
-    assert policy.grad is not None
-    assert policy.grad[0, 0, 0] == 0  # valued below what was achieved: not pushed down any further
-    assert policy.grad[0, 0, 1] > 0  # no return known: pushed down
-
-
 def test_conservatism_keeps_other_actions_below_the_executed_ones() -> None:
     gaps = []
     for weight in (0.0, 5.0):
         learner = make_cal_ql(
-            SPEC, CalQLConfig(**SMALL, cql_weight=weight, pretrain_updates=10_000, target_tau=0.05), seed=0
+            SPEC, CalQLConfig(**SMALL, cql_weight_offline=weight, pretrain_updates=10_000, target_tau=0.05), seed=0
         )
         batch = random_batch(0, rows=64)
         for _ in range(150):
@@ -71,7 +48,7 @@ def test_conservatism_keeps_other_actions_below_the_executed_ones() -> None:
 def test_conservatism_eases_once_practice_begins() -> None:
     moved = []
     for online in (0.0, 5.0):
-        learner = make_cal_ql(SPEC, CalQLConfig(**SMALL, pretrain_updates=2, cql_weight_online=online), seed=0)
+        learner = make_cal_ql(SPEC, CalQLConfig(**SMALL, pretrain_updates=2, cql_weight=online), seed=0)
         learner.update(random_batch(0))
         learner.update(random_batch(1))
         offline = flat(learner.critic)

@@ -46,10 +46,12 @@ IN_THE_LEARNER: dict[str, Any] = {
     "std_max": 0.05,
     "hidden": (16,),
     "head": 16,
+    "q_weight": 2.0,
     "bc_weight": 2.0,
+    "cql_weight": 0.5,
 }
 """Settings that change an update, each with another value than `BASE`."""
-WITH_THEIR_OWN_TESTS = {"gripper_penalty", "gripper_margin", "chunk"}
+WITH_THEIR_OWN_TESTS = {"gripper_penalty", "gripper_margin", "chunk", "cql_actions"}
 AROUND_IT = {"batch_size", "utd", "expert_fraction", "discount", "n_step", "shaping_weight", "pretrain_updates"}
 """Settings of what is around the learner: sampling, reward, governor."""
 
@@ -128,6 +130,57 @@ def test_critic_update_is_gradient_descent_on_the_td_error() -> None:
     batch.discount.zero_()  # a fixed target: the reward
     errors = [float(made.update(batch)["critic_loss"]) for _ in range(200)]
     assert errors[-1] < 0.1 * errors[0]
+
+
+def test_contrast_is_with_as_many_uniform_actions_and_actions_of_the_policy_as_asked() -> None:
+    by_count = {count: learner(cql_weight=0.5, cql_actions=count) for count in (1, 4)}
+    for count, made in by_count.items():
+        chance = made.draw_chance(16, with_actor=False)
+        assert chance.uniform is not None
+        assert chance.policy_noise is not None
+        assert chance.uniform.shape == chance.policy_noise.shape == (16 * count, SPEC.actions)
+        assert -1 <= chance.uniform.min() < -0.8
+        assert 0.8 < chance.uniform.max() <= 1
+        made.update(random_batch(0))
+    assert not torch.equal(*(flat(made.critic) for made in by_count.values()))
+
+
+def test_contrast_raises_executed_actions_above_all_others() -> None:
+    gaps = []
+    for weight in (0.0, 1.0):
+        made, batch = learner(cql_weight=weight), random_batch(0, rows=64)
+        for _ in range(100):
+            made.update(batch)
+        other = torch.rand(batch.action.shape, generator=torch.Generator().manual_seed(0)) * 2 - 1
+        with torch.no_grad():
+            q, q_other = (made.critic(batch.features, batch.proprio, a).mean() for a in (batch.action, other))
+        gaps.append(float(q - q_other))
+    assert gaps[1] > gaps[0] + 0.2
+
+
+def test_without_weight_the_critics_leave_the_actor_alone() -> None:
+    moved = []
+    for seed in (0, 1):
+        made, critics = learner(q_weight=0.0, critic_actor_ratio=1), learner(seed=seed).critic
+        made.critic.load_state_dict(critics.state_dict())
+        update_actor(made, random_batch(0))
+        moved.append(flat(made.policy))
+    assert torch.equal(*moved)
+
+
+def test_gradients_of_both_terms_of_the_actors_loss_are_told_by_row() -> None:
+    made, batch = learner(q_weight=3.0, bc_weight=2.0), random_batch(0, rows=16, expert_rows=4)
+    chance = made.draw_chance(16, with_actor=True)
+    assert chance.noise is not None
+    with torch.no_grad():
+        action, _, mean = made.policy.sample(batch.features, batch.proprio, chance.noise)
+    action.requires_grad_()
+    made.critic(batch.features, batch.proprio, action).mean(dim=0).sum().backward()
+    assert action.grad is not None
+    told = made._update_actor(batch, batch.features, chance.noise)
+    torch.testing.assert_close(told["q_gradient"], 3.0 * action.grad.norm(dim=1).mean(), rtol=1e-2, atol=0)
+    slope = ((mean - batch.action) / 0.2).clamp(-1, 1)[:4].norm(dim=1)  # of the Huber distance
+    torch.testing.assert_close(told["imitation_gradient"], 2.0 * slope.mean(), rtol=1e-2, atol=0)
 
 
 def test_actions_of_non_expert_rows_are_not_imitated() -> None:

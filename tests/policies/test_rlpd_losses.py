@@ -44,8 +44,8 @@ def test_critic_loss_is_the_mean_square_over_critics_and_rows() -> None:
 
 def test_actor_loss_weighs_entropy_and_averages_critics() -> None:
     q, log_prob = torch.tensor([[1.0, 3.0], [2.0, 5.0]]), torch.tensor([-1.0, 2.0])
-    by_hand = ((0.1 * -1.0 - 1.5) + (0.1 * 2.0 - 4.0)) / 2
-    assert float(losses.actor_loss(q, log_prob, torch.tensor(0.1))) == pytest.approx(by_hand)
+    by_hand = ((0.1 * -1.0 - 3 * 1.5) + (0.1 * 2.0 - 3 * 4.0)) / 2
+    assert float(losses.actor_loss(q, log_prob, torch.tensor(0.1), q_weight=3.0)) == pytest.approx(by_hand)
 
 
 def test_temperature_loss_is_softplus_times_surplus_entropy() -> None:
@@ -66,3 +66,24 @@ def test_temperature_loss_leaves_the_policy_alone() -> None:
     log_prob = torch.ones(4, requires_grad=True)
     losses.temperature_loss(torch.tensor(0.0, requires_grad=True), log_prob, -1.0).backward()
     assert log_prob.grad is None
+
+
+def test_calibrated_gap_is_the_log_mean_of_the_others_over_the_executed() -> None:
+    q = torch.tensor([[1.0]])
+    uniform, policy = torch.tensor([[[2.0]]]), torch.tensor([[[0.0]]])
+    gap = losses.calibrated_gap(
+        q, uniform, policy, log_uniform=-1.0, log_policy=torch.tensor([[0.5]]), mc_return=torch.tensor([0.7])
+    )
+    by_hand = math.log((math.exp(2.0 + 1.0) + math.exp(0.7 - 0.5)) / 2) - 1.0
+    assert float(gap) == pytest.approx(by_hand, rel=1e-5)
+
+
+def test_returns_hold_up_the_policys_actions_and_nothing_else() -> None:
+    q, uniform = torch.zeros(1, 2), torch.full((1, 1, 2), -5.0)
+    policy = torch.full((1, 1, 2), -3.0, requires_grad=True)
+    losses.calibrated_gap(
+        q, uniform, policy, log_uniform=0.0, log_policy=torch.zeros(1, 2), mc_return=torch.tensor([1.0, torch.nan])
+    ).backward()
+    assert policy.grad is not None
+    assert policy.grad[0, 0, 0] == 0  # valued below what was achieved: not pushed down any further
+    assert policy.grad[0, 0, 1] > 0  # no return known: pushed down
