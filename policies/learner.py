@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -248,4 +248,25 @@ class WatchesEpisodes(Protocol):
 
     def episode_ended(self, *, success: bool, human_steps: int) -> None:
         """Count an ended online episode; called in order, from the update loop's thread."""
+        ...
+
+
+class AskedCritic(Protocol):
+    """A critic as it was at one moment, which later updates do not change."""
+
+    def values(self, batch: TensorBatch, actions: Sequence[Tensor]) -> list[Tensor]:
+        """Return Q(o, a) for each of several whole actions (B, C * A) at the observations of a batch, each (B,)."""
+        ...
+
+    def targets(self, batch: TensorBatch, rng: torch.Generator) -> Tensor:
+        """Return the value that each row of a batch is trained towards, (B,); `rng` draws the next action."""
+        ...
+
+
+@runtime_checkable
+class HasCritic(Protocol):
+    """A learner whose critic can be asked about what it has not been trained on."""
+
+    def critic_snapshot(self) -> AskedCritic:
+        """Copy the critic as it is now; called between updates, from the update loop's thread."""
         ...

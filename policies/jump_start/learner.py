@@ -15,6 +15,7 @@ from policies.jump_start.config import JumpStartConfig
 from policies.jump_start.retreat import Retreat
 from policies.learner import LearnerSpec, TensorBatch
 from policies.rlpd.learner import RLPDLearner
+from policies.rlpd.snapshot import CriticSnapshot
 from robot_stack.types.errors import ConfigError
 
 
@@ -60,6 +61,10 @@ class JumpStartLearner:
     def episode_ended(self, *, success: bool, human_steps: int) -> None:
         """Count an ended online episode; the guide may retreat."""
         self._retreat.episode_ended(success and not human_steps)
+
+    def critic_snapshot(self) -> CriticSnapshot:
+        """Copy RLPD's critic as it is now."""
+        return self._rlpd.critic_snapshot()
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of guide and policy and the guide's ticks, by name."""

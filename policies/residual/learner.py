@@ -16,6 +16,7 @@ from policies.optimiser import load_adam, make_adam
 from policies.residual.config import ResidualConfig
 from policies.residual.policy import ResidualPolicy
 from policies.rlpd.learner import RLPDLearner
+from policies.rlpd.snapshot import CriticSnapshot
 from robot_stack.types.errors import ConfigError
 
 
@@ -70,6 +71,10 @@ class ResidualLearner:
             assert isinstance(published, ResidualPolicy)
             published.base.load_state_dict(policy.base.state_dict())
         return {"base_loss": loss.detach()}
+
+    def critic_snapshot(self) -> CriticSnapshot:
+        """Copy RLPD's critic as it is now."""
+        return self._rlpd.critic_snapshot()
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of base and correction, by name."""

@@ -24,6 +24,7 @@ from policies.precision import fast
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.policy import RLPDPolicy, TrainedPolicy
+from policies.rlpd.snapshot import CriticSnapshot
 from policies.vision import Seen, Vision
 
 
@@ -275,6 +276,10 @@ class RLPDLearner:
     @torch.no_grad()
     def _follow(follower: nn.Module, leader: nn.Module, share: float) -> None:
         torch._foreach_lerp_(list(follower.parameters()), list(leader.parameters()), share)
+
+    def critic_snapshot(self) -> CriticSnapshot:
+        """Copy the critic as it is now, to be asked later about what it has not been trained on."""
+        return CriticSnapshot(self.layout, self.policy, self.critic, self.target, self.vision)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the published average of the policy, by name."""

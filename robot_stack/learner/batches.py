@@ -16,7 +16,7 @@ from policies.learner import TensorBatch
 from robot_stack.learner.device_rows import DeviceImages, DeviceRows
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.replay import Replay
-from robot_stack.replay.sampling import Draw
+from robot_stack.replay.sampling import Draw, gather
 from robot_stack.types.command import Source
 
 COLUMNS = ("features", "proprio", "executed", "source", "label", "gripper_change")
@@ -29,6 +29,10 @@ class Batches(Protocol):
         """Draw a batch as `Replay.sample` does, in the memory that the learner computes on."""
         ...
 
+    def gather(self, draw: Draw) -> TensorBatch:
+        """Gather the batch that a draw points at, in the same memory."""
+        ...
+
 
 class HostBatches:
     """The batches of a learner on the CPU, from the replay on the host."""
@@ -38,7 +42,11 @@ class HostBatches:
 
     def sample(self, rng: np.random.Generator, batch_size: int, **options: Any) -> TensorBatch:
         """Draw a batch from the replay on the host, see `Batches`."""
-        return TensorBatch.from_numpy(self._replay.sample(rng, batch_size, **options))
+        return self.gather(self._replay.draw(rng, batch_size, **options))
+
+    def gather(self, draw: Draw) -> TensorBatch:
+        """Gather the batch that a draw points at, see `Batches`."""
+        return TensorBatch.from_numpy(gather(self._replay.frames, draw))
 
 
 class DeviceBatches:

@@ -84,6 +84,7 @@ class FrameTable:
         self._columns: dict[str, np.ndarray] = {
             "proprio": np.empty((0, spec.proprio_size), np.float32),
             "executed": np.empty((0, spec.action_size), np.float32),
+            "proposed": np.empty((0, spec.action_size), np.float32),
             "features": np.empty((0, feature_size), np.float16),
             "source": np.empty(0, np.uint8),
             "label": np.empty((0, spec.action_size), np.bool_),
@@ -152,6 +153,7 @@ class FrameTable:
         columns = self._columns
         columns["proprio"][row] = step.observation.proprio
         columns["executed"][row] = step.action.executed if step.action else 0.0
+        columns["proposed"][row] = step.action.proposed if step.action else 0.0
         columns["source"][row] = step.action.source if step.action else Source.HOLD
         action = _arrays(step.action) if step.action else None
         columns["label"][row] = self._labels.of(action, demo=demo, in_hand=episode.in_hand)[0] if action else True
@@ -191,7 +193,7 @@ class FrameTable:
         columns = self._columns
         columns["proprio"][rows] = arrays["proprio"]
         known = {**arrays, "label": self._labels.of(arrays, demo=demo, in_hand=episode.in_hand)}
-        for name, after_last in (("executed", 0.0), ("source", Source.HOLD), ("label", True)):
+        for name, after_last in (("executed", 0.0), ("proposed", 0.0), ("source", Source.HOLD), ("label", True)):
             columns[name][rows[:actions]] = known[name]
             columns[name][rows[actions:]] = after_last
         columns["episode"][rows] = episode.number

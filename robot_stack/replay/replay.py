@@ -223,24 +223,58 @@ class Replay:
             if chunk > 1:
                 chosen = refill(rng, (steps == chunk) | self._outcomes.over(path[:, -1]), expert)
                 rows, expert, path, steps = rows[chosen], expert[chosen], path[chosen], steps[chosen]
-            next_rows, last_rows = path[:, -1], frames.last_rows(rows)
-            phi = self._potential.at(rows)
-            reward, discount = returns(
-                self._rule,
-                gamma,
-                steps=steps,
-                outcome=self._outcomes.at(next_rows),
-                phi=phi,
-                next_phi=self._potential.at(next_rows),
-            )
-            mc_return = monte_carlo(
-                self._rule,
-                gamma,
-                steps=frames.column("tick")[last_rows] - frames.column("tick")[rows],
-                outcome=self._outcomes.at(last_rows),
-                phi=phi,
-            )
+            shifts = frames.images.draw_shifts(rng, batch_size, shift) if shift else None
             self._batches += 1
+            return self._draw_of(path, steps, expert, gamma=gamma, chunk=chunk, shifts=shifts)
+
+    def transitions(self, episode_id: str, most: int, *, gamma: float, n_step: int = 1, chunk: int = 1) -> Draw:
+        """Return the transitions of one episode in order, all of them or `most` at even distances; nothing is random.
+
+        Args:
+            episode_id: Which episode; one that is held.
+            most: Rows at most, 1 or more.
+            gamma: As in `draw`.
+            n_step: As in `draw`.
+            chunk: As in `draw`; rows that cannot fill it are left out.
+        """
+        frames = self.frames
+        with self._lock:
+            rows = np.asarray(frames.episode(episode_id).rows, np.int64)
+            rows = rows[frames.column("next_row")[rows] != NO_ROW]
+            path, steps = frames.walk(rows, n_step, one_driver=chunk == 1)
+            whole = np.flatnonzero((chunk == 1) | (steps == chunk) | self._outcomes.over(path[:, -1]))
+            kept = whole[np.linspace(0, max(0, len(whole) - 1), min(most, len(whole))).astype(np.int64)]
+            return self._draw_of(path[kept], steps[kept], np.zeros(len(kept), np.bool_), gamma=gamma, chunk=chunk)
+
+    def _draw_of(
+        self,
+        path: np.ndarray,
+        steps: np.ndarray,
+        expert: np.ndarray,
+        *,
+        gamma: float,
+        chunk: int,
+        shifts: dict[str, np.ndarray] | None = None,
+    ) -> Draw:
+        """Build the draw of transitions that `FrameTable.walk` has followed, rewarded as things stand now."""
+        frames, rows, next_rows = self.frames, path[:, 0], path[:, -1]
+        last_rows = frames.last_rows(rows)
+        phi = self._potential.at(rows)
+        reward, discount = returns(
+            self._rule,
+            gamma,
+            steps=steps,
+            outcome=self._outcomes.at(next_rows),
+            phi=phi,
+            next_phi=self._potential.at(next_rows),
+        )
+        mc_return = monte_carlo(
+            self._rule,
+            gamma,
+            steps=frames.column("tick")[last_rows] - frames.column("tick")[rows],
+            outcome=self._outcomes.at(last_rows),
+            phi=phi,
+        )
         return Draw(
             rows=rows,
             next_rows=next_rows,
@@ -249,7 +283,7 @@ class Replay:
             discount=discount,
             mc_return=mc_return,
             expert=expert,
-            shifts=frames.images.draw_shifts(rng, batch_size, shift) if shift else None,
+            shifts=shifts,
         )
 
     def sample(
