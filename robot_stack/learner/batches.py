@@ -42,7 +42,7 @@ class HostBatches:
 
     def sample(self, rng: np.random.Generator, batch_size: int, **options: Any) -> TensorBatch:
         """Draw a batch from the replay on the host, see `Batches`."""
-        return self.gather(self._replay.draw(rng, batch_size, **options))
+        return TensorBatch.from_numpy(self._replay.sample(rng, batch_size, **options))
 
     def gather(self, draw: Draw) -> TensorBatch:
         """Gather the batch that a draw points at, see `Batches`."""

@@ -543,6 +543,7 @@ def test_the_monte_carlo_return_counts_missed_ticks() -> None:
         "proprio": np.stack([step.observation.proprio for step in steps]),
         "stamp_ns": np.array([step.observation.stamp_ns for step in steps]),
         "executed": np.zeros((4, SPEC.action_size), np.float32),
+        "proposed": np.zeros((4, SPEC.action_size), np.float32),
         "source": np.full(4, P, np.uint8),
         "gripper_pressed": np.zeros(4, np.bool_),
         **{f"image_{camera.name}": np.zeros((5, *camera.shape), np.uint8) for camera in SPEC.cameras},
