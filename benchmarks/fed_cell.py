@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -43,6 +43,7 @@ from robot_stack.nodes.conversion import (
     twist_to_msg,
 )
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, STATE
+from robot_stack.processes.child import take_priority
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec, cell_processes
@@ -260,10 +261,10 @@ def fed_cell(run: ResolvedRun, folder: Path, more: Sequence[ProcessSpec] = ()) -
 @contextmanager
 def _joined(run: ResolvedRun, key: WireKey) -> Iterator[FedCell]:
     """The feeder's node, spinning in a thread of its own."""
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    cell, stop = FedCell(run, key), Future()
-    executor = make_executor(cell)
     with _as_soon_as_the_robot():
+        rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+        cell, stop = FedCell(run, key), Future()
+        executor = make_executor(cell)
         spin = threading.Thread(target=lambda: executor.spin_until_future_complete(stop, FOREVER_S), daemon=True)
         spin.start()
         try:
@@ -277,15 +278,13 @@ def _joined(run: ResolvedRun, key: WireKey) -> Iterator[FedCell]:
 
 @contextmanager
 def _as_soon_as_the_robot() -> Iterator[None]:
-    """The priority that the process table gives the robot, for this thread and those it starts, where it is allowed."""
+    """What the process table gives the robot, for this thread and those it starts: priority or else short turns."""
     before = os.sched_getscheduler(0), os.sched_getparam(0)
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+    take_priority(0, PRIORITY)
     try:
         yield
     finally:
-        with suppress(PermissionError):
-            os.sched_setscheduler(0, *before)
+        os.sched_setscheduler(0, *before)
 
 
 def steps_over_limit(commands: list[Arrived], acceleration: float, rotation_acceleration: float) -> float:

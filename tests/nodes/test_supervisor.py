@@ -100,6 +100,13 @@ def test_a_process_that_ignores_sigterm_is_killed_after_its_grace(supervise, tmp
     assert supervisor.alive() == ()
 
 
+def test_children_share_the_session_but_not_its_ctrl_c(supervise):
+    supervisor = supervise(row("robot", "sleep 60"))
+    child = supervisor.pid("robot")
+    assert os.getsid(child) == os.getsid(0)
+    assert os.getpgid(child) == child
+
+
 def test_children_die_when_the_supervisor_is_killed(tmp_path):
     code = (
         "import os, time; from pathlib import Path\n"
