@@ -267,6 +267,11 @@ class AskedCritic(Protocol):
 class HasCritic(Protocol):
     """A learner whose critic can be asked about what it has not been trained on."""
 
+    @property
+    def updates(self) -> int:
+        """Return the number of updates made so far."""
+        ...
+
     def critic_snapshot(self) -> AskedCritic:
         """Copy the critic as it is now; called between updates, from the update loop's thread."""
         ...

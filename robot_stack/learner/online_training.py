@@ -104,6 +104,7 @@ def finish(parts: RunParts, learner: OnlineLearner) -> None:
     """Write the final parameters to disk; actors are told by the phase."""
     fitting.write_params(RunPaths(parts.folder).policy("policy"), learner.loop.publisher.finish())
     parts.episode_log.log(final=True)
+    learner.loop.updater.held_out.finish()
     frames = learner.recorded.replay.frames
     parts.metrics.log(
         EndRow(

@@ -21,7 +21,9 @@ from policies.registry import find_algorithm
 from reward_models.alarms import Alarm
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoard
+from robot_stack.learner.batches import make_batches
 from robot_stack.learner.distributed import DistributedLearner
+from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.learner.ingest import Ingest
 from robot_stack.learner.publishing import Publisher
 from robot_stack.learner.replay_restorer import let_go_of_damaged
@@ -33,8 +35,9 @@ from robot_stack.learner.settings import reward_rule
 from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
+from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
-from robot_stack.runs.rows import AlarmRow, FitRow
+from robot_stack.runs.rows import AlarmRow, CriticRow, FitRow, of_kind
 from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.event import Label
 from robot_stack.types.transition import EpisodeHeader, Step
@@ -287,8 +290,22 @@ def build_loop(
     config = settings.config
     learner = find_algorithm(settings.algorithm).learner(encoders.sizes, config, seed=seed, device=settings.device)
     learner.ranks = distributed.ranks
+    batches = make_batches(recorded.replay, settings.device)
+    held_out = HeldOutEpisodes(
+        learner,
+        batches=batches,
+        replay=recorded.replay,
+        statistics=parts.statistics,
+        metrics=parts.metrics,
+        sampling=config.sampling,
+        grippers=encoders.sizes.grippers,
+        earlier=of_kind(read_rows(RunPaths(parts.folder).metrics).rows, CriticRow),
+        seed=seed,
+    )
     loop = parts.status.loop = UpdateLoop(
-        updater=Updater(learner, settings=settings, replay=recorded.replay, distributed=distributed, seed=seed),
+        updater=Updater(
+            learner, settings=settings, batches=batches, distributed=distributed, held_out=held_out, seed=seed
+        ),
         publisher=Publisher(
             learner, spec=spec, settings=settings, trunk=encoders.trunk, statistics=parts.statistics, board=board
         ),

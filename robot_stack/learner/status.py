@@ -13,6 +13,7 @@ from robot_stack.learner import fitting
 from robot_stack.learner.replay_restorer import ReplayRestorer
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.update_loop import UpdateLoop
+from robot_stack.runs.critic import CriticFigures
 from robot_stack.runs.metrics import MetricsLog, read_rows
 from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.runs.statistics import EpisodeStatistics
@@ -100,7 +101,14 @@ class StatusBoard:
             "params_version": float(loop.publisher.version) if loop is not None else 0.0,
             "frames": float(loop.frames) if loop is not None else 0.0,
             "damaged_features": float(cache.damaged) if cache is not None else 0.0,
+            **({} if loop is None else _critic_counters(loop.updater.held_out.figures)),
         }
+
+
+def _critic_counters(figures: CriticFigures) -> dict[str, float]:
+    """Return what the critic knows of actions; a counter is left out while nothing can be said."""
+    shares = {"q_correction_share": figures.corrections.share, "q_own_share": figures.own.share}
+    return {name: share for name, share in shares.items() if share is not None}
 
 
 class EpisodeLog:

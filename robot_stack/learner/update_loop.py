@@ -16,10 +16,11 @@ import torch
 
 from policies.encoders.trunk import Trunk
 from policies.learner import Learner
-from robot_stack.learner.batches import make_batches
+from robot_stack.learner.batches import Batches
 from robot_stack.learner.checkpoint import CheckpointWriter
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.fitting import step_words
+from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.learner.publishing import Publisher
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.replay.replay import Replay
@@ -82,8 +83,9 @@ class Updater:
     Args:
         learner: Of the run's algorithm.
         settings: Of the learning side.
-        replay: Where batches are drawn.
+        batches: Gather what it draws.
         distributed: Deals them out to the processes that update along.
+        held_out: Is told of each update before it is made.
         seed: Of the draws.
     """
 
@@ -92,14 +94,16 @@ class Updater:
         learner: Learner,
         *,
         settings: LearningSettings,
-        replay: Replay,
+        batches: Batches,
         distributed: DistributedLearner,
+        held_out: HeldOutEpisodes,
         seed: int,
     ) -> None:
         self.learner = learner
+        self.held_out = held_out
         self._settings = settings
         self._distributed = distributed
-        self._batches = make_batches(replay, settings.device)
+        self._batches = batches
         self._rng = np.random.default_rng(seed)
 
     def update(self) -> dict[str, torch.Tensor]:
@@ -114,6 +118,7 @@ class Updater:
             chunk=sampling.chunk,
             shift=SHIFT_PX if self._settings.trained_encoder else 0,
         )
+        self.held_out.before_update()
         return self.learner.update(self._distributed.deal(batch))
 
     def state_dict(self) -> dict[str, Any]:
@@ -201,16 +206,19 @@ class UpdateLoop:
         """
         saved_s = clock_s = published_s = time.monotonic()
         counted = published = self.updates
+        newest: dict[str, torch.Tensor] = {}
         while not over():
+            self.updater.held_out.ask()
             if not self._governor.may_update(self.updates, self._statistics.online_steps):
                 pause.wait(0.01)
             else:
-                metrics = self.updater.update()
+                newest |= self.updater.update()  # an update may leave out the actor's
                 if self.updates % LOG_EVERY == 0:
                     now_s = time.monotonic()
                     self.rate_per_s = (self.updates - counted) / (now_s - clock_s)
                     counted, clock_s = self.updates, now_s
-                    self._log(metrics)
+                    self._log(newest)
+                    newest = {}
             now_s = time.monotonic()
             if self.updates - published >= PUBLISH_EVERY or now_s - published_s > PUBLISH_S:
                 self.publisher.publish()

@@ -122,6 +122,9 @@ def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[t
     def percent(key: str) -> str:
         return f"{100 * counters.get(key, 0.0):.0f} %"
 
+    def known(key: str) -> str:
+        return percent(key) if key in counters else "-"
+
     minutes = counters.get("env_steps", 0.0) / budget.rate_hz / 60
     return [
         ("episodes", f"{counters.get('episodes', 0):.0f} of {budget.max_episodes}"),
@@ -132,6 +135,8 @@ def training_figures(counters: Mapping[str, float], budget: RunBudget) -> list[t
         ("Φ", f"{counters.get('progress', 0.0):.2f}"),
         ("updates", f"{counters.get('updates', 0):.0f}, {counters.get('updates_per_s', 0.0):.0f}/s"),
         ("params", f"v{counters.get('params_version', 0):.0f}"),
+        ("Q: correction above proposal", known("q_correction_share")),
+        ("own above random", known("q_own_share")),
     ]
 
 

@@ -137,6 +137,46 @@ class UpdateRow(_Logged):
     params_version: int = 0
     metrics: Mapping[str, float | None] = field(default_factory=dict)
 
+    @property
+    def q_share(self) -> float | None:
+        """Return the share of Q in the actor's gradient, in [0, 1]; None for an algorithm without both terms."""
+        q, imitation = self.metrics.get("q_gradient"), self.metrics.get("imitation_gradient")
+        if q is None or imitation is None or q + imitation <= 0.0:
+            return None
+        return q / (q + imitation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticRow(_Logged):
+    """The critic's answers about an episode, from a copy that was made before any update on that episode.
+
+    Attributes:
+        updates: Updates behind the copy.
+        steps: Transitions that it was asked about.
+        td_error: Mean of |target - Q(executed action)| over them.
+        returns: Of them, those whose return is known: their episode ended by itself.
+        q_mean, return_mean: Means over those of Q(executed action), and of the discounted return that followed.
+        corrections, corrections_preferred: Transitions in which a person corrected, and those of them in which
+            Q(person's action) > Q(policy's proposal).
+        own_steps, own_preferred: The policy's own transitions in an episode that it ended well without help, and those
+            of them in which Q(own action) > Q(uniform random action).
+        ask_ms: Time for which the update loop stood still for the copy and the questions.
+    """
+
+    kind: Literal["critic"] = "critic"
+    episode_id: str
+    updates: int
+    steps: int
+    td_error: float | None = None
+    returns: int = 0
+    q_mean: float | None = None
+    return_mean: float | None = None
+    corrections: int = 0
+    corrections_preferred: int = 0
+    own_steps: int = 0
+    own_preferred: int = 0
+    ask_ms: float | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRow(_Logged):
@@ -284,6 +324,7 @@ MetricsRow = (
     EpisodeRow
     | ControlRow
     | UpdateRow
+    | CriticRow
     | FitRow
     | RewardFitRow
     | EndRow
