@@ -89,22 +89,6 @@ def test_a_silent_policy_is_not_resumed_by_fresh_commands_alone():
     assert rig.run(0.3)[-1].mode is Mode.POLICY
 
 
-def test_auto_resume_waits_for_its_number_of_fresh_commands():
-    rig = driving(auto_resume_ticks=5)
-    rig.policy = None
-    rig.run(0.3)
-    rig.policy = PUSH
-    modes = [rig.tick().mode for _ in range(6)]
-    assert modes[:4] == [Mode.HOLD] * 4
-    assert modes[-1] is Mode.POLICY
-
-
-def test_auto_resume_never_clears_a_hold_by_a_person():
-    rig = driving(auto_resume_ticks=5)
-    rig.filter.hold("hold pressed")
-    assert rig.run(1.0)[-1].mode is Mode.HOLD
-
-
 def test_a_policy_gets_a_second_for_its_first_command():
     rig = Rig().armed()
     assert rig.run(1.0)[-1].mode is Mode.POLICY

@@ -4,8 +4,7 @@ One state for the whole cell: what holds or stops one arm holds or stops all. An
 takes the cell. The arms that are not in a hand stand still meanwhile: the policy decides for all arms together, and it
 is in a state that the operator thought wrong; so while the banner says HUMAN nothing moves but by an operator's hand.
 
-Only an operator leaves HOLD and STOP. One exception, off by default: a HOLD for a silent policy may end by itself after
-`auto_resume_ticks` fresh commands. In that HOLD an operator may also drive, by pressing the deadman anew.
+Only an operator leaves HOLD and STOP. In a HOLD for a silent policy, pressing the deadman anew is enough.
 A demo episode (no policy expected) is HUMAN from start to end: released, the arm holds.
 """
 
@@ -36,14 +35,12 @@ class ArbiterTiming:
         state_s: Silence of the robot that leads to HOLD.
         idle_s: Standing still for longer than this is no correction any more.
         start_s: What a policy may take for its first command of an episode.
-        auto_resume_ticks: Fresh policy commands that end a HOLD for a silent policy; 0 leaves it to an operator.
     """
 
     policy_s: float = 0.15
     state_s: float = 0.1
     idle_s: float = 0.3
     start_s: float = 1.0
-    auto_resume_ticks: int = 0
 
 
 class Arbiter:
@@ -67,7 +64,6 @@ class Arbiter:
         self._running = False
         self._policy_expected = True
         self._waiting_for_policy = False
-        self._fresh_commands = 0
         self._start_ns = 0
 
     def called(self, arm: str, otherwise: str = "") -> str:
@@ -77,7 +73,6 @@ class Arbiter:
     def take_policy(self, commands: Mapping[str, Command]) -> None:
         """Take the policy's newest checked commands, one for each arm, of one stamp."""
         self._policy = commands
-        self._fresh_commands += 1
 
     def take_teleop(self, arm: str, sample: TeleopSample) -> None:
         """Take the newest checked teleop sample of an arm."""
@@ -131,7 +126,7 @@ class Arbiter:
             self._let_go()
             for hand in self._hands.values():
                 hand.void()
-            self.mode, self.reason, self._fresh_commands = Mode.HOLD, reason, 0
+            self.mode, self.reason = Mode.HOLD, reason
             self._waiting_for_policy = waiting_for_policy
             self.counters["hold"] += 1
 
@@ -241,20 +236,11 @@ class Arbiter:
             self.hold(Refusal(kind=RefusalKind.POLICY_SILENT, text=text), waiting_for_policy=True)
 
     def _leave_policy_hold(self, now_ns: int) -> None:
-        """Leave a HOLD that only waits for the policy, if an operator drives or enough fresh commands came in a row."""
-        if not (self._waiting_for_policy and self._running):
-            return
-        fresh = self._policy is not None and now_ns - self._policy_ns <= self._timing.policy_s * 1e9
-        if not fresh:
-            self._fresh_commands = 0
-        if any(hand.grasps(now_ns) for hand in self._hands.values()):
+        """Leave a HOLD that only waits for the policy, if an operator takes the arm."""
+        if self._waiting_for_policy and self._running and any(hand.grasps(now_ns) for hand in self._hands.values()):
             self.reason = None
             self._update_hands(now_ns)
             self._set_driving_mode()
-        elif 0 < self._timing.auto_resume_ticks <= self._fresh_commands:
-            self.reason = None
-            self._set_driving_mode()
-            self.counters["auto_resume"] += 1
 
     def _set_driving_mode(self) -> None:
         if not self._running:

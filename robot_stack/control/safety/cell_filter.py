@@ -41,7 +41,6 @@ class SafetyFilter:
         self,
         arms: Mapping[str, GuardedArm],
         *,
-        auto_resume_ticks: int = 0,
         stop_inputs_s: Mapping[str, float] | None = None,
         operator_required: bool = False,
         teleop_silence_s: float | None = None,
@@ -50,7 +49,6 @@ class SafetyFilter:
 
         Args:
             arms: By name; messages of another arm are refused. Of their timeouts the strictest holds for all.
-            auto_resume_ticks: See `Arbiter`.
             stop_inputs_s: See `StopInputs`.
             operator_required: See `Presence`.
             teleop_silence_s: Silence of a teleop device that holds also while the policy drives: the device is the
@@ -67,7 +65,6 @@ class SafetyFilter:
         self._timing = ArbiterTiming(
             policy_s=min(each.policy_timeout_s for each in limits),
             state_s=min(each.state_timeout_s for each in limits),
-            auto_resume_ticks=auto_resume_ticks,
         )
         hands = {
             name: Takeover(arm.teleop_scale, silent_s=self._teleop_s, release_s=arm.release_s)
@@ -84,7 +81,7 @@ class SafetyFilter:
         self._tracking = {name: TrackingMonitor(arm.tracking) for name, arm in arms.items()}
         self.counters = self._arbiter.counters
         """How often each thing happened: rejected_policy, rejected_teleop, rejected_state, repeated, clamped_<limit>,
-        hold, stop, take_over, auto_resume. With several arms these are of `<arm>.clamped_<limit>`."""
+        hold, stop, take_over. With several arms these are of `<arm>.clamped_<limit>`."""
         self._arms = {
             name: ArmFilter(name, arm, "" if len(arms) == 1 else f"{name}.", self.counters)
             for name, arm in arms.items()
