@@ -15,16 +15,18 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rclpy.timer import Timer
@@ -36,6 +38,7 @@ from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.conversion import header_of
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.managed import ManagedNode
+from robot_stack.nodes.parameters import SettingParameters, settings_of
 from robot_stack.nodes.qos import HEARTBEAT, STATE
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.processes.child import die_with_parent, end_in_peace
@@ -71,33 +74,43 @@ class NodeSettings:
 
 
 class StackNode(ManagedNode):
-    """A managed node with steady timers, a heartbeat and diagnostics.
+    """A managed node with steady timers, a heartbeat, diagnostics, and its settings as parameters.
 
     Attributes:
         session: Names this life of the process, sent with its commands.
         sealer: Seals what is sent on the safety path, and tells who sealed what is heard there.
+        settings: The parameters that show what the node runs with.
     """
 
-    def __init__(
-        self, name: str, namespace: str, *, key: WireKey | None = None, parameter_services: bool = False
-    ) -> None:
+    def __init__(self, name: str, namespace: str, *, key: WireKey | None = None) -> None:
         """Create the node in the namespace of the cell, with its heartbeat and diagnostics.
 
         Args:
             name: Of the node.
             namespace: Of the cell.
             key: Of the run; without it the node is a stranger to the safety path.
-            parameter_services: Whether its parameters can be set from outside.
         """
-        super().__init__(name, namespace, parameter_services=parameter_services)
+        super().__init__(name, namespace)
         self.session = f"{name}-{secrets.token_hex(4)}"
         self.sealer = Sealer(WireKey.random() if key is None else key, self.session)
+        self.settings = SettingParameters(self)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._heartbeat = self.create_publisher(Header, "~/heartbeat", HEARTBEAT)
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", STATE)
         self._cpu_s, self._cpu_ns = time.process_time(), time.monotonic_ns()
         self.steady_timer(HEARTBEAT_HZ, self._beat)
         self.steady_timer(DIAGNOSTICS_HZ, self.publish_diagnostics)
+
+    def show_settings(self, run: ResolvedRun, parts: Mapping[str, str]) -> None:
+        """Declare what the node runs with as parameters; `parts` is that of `settings_of`."""
+        self.settings.declare(settings_of(run, parts))
+
+    def set_parameters_atomically(self, parameter_list: list[Parameter]) -> SetParametersResult:
+        """Set parameters for rclpy, or refuse all of them in a sentence that says what to do instead."""
+        reason = self.settings.refusal(parameter_list)
+        if reason:
+            return SetParametersResult(successful=False, reason=reason)
+        return super().set_parameters_atomically(parameter_list)
 
     def steady_timer(self, rate_hz: float, callback: Callable[[], None]) -> Timer:
         """Create a timer on the steady clock, which follows neither /clock nor the wall clock."""

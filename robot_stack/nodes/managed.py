@@ -39,8 +39,8 @@ class ManagedNode(LifecycleNode):
         on_defect: Called with it, in the executor's thread.
     """
 
-    def __init__(self, name: str, namespace: str, *, parameter_services: bool = False) -> None:
-        super().__init__(name, namespace=namespace, start_parameter_services=parameter_services)
+    def __init__(self, name: str, namespace: str) -> None:
+        super().__init__(name, namespace=namespace)
         self.stage = Stage.UNCONFIGURED
         self.failure = ""
         self.defect: Exception | None = None

@@ -63,6 +63,7 @@ class CellLink(StackNode):
 
     def __init__(self, run: ResolvedRun, namespace: str, key: WireKey) -> None:
         super().__init__("actor", namespace, key=key)
+        self.show_settings(run, {"": "run", "task": "task"})
         arms = list(run.robots)
         self.sync = Synchroniser(list(run.cameras), arms, sync_limits(run))
         self.executed = {arm: ExecutedAccumulator() for arm in arms}

@@ -51,6 +51,7 @@ class CameraNode(StackNode):
         config = config_of(settings)
         name = settings.options.camera
         super().__init__(f"camera_{name}", settings.namespace)
+        self.show_settings(settings.run, {"": f"cameras.{name}"})
         self.name, self.framing = name, Framing.of(config)
         limits = WatchLimits(max_age_s=config.max_age_s, frozen_after_s=config.frozen_after_s)
         self.watch = CameraWatch(name, source, limits, time.monotonic_ns())

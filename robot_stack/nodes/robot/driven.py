@@ -27,6 +27,7 @@ from robot_stack.nodes.drivers.driver import Driver, Grips, Senses
 from robot_stack.nodes.drivers.grippers import GripperFace
 from robot_stack.nodes.drivers.sense import Sense
 from robot_stack.nodes.drivers.wires import Wires
+from robot_stack.nodes.parameters import robot_parts
 from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.finding import Level
@@ -48,6 +49,7 @@ class DriverRobotNode(StackNode):
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("robot", settings.namespace, key=settings.key)
+        self.show_settings(settings.run, robot_parts(settings.run))
         timeout_s = settings.run.safety.output_timeout_s
         self._arms = [DrivenArm(self, name, robot, timeout_s) for name, robot in settings.run.robots.items()]
 

@@ -19,6 +19,7 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.conversion import header_of, vector_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
+from robot_stack.nodes.parameters import robot_parts
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.robot.arm_topics import ArmTopics
@@ -39,6 +40,7 @@ class SimRobotNode(StackNode):
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("robot", settings.namespace, key=settings.key)
+        self.show_settings(settings.run, robot_parts(settings.run))
         run = settings.run
         self._world = build_world(run)
         self._world.reset(run.run.seed)

@@ -23,6 +23,7 @@ from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.checks import check_age
 from robot_stack.control.safety.key_admission import KeyAdmission
 from robot_stack.control.safety.limits import SafetyLimits
@@ -40,6 +41,7 @@ from robot_stack.nodes.conversion import (
 )
 from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
 from robot_stack.nodes.door import GuardedTopic
+from robot_stack.nodes.parameters import settings_of
 from robot_stack.nodes.qos import KEYS, LATCHED, NEWEST, SAMPLED
 from robot_stack.nodes.safety.limit_parameters import LimitParameters
 from robot_stack.nodes.safety.stop_latch import StopLatch
@@ -61,7 +63,7 @@ class SafetyNode(StackNode):
     """
 
     def __init__(self, settings: NodeSettings) -> None:
-        super().__init__("safety", settings.namespace, key=settings.key, parameter_services=True)
+        super().__init__("safety", settings.namespace, key=settings.key)
         run = settings.run
         self._filter = build_safety(run)
         self._arms = run.arms
@@ -87,7 +89,9 @@ class SafetyNode(StackNode):
         self._modes = self.create_publisher(String, topics.MODE, LATCHED)
         self._estops = self.create_publisher(Bool, topics.ESTOP, LATCHED)
         self._limits = self.create_publisher(String, topics.LIMITS, LATCHED)
-        self._tightened = LimitParameters(self, limits_of(run), run.safety.rate_hz, self._limit)
+        shown = settings_of(run, {"": "safety"})
+        self._tightened = LimitParameters(self, self.settings, shown, limits_of(run), self._limit)
+        self.show_settings(run, _settings_beside_the_limits(run))
         self._say_limits(self._tightened.limits)
         self._subscribe()
         self._serve()
@@ -324,6 +328,17 @@ class SafetyNode(StackNode):
     def _banner(self) -> str:
         mode, reason = self._filter.mode, self._filter.reason
         return mode_to_text(mode, replace(reason, text=f"{reason} (since {self._since})") if reason else None)
+
+
+def _settings_beside_the_limits(run: ResolvedRun) -> dict[str, str]:
+    """Return what else decides when the cell holds: parameter -> key of the run."""
+    one = not run.cell.arms
+    return {
+        **{f"{arm}.workspace": "cell.workspace" if one else f"cell.arms.{arm}.workspace" for arm in run.robots},
+        "stop_inputs": "cell.stop_inputs",
+        "teleop_silence_s": "cell.teleop_silence_s",
+        "operator_required": "run.operator_required",
+    }
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

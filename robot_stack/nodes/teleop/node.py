@@ -39,6 +39,7 @@ class TeleopNode(StackNode):
         if arm not in run.teleops:
             raise ConfigError(f"arm of the teleop device is {arm!r}, must be one of {list(run.teleops)}; check --arm")
         super().__init__(f"teleop_{arm}" if arm else "teleop", settings.namespace, key=settings.key)
+        self.show_settings(run, {"": f"teleops.{arm}" if arm else "teleop"})
         config, arms = run.teleops[arm], [arm] if arm else list(run.robots)
         self._kind = config.device
         self._source = connect(self, run, config, arms, wake=self._sample)

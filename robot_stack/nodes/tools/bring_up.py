@@ -32,6 +32,7 @@ class BringUpNode(StackNode):
 
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("bring_up", settings.namespace)
+        self.show_settings(settings.run, {name: f"cell.{name}" for name in ("dds_domain", "dds_reach", "dds_peers")})
         names, required = settings.options.node, settings.options.required
         self._plan = BringUp(names, required)
         self._steps: dict[str, Client] = {

@@ -81,6 +81,7 @@ class ConsoleNode(StackNode):
     def __init__(self, settings: NodeSettings) -> None:
         super().__init__("console", settings.namespace, key=settings.key)
         self._run = run = settings.run
+        self.show_settings(run, {"": "cell.console", "learner_address": "cell.learner_address"})
         self._folder: Path = settings.options.run.parent
         self._state: Path = settings.options.state or self._folder
         self._learner: str = settings.options.learner
