@@ -166,7 +166,7 @@ def camera_process(way: str, folder: Path, environment: dict[str, str]) -> Itera
     if way.endswith("_naive"):
         words = [sys.executable, "-m", "benchmarks.cameras", "--naive", way.removesuffix("_naive")]
     else:
-        where = ["--run", str(RunPaths(folder).resolved), "--namespace", "sim", "--camera", "wrist"]
+        where = ["--run", str(RunPaths(folder).resolved), "--camera", "wrist"]
         words = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where]
     settings = {**environment, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(words, env=settings, cwd=ROOT, stderr=subprocess.DEVNULL) as process:

@@ -26,8 +26,8 @@ def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
     resolved = load_resolved(RunPaths(folder).resolved)
     with prepared(resolved, folder) as ready:
         words = ("--policy", str(path), "--episodes", str(episodes))
-        session = session_process("deployed", resolved, folder, *words)
+        session = session_process("deployed", folder, *words)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)
-        code = supervise(resolved, ready, managed(rows, resolved, folder))
+        code = supervise(resolved, ready, managed(rows, folder))
     print(f"Next: robot-stack report {name}" if code == 0 else f"Next: robot-stack doctor {resolved.run.cell}")
     return code

@@ -37,9 +37,9 @@ def run(
         if resolved.teleop.device in tuple(Device):
             column = Device(resolved.teleop.device)
             print(table([Device.KEYBOARD if column is Device.BROWSER else column]))  # a page that drives has its keys
-        recorder = session_process("recorder", resolved, ready.folder, "--episodes", str(wanted))
+        recorder = session_process("recorder", ready.folder, "--episodes", str(wanted))
         console = console_process(resolved, ready.folder)
         rows = (*cell_processes(resolved, ready.folder), console, recorder)
-        code = supervise(resolved, ready, managed(rows, resolved, ready.folder))
+        code = supervise(resolved, ready, managed(rows, ready.folder))
     print(f"Next: robot-stack train {resolved.name}" if code == 0 else f"Next: robot-stack doctor {name}")
     return code

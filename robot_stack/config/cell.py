@@ -17,6 +17,7 @@ Point = tuple[Coordinate, Coordinate, Coordinate]
 Turn = Annotated[float, Field(ge=-math.pi, le=math.pi)]
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 DdsReach = Literal["host", "network", "environment"]
+Namespace = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$", max_length=128)]
 Address = Annotated[str, Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){3}$")]
 
 
@@ -164,6 +165,8 @@ class CellConfig(Section):
     downstream_timeout_s: Annotated[float, Field(gt=0, le=1)] | None = None
     """After this long without commands, something below the robot process stops the arm. Needed for controllers that
     keep the last velocity for ever; without such a thing, leave it out."""
+    namespace: Namespace | None = None
+    """ROS namespace of its nodes and topics, without the leading slash; left out, it is the cell's name."""
     dds_domain: Annotated[int, Field(ge=0, le=101)] = 0
     """ROS domain of this cell."""
     dds_reach: DdsReach = "host"

@@ -1,8 +1,9 @@
 """The base of every node process: arguments, signals, executor, heartbeat, diagnostics and a safe end.
 
-    python -m robot_stack.nodes.<name> --run <resolved run>.yaml --namespace sim [what the node itself asks for]
+    python -m robot_stack.nodes.<name> --run <resolved run>.yaml [what the node itself asks for] [--ros-args ...]
 
-With --managed the node waits for a bring-up to configure and activate it; without, it does so itself.
+With --managed the node waits for a bring-up to configure and activate it; without, it does so itself. The namespace is
+that of the run; --ros-args may give another, remap topics, and set parameters, as for any node.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rclpy.timer import Timer
+from rclpy.utilities import remove_ros_args
 from std_msgs.msg import Header
 
 from robot_stack.config.resolve import load_resolved
@@ -42,6 +44,7 @@ from robot_stack.nodes.parameters import SettingParameters, settings_of
 from robot_stack.nodes.qos import HEARTBEAT, STATE
 from robot_stack.nodes.sealing import Sealer
 from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.processes.table import namespace_of
 from robot_stack.types.errors import ConfigError, StackError
 from robot_stack.types.finding import Level
 
@@ -178,13 +181,12 @@ def run_node(
     """Run one node until SIGTERM, SIGINT or a failure, and return the exit code of the process."""
     die_with_parent()
     words = list(sys.argv[1:] if argv is None else argv)
-    split = words.index("--ros-args") if "--ros-args" in words else len(words)
     try:
-        settings = parse_settings(name, words[:split], add_arguments)
+        settings = parse_settings(name, remove_ros_args(words), add_arguments)
     except ConfigError as error:
         print(f"{name}: {error}", file=sys.stderr, flush=True)
         return 1
-    rclpy.init(args=words[split:], signal_handler_options=SignalHandlerOptions.NO)
+    rclpy.init(args=words, signal_handler_options=SignalHandlerOptions.NO)
     stop: Future = Future()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda caught, _: stop.done() or stop.set_result(signal.Signals(caught).name))
@@ -227,14 +229,14 @@ def parse_settings(
     """
     parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
-    parser.add_argument("--namespace", default="sim", help="of the cell")
     parser.add_argument("--managed", action="store_true", help="wait until a bring-up configures and activates it")
     if add_arguments is not None:
         add_arguments(parser)
     options = parser.parse_args(words)
+    run = load_resolved(options.run)
     return NodeSettings(
-        run=load_resolved(options.run),
-        namespace=options.namespace,
+        run=run,
+        namespace=namespace_of(run),
         options=options,
         managed=options.managed,
         key=WireKey.of_folder(options.run.parent),

@@ -144,4 +144,4 @@ def choose_table(
         table = process_table(
             resolved, folder, local_learner=not remote_learner, learner_address=address, python=python
         )
-    return table if self_active else managed(table, resolved, folder, python=python)
+    return table if self_active else managed(table, folder, python=python)

@@ -91,8 +91,8 @@ def program_of(module: str) -> str:
 
 
 def namespace_of(run: ResolvedRun) -> str:
-    """Return the namespace of a run's cell."""
-    return run.run.cell
+    """Return the namespace of a run's cell, without the leading slash."""
+    return run.cell.namespace or run.run.cell
 
 
 def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
@@ -105,8 +105,7 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
     """
 
     def node(name: str, *more: str) -> tuple[str, ...]:
-        where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run))
-        return (python, "-m", module_of(name), *where, *more)
+        return (python, "-m", module_of(name), "--run", str(RunPaths(folder).resolved), *more)
 
     return (
         ProcessSpec(name="robot", argv=node("robot"), required=True, realtime=2, stop_last=True, env=ONE_THREAD),
@@ -168,7 +167,7 @@ def console_process(
     run: ResolvedRun, folder: Path, *, learner_address: str = "", python: str = sys.executable
 ) -> ProcessSpec:
     """Return the process of the operator's page; with the address of the learner, if there is one."""
-    where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run), *_stop_folder(run))
+    where = ("--run", str(RunPaths(folder).resolved), *_stop_folder(run))
     learner = ("--learner", learner_address) if learner_address else ()
     return ProcessSpec(
         name="console",
@@ -189,7 +188,7 @@ def _stop_folder(run: ResolvedRun) -> tuple[str, ...]:
     if all(robot.backend == "sim" for robot in run.robots.values()):
         return ()
     home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return ("--state", str(home / "robot-stack" / namespace_of(run)))
+    return ("--state", str(home / "robot-stack" / run.run.cell))
 
 
 def process_table(
@@ -209,21 +208,11 @@ def process_table(
         learner_address: host:port; default: the cell's.
         python: Interpreter.
     """
-    where = ("--run", str(RunPaths(folder).resolved))
     address = learner_address or run.cell.learner_address
     learner = learner_process(folder, address, python=python)
     actor = ProcessSpec(
         name="actor",
-        argv=(
-            python,
-            "-m",
-            module_of("actor"),
-            *where,
-            "--namespace",
-            namespace_of(run),
-            "--learner",
-            address,
-        ),
+        argv=(python, "-m", module_of("actor"), "--run", str(RunPaths(folder).resolved), "--learner", address),
         required=True,
         respawn=True,
         realtime=1,
@@ -234,14 +223,11 @@ def process_table(
     return (*cell_processes(run, folder, python=python), console, *((learner,) if local_learner else ()), actor)
 
 
-def session_process(
-    module: str, run: ResolvedRun, folder: Path, *words: str, python: str = sys.executable
-) -> ProcessSpec:
+def session_process(module: str, folder: Path, *words: str, python: str = sys.executable) -> ProcessSpec:
     """Return a process with a control loop, in the actor's place: `robot_stack.nodes.actor.<module>`."""
-    where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run))
     return ProcessSpec(
         name="actor",
-        argv=(python, "-m", f"robot_stack.nodes.actor.{module}", *where, *words),
+        argv=(python, "-m", f"robot_stack.nodes.actor.{module}", "--run", str(RunPaths(folder).resolved), *words),
         required=True,
         realtime=1,
         env=ONE_THREAD,
@@ -250,24 +236,20 @@ def session_process(
     )
 
 
-def managed(
-    table: Sequence[ProcessSpec], run: ResolvedRun, folder: Path, *, python: str = sys.executable
-) -> tuple[ProcessSpec, ...]:
+def managed(table: Sequence[ProcessSpec], folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
     """Return the same rows, whose nodes wait until one more row brings them up, in the order of the table.
 
     Args:
         table: From `cell_processes` or `process_table`.
-        run: The resolved run, saved in `folder`.
-        folder: Of the run.
+        folder: Of the run, which is saved there.
         python: Interpreter.
     """
     nodes = [row for row in table if row.argv[2].startswith("robot_stack.nodes.") and not row.window]
     words = [f"--node={row.name}" for row in nodes]
     words += [f"--required={row.name}" for row in nodes if row.required and not row.respawn]
-    where = ("--run", str(RunPaths(folder).resolved), "--namespace", namespace_of(run))
     bring_up = ProcessSpec(
         name="bring_up",
-        argv=(python, "-m", module_of("bring_up"), *where, *words),
+        argv=(python, "-m", module_of("bring_up"), "--run", str(RunPaths(folder).resolved), *words),
         respawn=True,
         env=ONE_THREAD,
         speaks=True,

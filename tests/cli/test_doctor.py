@@ -48,7 +48,7 @@ def test_a_second_commander_and_a_mismatch_in_a_running_cell_are_named(tmp_path)
     run = load_run("peg_insert", ["cell.dds_domain=67"])
     resolved = str(RunPaths(tmp_path).resolved)
     rogue = (sys.executable, str(Path(__file__).with_name("rogue_process.py")), "--run", resolved)
-    table = (*cell_processes(run, tmp_path), ProcessSpec(name="rogue", argv=(*rogue, "--namespace", "sim")))
+    table = (*cell_processes(run, tmp_path), ProcessSpec(name="rogue", argv=rogue))
     with (
         prepared(run, tmp_path) as ready,
         Supervisor(table, environment=ready.environment, log_folder=ready.log_folder),

@@ -92,7 +92,7 @@ def test_a_cell_with_the_arm_at_rest_is_fit(robot: str, tmp_path: Path) -> None:
     beside = tmp_path / "drivers"
     beside.mkdir()
     RunPaths(beside).resolved.write_text(run.to_yaml())
-    words = ("--run", str(RunPaths(beside).resolved), "--namespace", "bench")
+    words = ("--run", str(RunPaths(beside).resolved))
     row = ProcessSpec(name="drivers", argv=(sys.executable, DRIVERS, *words), realtime=2)
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     ros = ros_environment(None, run.cell.dds_domain, beside)  # a driver's shell: Fast DDS as it comes

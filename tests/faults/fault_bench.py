@@ -94,7 +94,7 @@ class Bench:
             child.wait(5.0)
 
     def _where(self) -> list[str]:
-        return ["--run", str(RunPaths(self.folder).resolved), "--namespace", namespace_of(self.run)]
+        return ["--run", str(RunPaths(self.folder).resolved)]
 
     def _start(self, name: str, words: list[str]) -> None:
         environment = {**self._ready.environment, "PYTHONPATH": str(ROOT)}

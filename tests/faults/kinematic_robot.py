@@ -1,6 +1,6 @@
 """A robot process without physics: follows commands through the real last watchdog, and feels what it is told.
 
-    python kinematic_robot.py --run RUN_YAML --namespace sim
+    python kinematic_robot.py --run RUN_YAML
 
 An order on rig/robot is JSON: {"wrench": [6], "fault": kind or "", "mute": bool, "gain": number, "stuck": bool}; what
 is left out stays. With a gain the arm moves so many times as fast as told; stuck, it says for ever where it was. The

@@ -1,6 +1,6 @@
 """A policy or a hand as a process of its own, to be killed, frozen or held up. Silent until told on rig/<kind>.
 
-    python stream_process.py policy|hand --run RUN_YAML --namespace sim
+    python stream_process.py policy|hand --run RUN_YAML
 
 An order is JSON: {"twist": [6 numbers] or null for silence, "deadman": bool, "stall_s": seconds}.
 """

@@ -122,7 +122,7 @@ def test_a_demonstration_reaches_success_and_every_tick_is_labelled_human(cell):
 def test_a_killed_policy_leaves_zero_commands_within_160_ms(cell, watcher, run, tmp_path):
     (tmp_path / "run.yaml").write_text(run.to_yaml())
     script = Path(__file__).with_name("policy_process.py")
-    words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml"), "--namespace", run.run.cell]
+    words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml")]
     with subprocess.Popen(words) as policy:
         try:
             wait_until(lambda: watcher.policy, START_S, "policy commands")

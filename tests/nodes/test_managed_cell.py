@@ -112,7 +112,7 @@ def cell(run, folder):
         before = dict(os.environ)
         os.environ.update(ready.environment)
         ears = Ears(run.run.cell)
-        table = managed(cell_processes(run, folder), run, folder)
+        table = managed(cell_processes(run, folder), folder)
         try:
             with Supervisor(table, environment=ready.environment, log_folder=ready.log_folder) as supervisor:
                 wait_until(lambda: supervisor.step() or ears.status == "active", START_S, "an active cell")

@@ -102,7 +102,7 @@ def test_a_policy_that_falls_silent_holds_both_arms(started, two_arms, tmp_path)
     cell, _, watchers = started
     (tmp_path / "run.yaml").write_text(two_arms.to_yaml())
     script = Path(__file__).with_name("policy_process.py")
-    words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml"), "--namespace", two_arms.run.cell]
+    words = [sys.executable, str(script), "--run", str(tmp_path / "run.yaml")]
     with subprocess.Popen(words) as policy:
         try:
             wait_until(lambda: all(watcher.policy for watcher in watchers.values()), START_S, "policy commands")

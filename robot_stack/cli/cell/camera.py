@@ -19,7 +19,6 @@ from robot_stack.config.camera import CameraConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.prepared_run import prepared
-from robot_stack.processes.table import namespace_of
 from robot_stack.runs.paths import RunPaths
 from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.sheet import read_rgb, sheet, write_rgb
@@ -72,7 +71,7 @@ def _camera(resolved: ResolvedRun, camera: str) -> CameraConfig:
 def _photograph(resolved: ResolvedRun, camera: str, folder: Path) -> str:
     """Run the camera's process until its pictures are there; return what it said."""
     with prepared(resolved, folder / "run") as ready, (folder / "said").open("w+") as said:
-        where = ["--run", str(RunPaths(ready.folder).resolved), "--namespace", namespace_of(resolved)]
+        where = ["--run", str(RunPaths(ready.folder).resolved)]
         command = [sys.executable, "-m", "robot_stack.nodes.camera.node", *where, "--camera", camera]
         with subprocess.Popen([*command, "--pictures", str(folder)], env=ready.environment, stderr=said) as process:
             try:

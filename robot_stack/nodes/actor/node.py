@@ -1,6 +1,6 @@
 """The actor process: the cell over DDS on one side, the learner over gRPC on the other, the control loop between.
 
-python -m robot_stack.nodes.actor.node --run runs/NAME/run.yaml --namespace sim
+python -m robot_stack.nodes.actor.node --run runs/NAME/run.yaml
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ import threading
 import traceback
 from pathlib import Path
 
+from rclpy.utilities import remove_ros_args
+
 from robot_stack.config.resolve import load_resolved
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.actor import Actor
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.runs.paths import RunPaths
@@ -29,11 +32,10 @@ def main(argv: list[str] | None = None) -> int:
     die_with_parent()
     parser = argparse.ArgumentParser(prog="robot_stack.nodes.actor.node", description="The actor process.")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
-    parser.add_argument("--namespace", required=True, help="of the cell")
     parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
     parser.add_argument("--id", default="actor", help="unique among the actors of a run")
     parser.add_argument("--managed", action="store_true", help="wait until a bring-up makes it active")
-    options = parser.parse_args(argv)
+    options = parser.parse_args(remove_ros_args(sys.argv[1:] if argv is None else argv))
     sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -62,7 +64,7 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     try:
         key = WireKey.of_folder(options.run.parent)
         with RosCell(
-            resolved, namespace=options.namespace, key=key, managed=options.managed, stopping=stop.is_set
+            resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
         ) as cell:
             actor = Actor(resolved, folder, cell, SteadyClock(), client, options.id)
             cell.report(actor.figures)

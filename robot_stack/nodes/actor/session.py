@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rclpy.utilities import remove_ros_args
+
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
+from robot_stack.processes.table import namespace_of
 from robot_stack.types.errors import StackError
 
 
@@ -52,10 +55,9 @@ def run_session(
     die_with_parent()
     parser = argparse.ArgumentParser(prog=f"python -m robot_stack.nodes.{name}")
     parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
-    parser.add_argument("--namespace", required=True, help="of the cell")
     parser.add_argument("--managed", action="store_true", help="wait until a bring-up makes it active")
     add_arguments(parser)
-    options = parser.parse_args(argv)
+    options = parser.parse_args(remove_ros_args(sys.argv[1:] if argv is None else list(argv)))
     sys.setswitchinterval(0.001)  # the thread that takes messages must not keep the control loop waiting
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -64,7 +66,7 @@ def run_session(
         resolved = load_resolved(options.run)
         key = WireKey.of_folder(options.run.parent)
         with RosCell(
-            resolved, namespace=options.namespace, key=key, managed=options.managed, stopping=stop.is_set
+            resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
         ) as cell:
             folder = options.run.parent
             return work(Session(resolved=resolved, folder=folder, options=options, cell=cell, stop=stop))
