@@ -5,6 +5,7 @@
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
+# make bench-evidence  what reward adds to corrections, with operators of other skill, days; writes benchmarks/EVIDENCE.md
 # make docs   the pages of docs/ as a site in build/docs; a broken link fails
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
@@ -18,7 +19,7 @@ SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $
 SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 
 .DEFAULT_GOAL := help
-.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults docs bench bench-algorithms bench-shaping clean
+.PHONY: help install gl sim check test style types imports pytest pytest-alone pytest-beside faults docs bench bench-algorithms bench-shaping bench-evidence clean
 
 help:
 	@sed -n '/^# make/s/^# //p' Makefile
@@ -127,6 +128,9 @@ bench-algorithms: gl $(INSTALLED)
 
 bench-shaping: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.shaping
+
+bench-evidence: gl $(INSTALLED)
+	$(BIN)/python -m benchmarks.evidence
 
 clean:
 	rm -rf $(VENV) build dist install log *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

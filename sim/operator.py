@@ -19,6 +19,8 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import TeleopSample
 from sim.hands import Hands, Seen
 
+SECOND_NS = 1_000_000_000
+
 
 class Role(StrEnum):
     """The role of the operator in an episode: to demonstrate, to assist a policy, or only to watch."""
@@ -83,6 +85,9 @@ class ScriptedOperator:
         self._judged = False
         self._audit_ns: int | None = None
         self._next_look_ns = 0
+        self._next_slip_ns = 0
+        self._next_stray_ns = 0
+        self._stray_rad = 0.0
         self._hands.begin()
 
     def audit(self, now_ns: int) -> None:
@@ -112,7 +117,7 @@ class ScriptedOperator:
         if not self._engaged:
             return self.hold_still(now_ns, events=events)
         self._hands.look_again(seen)
-        deflections = self._hands.drive(seen)
+        deflections = self._astray(self._hands.drive(seen), now_ns)
         return self._samples(now_ns, deflections, deadman=True, events=events)
 
     def hold_still(
@@ -155,7 +160,7 @@ class ScriptedOperator:
         hands, config = self._hands, self._config
         if self._engaged:
             held_s = (now_ns - self._engaged_since_ns) / 1e9
-            if seen.done or hands.all_but_done(seen) or held_s > 5.0:
+            if seen.done or hands.all_but_done(seen) or held_s > 5.0 or self._slips(now_ns):
                 self.let_go()
             return
         if mode is not Mode.POLICY or seen.done or not self._looks(now_ns):
@@ -170,11 +175,31 @@ class ScriptedOperator:
         if stuck or off_course or impatient or seen.force_n > config.force_limit_n:
             self._engaged = True
             self._engaged_since_ns = now_ns
+            self._next_slip_ns = now_ns + SECOND_NS
             hands.misjudge(far=hands.is_far(seen))
 
     def _looks(self, now_ns: int) -> bool:
         """Return True while the operator looks: drawn anew each second, with probability `attention`."""
         if now_ns >= self._next_look_ns:
-            self._next_look_ns = now_ns + 1_000_000_000
+            self._next_look_ns = now_ns + SECOND_NS
             self._looking = self._rng.random() < self._config.attention
         return self._looking
+
+    def _slips(self, now_ns: int) -> bool:
+        """Return True if the operator lets go too early: drawn once for each second of a correction."""
+        if self._config.slip_per_s == 0.0 or now_ns < self._next_slip_ns:
+            return False
+        self._next_slip_ns = now_ns + SECOND_NS
+        return bool(self._rng.random() < self._config.slip_per_s)
+
+    def _astray(self, deflections: np.ndarray, now_ns: int) -> np.ndarray:
+        """Turn the deflections (N, 6) about the tools' axes by an error that is drawn anew each second."""
+        if self._config.direction_noise_rad == 0.0:
+            return deflections
+        if now_ns >= self._next_stray_ns:
+            self._next_stray_ns = now_ns + SECOND_NS
+            self._stray_rad = self._rng.normal(0.0, self._config.direction_noise_rad)
+        cos, sin = np.cos(self._stray_rad), np.sin(self._stray_rad)
+        strayed = deflections.copy()
+        strayed[:, :2] = deflections[:, :2] @ np.array([[cos, sin], [-sin, cos]])
+        return np.clip(strayed, -1.0, 1.0)

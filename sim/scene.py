@@ -35,6 +35,10 @@ class CameraRenderer:
         self._renderer.update_scene(data, camera)
         return self._renderer.render().copy()
 
+    def __deepcopy__(self, memo: dict[int, object]) -> CameraRenderer:
+        """Return itself: it keeps nothing of a world from one image to the next, and a GL context has no copy."""
+        return self
+
     def close(self) -> None:
         """Free the renderer with its GL context."""
         self._renderer.close()

@@ -100,6 +100,10 @@ class OperatorConfig(Section):
     """Share of full deflection that is used."""
     tremor: Annotated[float, Field(ge=0, le=0.5)] = 0.05
     """Standard deviation of the hand's noise, in deflection."""
+    direction_noise_rad: Annotated[float, Field(ge=0, le=3)] = 0.0
+    """Standard deviation of the error of the direction, about the axis of the tool; drawn anew each second."""
+    slip_per_s: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Probability per second of letting go of the arm too early in a correction."""
     stuck_s: Annotated[float, Field(gt=0, le=60)] = 1.5
     """Without progress for this long, the operator steps in."""
     patience_s: Annotated[float, Field(gt=0, le=600)] = 4.4

@@ -1,0 +1,214 @@
+"""The measurement of one condition with one seed: demonstrations, practice or imitation, and 100 held-out resets."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.advantage import rank_correlation
+from benchmarks.comparison import Result
+from benchmarks.evidence_conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
+from benchmarks.lockstep import LAST, human_share, keep_demonstrations, practise_from_shared, train_online
+from policies.registry import find_algorithm
+from robot_stack.config.resolve import load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.online_training import finish
+from robot_stack.learner.settings import learning_settings
+from robot_stack.learner.training import Training
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode
+from robot_stack.rollout.evaluate import evaluate, load_params
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import EpisodeRow
+from robot_stack.types.command import IN_HAND
+from robot_stack.types.transition import EndReason, EpisodeKind
+
+QUICK_REWARD = ("run.reward.settings.steps=5",)
+"""For runs that never read the reward model."""
+
+
+def resolve(condition: Condition, seed: int, minutes: float, more: Sequence[str] = ()) -> ResolvedRun:
+    """The run of a condition, without any rule that ends it early."""
+    return load_run(
+        "peg_insert",
+        [
+            f"cell.teleop={OPERATORS[condition.operator]}",
+            f"run.seed={seed}",
+            f"run.algorithm.name={condition.algorithm}",
+            f"run.training.max_robot_minutes={minutes}",
+            "run.training.max_episodes=100000",
+            "run.training.enough.episodes=10000",
+            *condition.overrides,
+            *more,
+        ],
+    )
+
+
+def settings_of(resolved: ResolvedRun) -> dict[str, Any]:
+    """What decides a run's learning, as plain values; runs that differ in it are not pooled."""
+    run = resolved.run
+    return {
+        "algorithm": run.algorithm.name,
+        "settings": learning_settings(resolved).config.model_dump(mode="json"),  # type: ignore[attr-defined]
+        "encoder": run.encoder.model_dump(mode="json"),
+        "reward": run.reward.model_dump(mode="json"),
+        "demos": run.training.demos,
+        "teleop": resolved.teleop.model_dump(mode="json"),
+        "task": resolved.task.model_dump(mode="json"),
+    }
+
+
+def defaults_of(algorithm: str) -> dict[str, Any]:
+    """The settings of an algorithm as it is shipped, as plain values."""
+    shipped: dict[str, Any] = find_algorithm(algorithm).config().model_dump(mode="json")
+    return shipped
+
+
+def commit() -> str:
+    """The commit of this checkout; with a plus if the code that runs has changes that are in none."""
+
+    def git(*words: str) -> str:
+        here = Path(__file__).parent
+        return subprocess.run(("git", *words), cwd=here, check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/*.py", ":/hardware_configs")
+    return git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
+
+
+class EvidenceRuns:
+    """Measures conditions; demonstrations and trunk of an operator and a seed are those of the first that asked.
+
+    Args:
+        work: What runs leave to each other; may be thrown away between two calls of the benchmark.
+        minutes: Robot time of each practice.
+    """
+
+    def __init__(self, work: Path, minutes: float) -> None:
+        self._work = work
+        self._minutes = minutes
+
+    def identity(self, name: str, seed: int) -> Result:
+        """What is known of a run before it is measured: which it is, and by what it may be pooled with others."""
+        resolved = resolve(CONDITIONS[name], seed, self._minutes)
+        return {
+            "condition": name,
+            "seed": seed,
+            "minutes": self._minutes,
+            "commit": commit(),
+            "settings": settings_of(resolved),
+            "defaults": defaults_of(resolved.run.algorithm.name),
+        }
+
+    def measure(self, name: str, seed: int) -> Result:
+        """Practise or imitate, then evaluate on held-out resets without an operator."""
+        condition, identity, started = CONDITIONS[name], self.identity(name, seed), time.monotonic()
+        resolved = resolve(condition, seed, self._minutes)
+        shared = self._demonstrations(condition.operator, seed)
+        folder, rows = self._work / f"{name}-{seed}", []
+        if condition.imitates is None:
+            rows = practise_from_shared(resolved, folder, shared)
+        else:
+            recorded = shared if condition.imitates == DEMONSTRATIONS else self._corrected(condition.operator, seed)
+            imitate(condition, resolved, recorded, folder, seed=seed, minutes=self._minutes)
+        result = evaluate(resolved, load_params(RunPaths(folder).policy("policy")), EVAL_EPISODES)
+        ranked = rank_correlation(resolved, folder, seed=seed) if condition.ranks_actions else None
+        won = [t for t, success in zip(result.durations_s, result.successes, strict=True) if success]
+        measured = {
+            **identity,
+            "success": sum(result.successes),
+            "resets": len(result.successes),
+            "cycles_s": [round(t, 3) for t in won],
+            **practice_figures(rows),
+            **operator_figures(folder, resolved.run.rate_hz),
+            "advantage_rank_correlation": ranked,
+            "wall_s": round(time.monotonic() - started, 1),
+        }
+        if condition.algorithm != "hg_dagger" or condition.imitates is not None:
+            shutil.rmtree(folder)  # HG-DAgger's corrections are imitated again
+        return measured
+
+    def _demonstrations(self, operator: str, seed: int) -> Path:
+        """The folder with an operator's demonstrations and the trunk that is fitted on them."""
+        shared = self._work / f"demonstrations-{operator}-{seed}"
+        if not shared.exists():
+            recording = Condition(words="", operator=operator, algorithm="bc")
+            more = ("run.algorithm.settings.pretrain_updates=1", "run.training.max_episodes=1", *QUICK_REWARD)
+            folder = self._work / f"recording-{operator}-{seed}"
+            shutil.rmtree(folder, ignore_errors=True)
+            train_online(resolve(recording, seed, self._minutes, more), folder)
+            keep_demonstrations(folder, shared)
+            shutil.rmtree(folder)
+        return shared
+
+    def _corrected(self, operator: str, seed: int) -> Path:
+        """The folder of HG-DAgger's run with this operator, made anew if it is gone."""
+        name = next(
+            name
+            for name, one in CONDITIONS.items()
+            if (one.operator, one.algorithm, one.imitates) == (operator, "hg_dagger", None)
+        )
+        folder = self._work / f"{name}-{seed}"
+        if not RunPaths(folder).policy("policy").exists():
+            resolved = resolve(CONDITIONS[name], seed, self._minutes)
+            practise_from_shared(resolved, folder, self._demonstrations(operator, seed))
+        return folder
+
+
+def imitate(
+    condition: Condition, resolved: ResolvedRun, recorded: Path, folder: Path, *, seed: int, minutes: float
+) -> None:
+    """Train on the expert steps that lie in a folder, as often as a practice updates; writes the policy."""
+    shutil.rmtree(folder, ignore_errors=True)
+    store, trunk = RunPaths(folder).store.root, RunPaths(folder).trunk
+    shutil.copytree(RunPaths(recorded).store.root, store)
+    shutil.copy(RunPaths(recorded).trunk, trunk)
+    config = learning_settings(resolved).config
+    updates = config.pretrain_updates + round(config.utd * minutes * 60 * resolved.run.rate_hz)
+    more = (f"run.algorithm.settings.pretrain_updates={updates}", *QUICK_REWARD)
+    offline = resolve(condition, seed, minutes, more)
+    training = Training(offline, folder)
+    training.serve("127.0.0.1:0")
+    try:
+        finish(training.parts, training.prepare(threading.Event()))
+    finally:
+        training.close()
+
+
+def practice_figures(rows: Sequence[EpisodeRow]) -> dict[str, Any]:
+    """The course of a practice; None where there was none."""
+    last = rows[-LAST:]
+    return {
+        "episodes": len(rows),
+        "human_share_first20": human_share(rows[:LAST]) if rows else None,
+        "human_share_last20": human_share(last) if rows else None,
+        "alone": [row.success and not row.human_steps for row in rows],
+        "steps": [row.steps for row in rows],
+    }
+
+
+def operator_figures(folder: Path, rate_hz: float) -> dict[str, Any]:
+    """The seconds in which an operator had the arm, and how long a demonstration that succeeded took."""
+    paths = sorted(RunPaths(folder).store.episodes.iterdir())
+    episodes = [read_episode(path, images=False) for path in paths]
+    demos = [episode for episode in episodes if episode.header.kind is EpisodeKind.DEMO]
+    online = [episode for episode in episodes if episode.header.kind is EpisodeKind.ONLINE]
+    cycles = [episode.length / rate_hz for episode in demos if episode.end is EndReason.SUCCESS]
+    demonstrated = sum(episode.length for episode in demos) / rate_hz
+    corrected = sum(_in_hand(episode) for episode in online) / rate_hz
+    return {
+        "operator_s": round(demonstrated + corrected, 1),
+        "demonstrations_s": round(demonstrated, 1),
+        "corrections_s": round(corrected, 1),
+        "robot_s": round(sum(episode.length for episode in episodes) / rate_hz, 1),
+        "demonstration_cycle_s": round(float(np.mean(cycles)), 3) if cycles else None,
+    }
+
+
+def _in_hand(episode: StoredEpisode) -> int:
+    return int(np.isin(episode.arrays["source"], IN_HAND).sum())

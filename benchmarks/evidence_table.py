@@ -1,0 +1,196 @@
+"""The evidence table: runs of a condition pooled over seeds, with intervals, as JSON, Markdown and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+from benchmarks.comparison import Result
+from benchmarks.evidence_conditions import CONDITIONS
+from benchmarks.lockstep import LAST
+from reward_models.metrics import wilson_interval
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+Z95 = 1.959964
+OF_ALL = "advantage_rank_correlation"
+
+
+class MixedSettings(Exception):
+    """Results that must not be pooled: they come from learners with different settings."""
+
+
+def refuse_mixed(results: Sequence[Result]) -> None:
+    """Refuse results whose settings differ where they must not.
+
+    Raises:
+        MixedSettings: If a condition has runs of several settings or lengths, or an algorithm several defaults.
+    """
+    for what, key in (("settings", "condition"), ("minutes", "condition"), ("defaults", "algorithm")):
+        first: dict[str, Result] = {}
+        for result in results:
+            group = result["settings"]["algorithm"] if key == "algorithm" else result[key]
+            one = first.setdefault(group, result)
+            if one[what] != result[what]:
+                raise MixedSettings(
+                    f"{what} of {group} are {differences(one[what], result[what])} in seed {one['seed']} at "
+                    f"{one['commit']} and seed {result['seed']} at {result['commit']}, must be the same; measure "
+                    "again what is older, in another --out"
+                )
+
+
+def differences(one: Any, other: Any, key: str = "") -> str:
+    """The values that differ between two trees of plain values, `key: one | other`."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        inner = (
+            differences(one.get(name), other.get(name), f"{key}.{name}".lstrip("."))
+            for name in sorted(one.keys() | other.keys())
+        )
+        return ", ".join(text for text in inner if text)
+    return "" if one == other else f"{key}: {one!r} | {other!r}".removeprefix(": ")
+
+
+def pooled(results: Sequence[Result]) -> dict[str, Any]:
+    """The figures of one condition over its seeds: successes and cycles of all resets together."""
+    won, resets = sum(r["success"] for r in results), sum(r["resets"] for r in results)
+    cycles = np.concatenate([np.array(r["cycles_s"], np.float64) for r in results])
+    return {
+        "success": round(won / resets, 4),
+        "resets": resets,
+        "wilson95": [round(limit, 4) for limit in wilson_interval(won, resets)],
+        "by_seed": [round(r["success"] / r["resets"], 4) for r in results],
+        "cycle_s": _mean(cycles),
+        "cycle95_s": mean_interval(cycles),
+        "demonstration_cycle_s": _mean(_known(r["demonstration_cycle_s"] for r in results)),
+        "human_share_first20": _mean(_known(r["human_share_first20"] for r in results)),
+        "human_share_last20": _mean(_known(r["human_share_last20"] for r in results)),
+        "operator_s": _mean(r["operator_s"] for r in results),
+        "robot_s": _mean(r["robot_s"] for r in results),
+        "episodes": _mean(r["episodes"] for r in results),
+        "seeds": [r["seed"] for r in results],
+        "commits": sorted({r["commit"] for r in results}),
+    }
+
+
+def mean_interval(values: np.ndarray) -> list[float] | None:
+    """The 95 % interval of a mean, by the normal approximation; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    half = Z95 * float(values.std(ddof=1)) / np.sqrt(len(values))
+    return [round(float(values.mean()) - half, 4), round(float(values.mean()) + half, 4)]
+
+
+def ranked(results: Iterable[Result]) -> dict[str, Any] | None:
+    """The rank correlation of Q's advantage with Monte-Carlo's: mean over runs, and each; None if none asked."""
+    told = [r for r in results if r[OF_ALL] is not None and r[OF_ALL]["spearman"] is not None]
+    if not told:
+        return None
+    return {
+        "mean": _mean(r[OF_ALL]["spearman"] for r in told),
+        "by_seed": {str(r["seed"]): round(r[OF_ALL]["spearman"], 4) for r in told},
+        "states": sum(r[OF_ALL]["states"] for r in told),
+        "states_that_differ": sum(r[OF_ALL]["states_that_differ"] for r in told),
+    }
+
+
+def document(results: Sequence[Result]) -> dict[str, Any]:
+    """evidence.json: each condition pooled, those of other operators under the operator's name, and all runs.
+
+    Raises:
+        MixedSettings: See `refuse_mixed`.
+    """
+    refuse_mixed(results)
+    found: dict[str, Any] = {}
+    for name in CONDITIONS:
+        own = [r for r in results if r["condition"] == name]
+        if own:
+            operator, dot, short = name.rpartition(".")
+            (found.setdefault(operator, {}) if dot else found)[short] = pooled(own)
+    critic = ranked(r for r in results if r["condition"] == "full")
+    return {**found, OF_ALL: None if critic is None else critic["mean"], "advantage": critic, "runs": list(results)}
+
+
+def table(results: Sequence[Result], minutes: float) -> str:
+    """EVIDENCE.md."""
+    lines = [
+        "# Evidence",
+        "",
+        f"Made by `make bench-evidence`: peg insertion in simulation, {minutes:g} minutes of online training each,",
+        "the same demonstrations and trunk for all conditions of an operator and a seed. Success without an operator",
+        "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval; cycle is the mean time of a",
+        f"success, with its 95 % interval; human steps are those of the last {LAST} episodes. Operator and robot time",
+        "are means over the seeds, demonstrations included.",
+        "",
+        "| condition | what | seeds | success | each seed | cycle | human steps | operator | robot | episodes |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, condition in CONDITIONS.items():
+        own = [r for r in results if r["condition"] == name]
+        if own:
+            lines.append(_row(name, condition.words, pooled(own)))
+    critic = ranked(r for r in results if r["condition"] == "full")
+    if critic is not None:
+        seeds = ", ".join(f"{value:.2f} (seed {seed})" for seed, value in critic["by_seed"].items())
+        lines += [
+            "",
+            "Does the critic know which action is better? Rank correlation of Q with the return of the simulator over",
+            f"16 actions a state, in those {critic['states_that_differ']} of {critic['states']} states whose returns "
+            "differ:",
+            f"mean {critic['mean']:.2f}; {seeds}.",
+        ]
+    commits = ", ".join(sorted({r["commit"] for r in results}))
+    return "\n".join([*lines, "", f"Commits: {commits}.", "", "![Success and cycle](../docs/images/evidence.png)", ""])
+
+
+def _row(name: str, words: str, figures: Mapping[str, Any]) -> str:
+    low, high = figures["wilson95"]
+    cycle = "-"
+    if figures["cycle95_s"] is not None:
+        cycle = f"{figures['cycle_s']:.1f} s ({figures['cycle95_s'][0]:.2f} to {figures['cycle95_s'][1]:.2f})"
+    human = "-" if figures["human_share_last20"] is None else f"{figures['human_share_last20']:.1%}"
+    each = " ".join(f"{100 * share:.0f}" for share in figures["by_seed"])
+    return (
+        f"| {name} | {words} | {len(figures['seeds'])} | {figures['success']:.1%} ({low:.1%} to {high:.1%}) | {each} | "
+        f"{cycle} | {human} | {figures['operator_s']:.0f} s | {figures['robot_s']:.0f} s | {figures['episodes']:.0f} |"
+    )
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """Draw success and cycle of each condition with their intervals."""
+    names = [name for name in CONDITIONS if any(r["condition"] == name for r in results)]
+    figures = [pooled([r for r in results if r["condition"] == name]) for name in names]
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9, 1.2 + 0.32 * len(names)), dpi=110, sharey=True, layout="constrained"
+    )
+    for place, (name, each) in enumerate(zip(names, figures, strict=True)):
+        colour = f"C{('half_skilled' in name) + 2 * ('inattentive' in name)}"
+        _dot(left, place, each["success"], each["wilson95"], colour)
+        left.plot(each["by_seed"], [place] * len(each["by_seed"]), "|", color=colour, alpha=0.6)
+        if each["cycle95_s"] is not None:
+            _dot(right, place, each["cycle_s"], each["cycle95_s"], colour)
+    left.set(xlabel="success on held-out resets", xlim=(0, 1.02), yticks=range(len(names)), yticklabels=names)
+    left.invert_yaxis()
+    right.set(xlabel="time of a success [s]")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _dot(axes: Any, place: int, value: float, interval: Sequence[float], colour: str) -> None:
+    axes.plot(interval, [place, place], color=colour)
+    axes.plot([value], [place], "o", color=colour)
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return round(float(np.mean(listed)), 4) if listed else None

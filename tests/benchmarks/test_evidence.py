@@ -1,0 +1,156 @@
+"""The evidence table keeps each run at once, goes on where it stopped, and pools only what belongs together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.comparison import Result
+from benchmarks.evidence import measure_missing, read, wanted, write
+from benchmarks.evidence_conditions import CONDITIONS, FIRST, OPERATORS
+from benchmarks.evidence_runs import commit, defaults_of, resolve, settings_of
+from benchmarks.evidence_table import MixedSettings, document, mean_interval, pooled, table
+
+SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
+
+
+def result(condition: str = "full", seed: int = 0, **other: Any) -> Result:
+    made = {
+        "condition": condition,
+        "seed": seed,
+        "minutes": 5.0,
+        "commit": "abc",
+        "settings": SETTINGS,
+        "defaults": {"utd": 8.0},
+        "success": 95,
+        "resets": 100,
+        "cycles_s": [3.0] * 90 + [4.0] * 5,
+        "episodes": 70,
+        "human_share_first20": 0.2,
+        "human_share_last20": 0.04,
+        "operator_s": 60.0,
+        "robot_s": 330.0,
+        "demonstration_cycle_s": 4.0,
+        "advantage_rank_correlation": None,
+    }
+    return {**made, **other}
+
+
+class Runs:
+    """Measures nothing; remembers what was asked, and is killed at the run of that number."""
+
+    def __init__(self, killed_at: int | None = None, settings: dict[str, Any] | None = None) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self._killed_at = killed_at
+        self._settings = SETTINGS if settings is None else settings
+
+    def identity(self, name: str, seed: int) -> Result:
+        return result(name, seed, settings=self._settings)
+
+    def measure(self, name: str, seed: int) -> Result:
+        if len(self.asked) == self._killed_at:
+            raise KeyboardInterrupt
+        self.asked.append((name, seed))
+        return result(name, seed, settings=self._settings)
+
+
+def test_a_killed_benchmark_goes_on_after_the_runs_that_were_done(tmp_path: Path) -> None:
+    first, then = Runs(killed_at=3), Runs()
+    with pytest.raises(KeyboardInterrupt):
+        measure_missing(first, [0, 1], ["full", "without_q", "bc"], tmp_path)
+    assert [(r["condition"], r["seed"]) for r in read(tmp_path)] == [("full", 0), ("full", 1), ("without_q", 0)]
+    measure_missing(then, [0, 1], ["full", "without_q", "bc"], tmp_path)
+    assert then.asked == [("without_q", 1), ("bc", 0), ("bc", 1)]
+    assert len(read(tmp_path)) == 6
+    assert (tmp_path / "evidence.png").stat().st_size > 1000
+
+
+def test_the_most_telling_conditions_come_first_seed_after_seed() -> None:
+    asked = list(wanted([0, 1], list(CONDITIONS)))
+    assert asked[: len(FIRST)] == [(name, 0) for name in FIRST]
+    assert asked[len(FIRST) : 2 * len(FIRST)] == [(name, 1) for name in FIRST]
+    assert sorted(asked) == sorted((name, seed) for name in CONDITIONS for seed in (0, 1))
+
+
+def test_a_run_of_other_settings_is_refused_before_it_is_measured(tmp_path: Path) -> None:
+    write([result()], tmp_path)
+    runs = Runs(settings={"algorithm": "rlpd", "settings": {"utd": 4.0}})
+    with pytest.raises(MixedSettings, match=r"settings of full are settings.utd: 8.0 \| 4.0 in seed 0 at abc and"):
+        measure_missing(runs, [1], ["full"], tmp_path)
+    assert not runs.asked
+
+
+def test_runs_of_another_length_and_of_other_defaults_are_not_pooled() -> None:
+    with pytest.raises(MixedSettings, match="minutes of full"):
+        document([result(), result(seed=1, minutes=3.0)])
+    with pytest.raises(MixedSettings, match="defaults of rlpd"):
+        document([result(), result("without_q", defaults={"utd": 4.0})])
+    assert document([result(), result("without_q", settings={"algorithm": "rlpd", "settings": {"q_weight": 0.0}})])
+
+
+def test_successes_are_pooled_over_the_seeds_with_wilsons_interval() -> None:
+    figures = pooled([result(success=95), result(seed=1, success=99, cycles_s=[5.0] * 95)])
+    assert figures["success"] == 0.97
+    assert figures["wilson95"] == [0.9361, 0.9862]
+    assert figures["by_seed"] == [0.95, 0.99]
+    assert figures["seeds"] == [0, 1]
+    assert figures["cycle_s"] == pytest.approx((90 * 3 + 5 * 4 + 95 * 5) / 190, abs=1e-4)
+
+
+def test_the_interval_of_a_mean_is_that_of_the_normal_distribution() -> None:
+    import numpy as np
+
+    assert mean_interval(np.array([1.0, 2.0, 3.0, 4.0])) == [1.2348, 3.7652]
+    assert mean_interval(np.array([1.0])) is None
+
+
+def test_a_condition_without_any_success_or_practice_has_a_row() -> None:
+    none = result("bc", success=0, cycles_s=[], human_share_first20=None, human_share_last20=None, episodes=0)
+    (row,) = [line for line in table([none], 5.0).splitlines() if line.startswith("| bc ")]
+    assert "0.0% (0.0% to 3.7%)" in row
+    assert "| - | - |" in row
+
+
+def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_path: Path) -> None:
+    told = {"spearman": 0.5, "states": 50, "states_that_differ": 40}
+    runs = [
+        result(advantage_rank_correlation=told),
+        result(seed=1, advantage_rank_correlation={**told, "spearman": 0.7}),
+        result("half_skilled.full", success=60),
+    ]
+    write(runs, tmp_path)
+    found = json.loads((tmp_path / "evidence.json").read_text())
+    assert found["advantage_rank_correlation"] == 0.6
+    assert found["half_skilled"]["full"]["success"] == 0.6
+    assert {"success", "wilson95", "cycle_s", "human_share_last20", "seeds"} <= found["full"].keys()
+    assert "mean 0.60; 0.50 (seed 0), 0.70 (seed 1)" in (tmp_path / "EVIDENCE.md").read_text()
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_each_condition_can_be_resolved_and_differs_from_the_others(name: str) -> None:
+    condition = CONDITIONS[name]
+    settings = settings_of(resolve(condition, 0, 5.0))
+    assert settings["algorithm"] == condition.algorithm
+    assert condition.operator in OPERATORS
+    twins = [
+        other
+        for other, one in CONDITIONS.items()
+        if (one.overrides, one.operator, one.algorithm, one.imitates)
+        == (condition.overrides, condition.operator, condition.algorithm, condition.imitates)
+    ]
+    assert twins == [name]
+
+
+def test_without_q_and_hg_dagger_have_the_updates_and_the_average_of_what_is_shipped() -> None:
+    shipped = defaults_of("rlpd")
+    without_q = settings_of(resolve(CONDITIONS["without_q"], 0, 5.0))["settings"]
+    assert {key for key in shipped if shipped[key] != without_q[key]} == {"q_weight"}
+    hg_dagger = settings_of(resolve(CONDITIONS["hg_dagger"], 0, 5.0))["settings"]
+    assert {key: hg_dagger[key] for key in ("utd", "actor_tau")} == {key: shipped[key] for key in ("utd", "actor_tau")}
+
+
+def test_the_commit_is_named() -> None:
+    assert len(commit().rstrip("+")) == 12
