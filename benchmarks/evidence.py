@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -23,6 +24,18 @@ from robot_stack.disk.durable import write_durable
 
 LONG = ("settings", "defaults", "alone", "steps", "cycles_s")
 """Parts of a result that are not printed."""
+
+
+class Measures(Protocol):
+    """Measures one condition with one seed, and says before by what it may be pooled with others."""
+
+    def identity(self, name: str, seed: int) -> Result:
+        """What is known of a run before it is measured."""
+        ...
+
+    def measure(self, name: str, seed: int) -> Result:
+        """The identity, with what was measured."""
+        ...
 
 
 def read(folder: Path) -> list[Result]:
@@ -53,7 +66,7 @@ def wanted(seeds: Sequence[int], names: Sequence[str]) -> Iterator[tuple[str, in
         yield from ((name, seed) for seed in seeds for name in group if name in names)
 
 
-def measure_missing(runs: EvidenceRuns, seeds: Sequence[int], names: Sequence[str], folder: Path) -> None:
+def measure_missing(runs: Measures, seeds: Sequence[int], names: Sequence[str], folder: Path) -> None:
     """Measure what is not in the folder yet; each run is on disk before the next begins.
 
     Raises:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import pytest
 
 from robot_stack.config import teleop
+from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.command import Mode
 from robot_stack.types.robot import TeleopSample
@@ -176,3 +179,69 @@ def test_demonstrations_succeed_from_most_starts(resolved: ResolvedRun, world: W
                 inserted += 1
                 break
     assert inserted >= 5
+
+
+def test_an_operator_who_slips_lets_go_before_the_peg_is_in() -> None:
+    scene = [_seen(t) for t in range(400)]
+
+    def longest(slip_per_s: float) -> int:
+        operator = _operator(2, attention=1.0, slip_per_s=slip_per_s)
+        operator.begin(Role.ASSIST)
+        held = [s.deadman for s in _watch(operator, scene)]
+        return max(len(list(group)) for engaged, group in groupby(held) if engaged)
+
+    assert longest(1.0) * 0.02 == pytest.approx(1.0, abs=0.04)
+    assert longest(0.0) * 0.02 > 4.0
+
+
+def test_an_operator_who_strays_moves_as_fast_in_another_direction() -> None:
+    def sideways(direction_noise_rad: float) -> np.ndarray:
+        operator = _operator(3, tremor=0.0, direction_noise_rad=direction_noise_rad)
+        operator.begin(Role.DEMO)
+        return _watch(operator, [_seen(t, x_m=0.03) for t in range(30)])[-1].twist[:2]
+
+    straight, strayed = sideways(0.0), sideways(2.0)
+    assert np.linalg.norm(straight) > 0.2
+    assert np.linalg.norm(strayed) == pytest.approx(np.linalg.norm(straight), rel=1e-6)
+    turned = straight @ strayed / np.linalg.norm(straight) / np.linalg.norm(strayed)
+    assert turned < 0.98
+
+
+@pytest.mark.long
+def test_operators_of_less_skill_demonstrate_slower(world: World) -> None:
+    def seconds(teleop_file: str, starts: int = 5, most_s: float = 8.0) -> float:
+        resolved, spent_s = load_run("peg_insert", [f"cell.teleop={teleop_file}"]), 0.0
+        for seed in range(starts):
+            operator = build_operator(resolved, seed)
+            world.reset(100 + seed)
+            operator.begin(Role.DEMO)
+            for _ in range(round(most_s / 0.02)):
+                operator.see(see(world))
+                world.command(operator.sample(world.time_ns)["fr3"].twist * SCALE)
+                world.advance(0.02)
+                spent_s += 0.02
+                if world.task.succeeded(world.data):
+                    break
+        return spent_s / starts
+
+    assert seconds("scripted_half_skilled") > 1.5 * seconds("scripted")
+
+
+def test_an_inattentive_operator_steps_in_later_and_misses_more_claims() -> None:
+    files = ("scripted", "scripted_inattentive")
+    skilled, away = (load_run("peg_insert", [f"cell.teleop={name}"]).teleop for name in files)
+    assert isinstance(skilled, teleop.ScriptedTeleop)
+    assert isinstance(away, teleop.ScriptedTeleop)
+
+    def mean_first(config: teleop.OperatorConfig) -> float:
+        firsts = []
+        for seed in range(20):
+            operator = _operator(seed, **config.model_dump())
+            operator.begin(Role.ASSIST)
+            firsts.append([s.deadman for s in _watch(operator, [_seen(t) for t in range(1500)])].index(True))
+        return float(np.mean(firsts)) * 0.02
+
+    assert mean_first(away.operator) > mean_first(skilled.operator) + 1.0
+    assert away.operator.attention < 0.5 * skilled.operator.attention
+    hands = {"attention", "reaction_s", "verdict_s"}
+    assert away.operator.model_dump(exclude=hands) == skilled.operator.model_dump(exclude=hands)
