@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.advantage import rank_correlation
+from benchmarks.advantage import STATES, rank_correlation
 from benchmarks.comparison import Result
 from benchmarks.evidence_conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
 from benchmarks.lockstep import LAST, human_share, keep_demonstrations, practise_from_shared, train_online
@@ -87,15 +87,31 @@ class EvidenceRuns:
     Args:
         work: What runs leave to each other; may be thrown away between two calls of the benchmark.
         minutes: Robot time of each practice.
+        overrides: Texts `dotted.key=value` of every run.
+        resets: Held-out resets of an evaluation.
+        states: In which a critic is asked to rank actions.
     """
 
-    def __init__(self, work: Path, minutes: float) -> None:
+    def __init__(
+        self,
+        work: Path,
+        minutes: float,
+        *,
+        overrides: Sequence[str] = (),
+        resets: int = EVAL_EPISODES,
+        states: int = STATES,
+    ) -> None:
         self._work = work
         self._minutes = minutes
+        self._overrides = tuple(overrides)
+        self._resets, self._states = resets, states
+
+    def _resolve(self, condition: Condition, seed: int, more: Sequence[str] = ()) -> ResolvedRun:
+        return resolve(condition, seed, self._minutes, (*self._overrides, *more))
 
     def identity(self, name: str, seed: int) -> Result:
         """What is known of a run before it is measured: which it is, and by what it may be pooled with others."""
-        resolved = resolve(CONDITIONS[name], seed, self._minutes)
+        resolved = self._resolve(CONDITIONS[name], seed)
         return {
             "condition": name,
             "seed": seed,
@@ -108,16 +124,17 @@ class EvidenceRuns:
     def measure(self, name: str, seed: int) -> Result:
         """Practise or imitate, then evaluate on held-out resets without an operator."""
         condition, identity, started = CONDITIONS[name], self.identity(name, seed), time.monotonic()
-        resolved = resolve(condition, seed, self._minutes)
+        resolved = self._resolve(condition, seed)
         shared = self._demonstrations(condition.operator, seed)
         folder, rows = self._work / f"{name}-{seed}", []
         if condition.imitates is None:
             rows = practise_from_shared(resolved, folder, shared)
         else:
             recorded = shared if condition.imitates == DEMONSTRATIONS else self._corrected(condition.operator, seed)
-            imitate(condition, resolved, recorded, folder, seed=seed, minutes=self._minutes)
-        result = evaluate(resolved, load_params(RunPaths(folder).policy("policy")), EVAL_EPISODES)
-        ranked = rank_correlation(resolved, folder, seed=seed) if condition.ranks_actions else None
+            imitate(self._offline(condition, seed), recorded, folder)
+        result = evaluate(resolved, load_params(RunPaths(folder).policy("policy")), self._resets)
+        ranks = condition.ranks_actions
+        ranked = rank_correlation(resolved, folder, seed=seed, states=self._states) if ranks else None
         won = [t for t, success in zip(result.durations_s, result.successes, strict=True) if success]
         measured = {
             **identity,
@@ -141,38 +158,38 @@ class EvidenceRuns:
             more = ("run.algorithm.settings.pretrain_updates=1", "run.training.max_episodes=1", *QUICK_REWARD)
             folder = self._work / f"recording-{operator}-{seed}"
             shutil.rmtree(folder, ignore_errors=True)
-            train_online(resolve(recording, seed, self._minutes, more), folder)
+            train_online(self._resolve(recording, seed, more), folder)
             keep_demonstrations(folder, shared)
             shutil.rmtree(folder)
         return shared
 
     def _corrected(self, operator: str, seed: int) -> Path:
-        """The folder of HG-DAgger's run with this operator, made anew if it is gone."""
+        """The folder of HG-DAgger's run with this operator, made anew if it is gone or of other settings."""
         name = next(
             name
             for name, one in CONDITIONS.items()
             if (one.operator, one.algorithm, one.imitates) == (operator, "hg_dagger", None)
         )
-        folder = self._work / f"{name}-{seed}"
-        if not RunPaths(folder).policy("policy").exists():
-            resolved = resolve(CONDITIONS[name], seed, self._minutes)
+        folder, resolved = self._work / f"{name}-{seed}", self._resolve(CONDITIONS[name], seed)
+        paths = RunPaths(folder)
+        if not paths.policy("policy").exists() or paths.resolved.read_text() != resolved.to_yaml():
             practise_from_shared(resolved, folder, self._demonstrations(operator, seed))
         return folder
 
+    def _offline(self, condition: Condition, seed: int) -> ResolvedRun:
+        """The run of a condition that makes all the updates of a practice before it."""
+        resolved = self._resolve(condition, seed)
+        config = learning_settings(resolved).config
+        updates = config.pretrain_updates + round(config.utd * self._minutes * 60 * resolved.run.rate_hz)
+        return self._resolve(condition, seed, (f"run.algorithm.settings.pretrain_updates={updates}", *QUICK_REWARD))
 
-def imitate(
-    condition: Condition, resolved: ResolvedRun, recorded: Path, folder: Path, *, seed: int, minutes: float
-) -> None:
-    """Train on the expert steps that lie in a folder, as often as a practice updates; writes the policy."""
+
+def imitate(resolved: ResolvedRun, recorded: Path, folder: Path) -> None:
+    """Make the updates before online training on the expert steps that lie in `recorded`; writes the policy."""
     shutil.rmtree(folder, ignore_errors=True)
-    store, trunk = RunPaths(folder).store.root, RunPaths(folder).trunk
-    shutil.copytree(RunPaths(recorded).store.root, store)
-    shutil.copy(RunPaths(recorded).trunk, trunk)
-    config = learning_settings(resolved).config
-    updates = config.pretrain_updates + round(config.utd * minutes * 60 * resolved.run.rate_hz)
-    more = (f"run.algorithm.settings.pretrain_updates={updates}", *QUICK_REWARD)
-    offline = resolve(condition, seed, minutes, more)
-    training = Training(offline, folder)
+    shutil.copytree(RunPaths(recorded).store.root, RunPaths(folder).store.root)
+    shutil.copy(RunPaths(recorded).trunk, RunPaths(folder).trunk)
+    training = Training(resolved, folder)
     training.serve("127.0.0.1:0")
     try:
         finish(training.parts, training.prepare(threading.Event()))

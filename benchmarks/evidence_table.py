@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.comparison import Result
 from benchmarks.evidence_conditions import CONDITIONS
+from benchmarks.evidence_targets import target_rows
 from benchmarks.lockstep import LAST
 from reward_models.metrics import wilson_interval
 
@@ -124,7 +125,8 @@ def table(results: Sequence[Result], minutes: float) -> str:
         "the same demonstrations and trunk for all conditions of an operator and a seed. Success without an operator",
         "on the same held-out resets, pooled over the seeds, with Wilson's 95 % interval; cycle is the mean time of a",
         f"success, with its 95 % interval; human steps are those of the last {LAST} episodes. Operator and robot time",
-        "are means over the seeds, demonstrations included.",
+        "are means over the seeds, demonstrations included. The interval is that of the resets; how far seeds lie apart",
+        "stands beside it.",
         "",
         "| condition | what | seeds | success | each seed | cycle | human steps | operator | robot | episodes |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -143,6 +145,7 @@ def table(results: Sequence[Result], minutes: float) -> str:
             "differ:",
             f"mean {critic['mean']:.2f}; {seeds}.",
         ]
+    lines += target_rows(document(results))
     commits = ", ".join(sorted({r["commit"] for r in results}))
     return "\n".join([*lines, "", f"Commits: {commits}.", "", "![Success and cycle](../docs/images/evidence.png)", ""])
 

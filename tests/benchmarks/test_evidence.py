@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.comparison import Result
@@ -13,6 +14,7 @@ from benchmarks.evidence import measure_missing, read, wanted, write
 from benchmarks.evidence_conditions import CONDITIONS, FIRST, OPERATORS
 from benchmarks.evidence_runs import commit, defaults_of, resolve, settings_of
 from benchmarks.evidence_table import MixedSettings, document, mean_interval, pooled, table
+from benchmarks.evidence_targets import targets
 
 SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
 
@@ -101,8 +103,6 @@ def test_successes_are_pooled_over_the_seeds_with_wilsons_interval() -> None:
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution() -> None:
-    import numpy as np
-
     assert mean_interval(np.array([1.0, 2.0, 3.0, 4.0])) == [1.2348, 3.7652]
     assert mean_interval(np.array([1.0])) is None
 
@@ -127,6 +127,38 @@ def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_pa
     assert found["half_skilled"]["full"]["success"] == 0.6
     assert {"success", "wilson95", "cycle_s", "human_share_last20", "seeds"} <= found["full"].keys()
     assert "mean 0.60; 0.50 (seed 0), 0.70 (seed 1)" in (tmp_path / "EVIDENCE.md").read_text()
+
+
+def verdicts(*runs: Result) -> dict[str, bool]:
+    return {target.what: target.met for target in targets(document(runs))}
+
+
+def test_reward_must_add_points_or_speed_with_intervals_apart() -> None:
+    without = result("without_q", success=80, cycles_s=[3.3] * 40 + [3.5] * 40)
+    assert verdicts(result(success=95), without)["whole against without Q"]
+    assert not verdicts(result(success=89), without)["whole against without Q"]
+    few = result("without_q", success=8, resets=10)
+    assert not verdicts(result(success=95), few)["whole against without Q"]  # intervals overlap
+    slow = result("without_q", success=95, cycles_s=[4.9] * 50 + [5.1] * 45)
+    assert verdicts(result(success=95, cycles_s=[3.2, 3.3, 3.4]), slow)["whole against without Q"]
+    assert not verdicts(result(success=95, cycles_s=[3.4, 3.5, 3.6]), slow)["whole against without Q"]
+
+
+def test_other_targets_have_their_thresholds() -> None:
+    told = {"spearman": 0.61, "states": 50, "states_that_differ": 40}
+    good = verdicts(
+        result(cycles_s=[2.3, 2.4], advantage_rank_correlation=told), result("imitation_weight_0", success=90)
+    )
+    assert list(good.values()) == [True, True, True]
+    bad = verdicts(
+        result(cycles_s=[2.5, 2.6], advantage_rank_correlation={**told, "spearman": 0.59}),
+        result("imitation_weight_0", success=89),
+    )
+    assert list(bad.values()) == [False, False, False]
+    half = "whole against without Q, operator half as skilled"
+    poor = result("half_skilled.without_q", success=60, cycles_s=[6.0, 6.1])
+    assert verdicts(result("half_skilled.full", success=85), poor)[half]
+    assert not verdicts(result("half_skilled.full", success=79), poor)[half]
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
