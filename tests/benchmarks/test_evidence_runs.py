@@ -1,4 +1,4 @@
-"""Conditions measured for real, with tiny networks and three seconds of practice."""
+"""Conditions measured for real, with tiny networks and six seconds of practice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY = (
     "algorithm.settings.batch_size=16",
     "algorithm.settings.hidden=[32, 32]",
     "algorithm.settings.head=8",
-    "task.episode_steps=60",
+    "task.episode_steps=45",
     "task.sim.clearance_m=0.008",
     "task.sim.socket_range_m=[0.02, 0.02]",
 )
@@ -25,7 +25,7 @@ TINY = (
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> EvidenceRuns:
-    return EvidenceRuns(tmp_path_factory.mktemp("work"), 0.05, overrides=TINY, resets=2, states=1)
+    return EvidenceRuns(tmp_path_factory.mktemp("work"), 0.1, overrides=TINY, resets=2, states=1)
 
 
 def test_a_practice_is_measured_with_its_operators_time_and_its_critic(runs: EvidenceRuns) -> None:
@@ -35,7 +35,7 @@ def test_a_practice_is_measured_with_its_operators_time_and_its_critic(runs: Evi
     assert found["episodes"] == len(found["steps"]) == len(found["alone"]) > 0
     assert found["operator_s"] == pytest.approx(found["demonstrations_s"] + found["corrections_s"])
     assert found["demonstrations_s"] >= 2 * found["demonstration_cycle_s"] - 0.1
-    assert found["robot_s"] >= found["demonstrations_s"] + 3.0
+    assert found["robot_s"] >= found["demonstrations_s"] + 4.0
     assert found["advantage_rank_correlation"]["states"] == 1
 
 
