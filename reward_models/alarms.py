@@ -63,8 +63,6 @@ class Normal:
     """The usual figures of the demonstrations: 99th percentiles per frame, and the fastest way to success.
 
     Attributes:
-        spread: Of the ensemble's disagreement.
-        distance: Of the distance to what was trained on.
         fastest: Frames of the shortest demonstration.
     """
 
@@ -98,12 +96,7 @@ class Alarm:
 
 
 class Watch:
-    """A watch over the newest episodes that one version scored; a new version starts a new watch.
-
-    Args:
-        config: When trust ends.
-        normal: What is usual.
-    """
+    """A watch over the newest episodes that one version scored; a new version starts a new watch."""
 
     def __init__(self, config: AlarmConfig, normal: Normal) -> None:
         self._config, self._normal = config, normal

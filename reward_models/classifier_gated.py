@@ -13,13 +13,7 @@ from reward_models.progress.model import FrameScores, ProgressModel
 
 
 class ClassifierGatedModel:
-    """A progress model whose probability of success is 0 where the classifier does not see success.
-
-    Attributes:
-        model: The progress model.
-        classifier: Looks at each frame alone.
-        version: Of both.
-    """
+    """A progress model whose probability of success is 0 where the classifier does not see success."""
 
     def __init__(self, model: ProgressModel, classifier: SuccessClassifier) -> None:
         self.model = model

@@ -225,7 +225,6 @@ class RewardModel(Protocol):
     Attributes:
         name: Of the family: "vlac", "grm", "progress", ...
         version: Identity of weights, prompt, decoding and code: another version may answer otherwise.
-        capabilities: What it can be asked.
     """
 
     name: str
@@ -265,7 +264,6 @@ class LabelledEpisode:
     """An episode with the truth about it, to evaluate models on.
 
     Attributes:
-        name: Of the episode.
         kind: What happened: "success", "near_miss", "stall", ...
         frames: T+1 of them.
         instruction: What the robot was told; for a mismatch not what it did.

@@ -39,9 +39,7 @@ class FitModel(Protocol[LiveT_contra]):
 
         Args:
             episodes: At least one success.
-            config: Its settings.
             text: What the robot was told.
-            seed: Of weights and draws.
             on_step: To be told (step, steps, loss); may raise to end the fit.
 
         Raises:
@@ -55,8 +53,6 @@ class LiveModel(Part[LiveT]):
     """A live reward model, as `reward: {name: ...}` names it.
 
     Attributes:
-        config: Model of its settings, with the name of this part.
-        fit: Fits it on the episodes of a run.
         restore: Builds it again from what `TaskModel.stored` gave.
 
     Raises:

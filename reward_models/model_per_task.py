@@ -48,9 +48,6 @@ class ModelPerTask:
         models: By task id, in the order of the turns, all on the same inputs.
         directions: By task id, the value of that entry in its episodes.
         column: The entry.
-
-    Attributes:
-        version: Of all of them.
     """
 
     def __init__(self, models: Mapping[str, TaskModel], directions: Mapping[str, float], column: int) -> None:

@@ -24,12 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class ScoreCache:
-    """A cache of valid scores by key, in memory and in a file.
-
-    Args:
-        path: Of the file; None for memory alone.
-        memory: Scores to hold in memory.
-    """
+    """A cache of valid scores by key, in memory and in a file."""
 
     def __init__(self, path: Path | None, *, memory: int) -> None:
         self.damaged = 0

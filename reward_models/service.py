@@ -75,12 +75,10 @@ class ScoringService:
     """A service that asks a model in a thread of its own, from `start` to `close`.
 
     Args:
-        model: Whom to ask.
         cache_path: File of kept scores; None keeps them in memory only. One file may serve all models.
         max_batch: Questions asked at once, at most what the model takes.
         wait_ms: For which a question waits for others to be asked with.
         queue_limit: Questions that may wait; beyond it the oldest are given up.
-        clock: Seconds.
     """
 
     def __init__(
@@ -146,7 +144,6 @@ class ScoringService:
 
         Args:
             queries: `PairQuery`s for "pair", else `ClipQuery`s.
-            kind: What is asked.
             on_done: Called once, when all scores are there, by whichever thread brought the last one, this one too;
                 must be quick and must not raise.
 

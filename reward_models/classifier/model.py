@@ -28,8 +28,6 @@ class OperatingPoint:
     Attributes:
         threshold: Probability from which on a frame counts as success.
         precision: Share of the frames called success that are; NaN if none is called.
-        recall: Share of the successful frames that are called.
-        reached: Whether the wanted precision was reached.
     """
 
     threshold: float
@@ -95,10 +93,8 @@ class ClassifierReport:
     """The figures of a fitted classifier on the episodes that were kept back.
 
     Attributes:
-        version: Of the classifier.
         point: Its threshold, and what that does.
         positives: Frames that show success, of those kept back.
-        negatives: The others.
         loss: Last training loss.
     """
 
@@ -114,7 +110,6 @@ class SuccessClassifier:
 
     Attributes:
         threshold: From which on it counts as success, found on the episodes kept back.
-        version: Identity of the weights and the threshold.
     """
 
     def __init__(self, inputs: int, config: ClassifierConfig) -> None:
@@ -154,8 +149,6 @@ class SuccessClassifier:
 
         Args:
             episodes: At least two with frames of success and two with others.
-            config: Budget and wanted precision.
-            seed: Seeds split, weights and batches.
             on_step: Told (step, steps, loss).
 
         Raises:

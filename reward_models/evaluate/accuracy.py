@@ -27,12 +27,7 @@ AGAINST = ("fail", "stall", "mismatch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
-    """Section A of a report: order in time on successes.
-
-    Attributes:
-        voc: Mean VOC.
-        degenerate: Successes without an order.
-    """
+    """Section A of a report: order in time on successes."""
 
     voc: Estimate
     degenerate: int

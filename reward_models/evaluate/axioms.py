@@ -67,9 +67,7 @@ def axioms(
     """Ask the model about these episodes, and about changed ones.
 
     Args:
-        model: Answers.
         episodes: A sample of all kinds, at least one.
-        rng: Chooses frames.
         refused: Takes why an episode could not be asked about.
 
     Raises:

@@ -24,7 +24,6 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
     """Turn a report into a JSON-able document of everything but the curves.
 
     Args:
-        report: What came out.
         fit_s: How long the model took to fit; None if it was not fitted for this.
     """
     found, success = report.discrimination, report.accuracy.get("success")

@@ -19,8 +19,6 @@ class DoneRule:
 
     Attributes:
         threshold: Probability that is a hit, in (0, 1).
-        n: Hits that are needed.
-        m: Among so many frames.
         gate: What else must hold at a frame, such as a condition on proprio; None if nothing.
 
     Raises:
@@ -47,7 +45,6 @@ def latched_at(done: np.ndarray, rule: DoneRule, allowed: np.ndarray | None = No
 
     Args:
         done: Probability per frame, shape (T,), NaN where unreadable.
-        rule: Of the cell.
         allowed: Whether the gate is open at a frame, bool, shape (T,); always if None.
 
     >>> latched_at(np.array([0.9, 0.1, 0.9, 0.9]), DoneRule(threshold=0.8, n=2, m=2))

@@ -14,14 +14,7 @@ DRAWS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure with its 95 % interval and the number of its episodes.
-
-    Attributes:
-        value: NaN if it is not defined.
-        low: Lower end of the 95 % interval.
-        high: Upper end.
-        n: Episodes that it is of.
-    """
+    """A figure, NaN where it is not defined, with its 95 % interval and the number of its episodes."""
 
     value: float
     low: float
@@ -36,8 +29,6 @@ class Rate:
     Attributes:
         count: Episodes in which it happened.
         n: Episodes in which it could.
-        low: Lower end of the 95 % interval.
-        high: Upper end.
     """
 
     count: int
@@ -74,8 +65,6 @@ def of_groups(
     Args:
         figure: Takes the groups' rows.
         groups: One row an episode, shape (N_i, ...).
-        rng: Draws.
-        draws: How many.
     """
     if any(not len(group) for group in groups):
         return UNKNOWN

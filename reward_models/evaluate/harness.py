@@ -87,8 +87,6 @@ class Report:
     """The result of evaluating one model.
 
     Attributes:
-        model: Name of the model.
-        version: Of the model.
         seed: Of what was drawn.
         dt_s: Time between two frames that were scored.
         refused: Episode -> why the model could not be asked about it.
@@ -153,7 +151,6 @@ def evaluate(
 
     Args:
         model: Asked as it is on a robot: each frame with its own past only.
-        episodes: With labels; of all classes, or what is not among them cannot be known.
         seed: Of the bootstrap and of what is sampled.
         rule: When the word is "done": threshold, n of m, gate, as they are deployed.
         dt_s: Time between two frames of the episodes.

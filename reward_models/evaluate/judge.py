@@ -36,9 +36,6 @@ class Judged:
     """The answers of a model along an episode of K frames, beside the truth.
 
     Attributes:
-        name: Of the episode.
-        kind: Of the episode.
-        success: Whether the instruction was fulfilled.
         phi: Φ per frame, float64, shape (K,), NaN where unreadable.
         done: Probability of done, same; Φ itself of a model that is never asked.
         allowed: Whether the gate of the done rule is open, bool, same.
@@ -90,10 +87,8 @@ def from_scores(episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rul
     """Put known answers beside the truth: of a recorded run, or of a model that looks at nothing.
 
     Args:
-        episode: What is true.
         phi: Φ per frame, shape (K,).
         done: Probability of done per frame, shape (K,).
-        rule: How it becomes the word.
     """
     allowed = np.array([rule.gate is None or rule.gate(frame) for frame in episode.frames])
     return Judged(

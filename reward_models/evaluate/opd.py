@@ -84,7 +84,6 @@ def opd_of_groups(phi: Mapping[str, Sequence[np.ndarray]], rng: np.random.Genera
 
     Args:
         phi: Group -> Φ of its episodes, each of shape (K,), NaN where unreadable.
-        rng: Draws for the intervals.
     """
     found = {}
     for name, episodes in phi.items():

@@ -44,8 +44,6 @@ class Null:
     """The results of a null model, and whether a model beats it.
 
     Attributes:
-        ordering: Section A.
-        discrimination: Section C.
         mae: Mean absolute error of Φ over all episodes.
         beaten_on: Class of at least `FEWEST` episodes -> the model tells successes from it better, its AUC being above
             the null's with 97.5 % certainty (paired bootstrap over episodes).
@@ -99,9 +97,6 @@ class Check:
     """A condition that a model must pass to be used.
 
     Attributes:
-        name: What is checked.
-        found: In words.
-        wanted: In words.
         passed: None if these episodes cannot tell.
     """
 

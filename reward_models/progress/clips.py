@@ -169,9 +169,7 @@ class ClipSource:
 
     Args:
         episodes: At least one success.
-        text: What the robot was told.
         config: Shares of the kinds of clips.
-        rng: Draws them.
     """
 
     def __init__(

@@ -35,7 +35,6 @@ class FitReport:
     """The figures of a fit on the episodes that it did not train on.
 
     Attributes:
-        version: Of the fitted model.
         voc_heldout: Mean VOC on held-out successes, or on the training ones if none were held out.
         voc_clock: The same for the clock, which reads no image.
         false_done: Frames of these successes, well before the end, that pass the threshold, as a share.
@@ -64,12 +63,9 @@ def fit(
 
     Args:
         episodes: At least one success; failures and refused successes sharpen the done head.
-        config: Size and budget.
         text: What the robot was told.
-        seed: Seeds weights, draws and clips.
         start: Go on from these weights instead of random ones: adapts a model to another task, cell or operator by as
             little as one demonstration.
-        on_step: Told of each step.
 
     Raises:
         RewardError: If there is no success to learn from, or `start` has other inputs.

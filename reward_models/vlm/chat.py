@@ -54,10 +54,7 @@ def request_body(
     """Build the JSON of a greedy request.
 
     Args:
-        prompt: What to ask.
         encode: From an image to its address, see `data_uri`.
-        model: As the server calls it.
-        max_tokens: At which the answer is cut.
         top_logprobs: Alternatives per token, 0 for none.
     """
     content = [

@@ -62,8 +62,6 @@ def load_network(auto: Any, folder: Path, settings: WeightsSettings) -> Any:
 
     Args:
         auto: Class of transformers to load it with.
-        folder: Of the checkpoint.
-        settings: Its type and device.
 
     Raises:
         RewardError: If it is of another kind, damaged, or lacks weights, which would be left at random.

@@ -82,8 +82,6 @@ class Endpoint:
     """A backend for one model of one server; implements `Backend`.
 
     Args:
-        settings: Where it is and how long to wait.
-        model: As the server calls it.
         token: Bearer token, None for none; it appears in no message.
         clock: Seconds, for the breaker.
         rng: Spreads repetitions, so that several clients do not return at once.

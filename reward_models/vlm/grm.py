@@ -59,13 +59,7 @@ _SCORE = re.compile(r"\s*([+-]?[0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(%?)\s*(</score>)?
 
 
 class Grm(LargeModel):
-    """Robo-Dopamine's GRM as a `RewardModel` that scores pairs as hops.
-
-    Args:
-        backend: Weights.
-        settings: Views and image size.
-        wordings: From `read_prompt_file` with `WORDINGS`.
-    """
+    """Robo-Dopamine's GRM as a `RewardModel` that scores pairs as hops."""
 
     def __init__(self, backend: Backend, settings: GrmSettings, wordings: dict[str, Wording]) -> None:
         params = settings.model_dump(include={"views", "max_pixels"})

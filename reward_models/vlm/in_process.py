@@ -44,10 +44,6 @@ class InProcess:
     def load(cls, settings: WeightsSettings, *, accepted: str | None) -> InProcess:
         """Load a checkpoint without adapters.
 
-        Args:
-            settings: Which, and where to compute.
-            accepted: See `check_licence`.
-
         Raises:
             RewardError: If it cannot be loaded, or its licence is not accepted.
         """
@@ -61,9 +57,7 @@ class InProcess:
         """Load one checkpoint under several adapters, each a backend; they share its memory and take turns.
 
         Args:
-            settings: Of the checkpoint.
             adapters: Name -> folder or hub id.
-            accepted: See `check_licence`.
 
         Raises:
             RewardError: If one cannot be loaded, is empty, or its licence is not accepted.

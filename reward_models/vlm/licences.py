@@ -47,12 +47,7 @@ def check_licence(model: str, *, accepted: str | None, folder: Path | None = Non
     """Say the licence of a model and insist on a yes to one that is not for commercial work.
 
     Args:
-        model: See `licence_of`.
         accepted: Licence that the settings accept in so many words.
-        folder: See `licence_of`.
-
-    Returns:
-        The licence.
 
     Raises:
         RewardError: If it is non-commercial and not accepted.

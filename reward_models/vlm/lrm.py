@@ -70,13 +70,7 @@ _COMPLETED = re.compile(r'"task_completed"\s*:\s*"?\s*(yes|no|true|false)\s*"?\s
 
 
 class Lrm(LargeModel):
-    """Large Reward Models as a `RewardModel`; it answers the questions that it has adapters for.
-
-    Args:
-        backends: Question -> weights with its adapter.
-        settings: View and image size.
-        wordings: From `read_prompt_file` with `WORDINGS`.
-    """
+    """Large Reward Models as a `RewardModel`; it answers the questions that it has adapters for."""
 
     def __init__(self, backends: Mapping[str, Backend], settings: LrmSettings, wordings: dict[str, Wording]) -> None:
         names = sorted(backends)

@@ -18,14 +18,7 @@ from reward_models.vlm.wording import Wording
 
 
 class LargeModel:
-    """A `RewardModel` that supports no question; a family overrides those that its weights were trained for.
-
-    Args:
-        name: Of the family.
-        version: From `version_of`.
-        capabilities: What it can be asked.
-        backends: All that it asks, closed with it.
-    """
+    """A `RewardModel` that supports no question; a family overrides those that its weights were trained for."""
 
     def __init__(self, name: str, version: str, capabilities: Capabilities, backends: Sequence[Backend]) -> None:
         self.name = name
@@ -74,12 +67,8 @@ def ask(
     """Ask a backend and return the scores of the answers, in order; one that never came is not valid.
 
     Args:
-        backend: Whom to ask.
-        prompts: Any number.
         read: From an answer to its value, NaN if it cannot be read.
         score: `pair_score` or `clip_score`.
-        max_tokens: See `Backend.answer`.
-        top_logprobs: See `Backend.answer`.
         whole: Whether an answer that was cut off is not valid either.
 
     Raises:
@@ -110,8 +99,6 @@ def identify(code: str, weights: Sequence[str], wordings: Mapping[str, Wording],
 
     Args:
         code: Name of the family and number of its code; raise the number when the same answer is read otherwise.
-        weights: Their identities.
-        wordings: Every prompt in use.
         params: Settings that decide what is shown and how it is read.
     """
     facts = {

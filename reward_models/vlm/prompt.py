@@ -32,7 +32,6 @@ class Token:
     """A generated token of an answer, with its alternatives.
 
     Attributes:
-        text: As it stands in the answer.
         top: What might have stood there, with its log-probability, most probable first.
     """
 
@@ -58,12 +57,7 @@ class Answer:
 
 
 class Backend(Protocol):
-    """A way to reach a model; for one thread at a time.
-
-    Attributes:
-        name: Of the model, for messages.
-        batch: Prompts that are worth asking at once.
-    """
+    """A way to reach a model; for one thread at a time."""
 
     name: str
     batch: int
@@ -82,7 +76,6 @@ class Backend(Protocol):
         """Return greedy answers, one a prompt and in their order.
 
         Args:
-            prompts: Any number.
             max_tokens: At which an answer is cut.
             top_logprobs: Alternatives per token to report, 0 for none.
 

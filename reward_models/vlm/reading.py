@@ -85,9 +85,7 @@ def one_against_other(tokens: Sequence[Token], one: str, other: str) -> float:
     """Return P(one) / (P(one) + P(other)) at the first word of an answer; NaN if that is neither of them.
 
     Args:
-        tokens: Of the answer.
         one: In lower case; capitals and blanks around it do not matter.
-        other: Same.
     """
     for token in tokens:
         if not any(letter.isalnum() for letter in token.text):

@@ -35,12 +35,7 @@ from robot_stack.types.errors import RewardError
 
 @dataclass(frozen=True, kw_only=True)
 class Family(Part[ConfigT]):
-    """A family of large reward models, as `reward: {rescore: {name: ...}}` names it.
-
-    Attributes:
-        config: Model of its settings.
-        make: From settings to the model, weights loaded.
-    """
+    """A family of large reward models, as `reward: {rescore: {name: ...}}` names it."""
 
     make: Callable[[ConfigT], RewardModel]
 

@@ -45,13 +45,7 @@ _ANSWER = re.compile(r"ANSWER\s*:\s*\**\s*([1-5])(?![0-9]|\.[0-9])", re.IGNORECA
 
 
 class RoboReward(LargeModel):
-    """The RoboReward model as a `RewardModel` that scores progress.
-
-    Args:
-        backend: Weights.
-        settings: View, number and size of the images.
-        wordings: From `read_prompt_file` with `WORDINGS`.
-    """
+    """The RoboReward model as a `RewardModel` that scores progress."""
 
     def __init__(self, backend: Backend, settings: RoboRewardSettings, wordings: dict[str, Wording]) -> None:
         params = settings.model_dump(include={"view", "frames", "max_pixels"})

@@ -72,13 +72,7 @@ _SECOND = re.compile(r"second\s+image\s+progressing\s*:\s*([0-9]{1,3}(?:\.[0-9]{
 
 
 class Vlac(LargeModel):
-    """VLAC as a `RewardModel` that scores pairs and done, and progress if it reasons.
-
-    Args:
-        backend: Weights.
-        settings: What is shown and how it is read.
-        wordings: From `read_prompt_file` with `WORDINGS`.
-    """
+    """VLAC as a `RewardModel` that scores pairs and done, and progress if it reasons."""
 
     def __init__(self, backend: Backend, settings: VlacSettings, wordings: dict[str, Wording]) -> None:
         params = settings.model_dump(include={"view", "references", "soft", "think"})

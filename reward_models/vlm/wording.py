@@ -33,7 +33,6 @@ class Wording:
     """A question in words, with placeholders for the task and the images.
 
     Attributes:
-        user: Text with placeholders for the task and for each image.
         system: Text for the system role, placeholders for text only; "" for none.
         optional: Placeholders that another wording may leave out.
     """

@@ -36,8 +36,6 @@ class YesNo(LargeModel):
 
     Args:
         backend: Weights; a server has to give log-probabilities.
-        settings: View and image size.
-        wordings: From `read_prompt_file` with `WORDINGS`.
     """
 
     def __init__(self, backend: Backend, settings: YesNoSettings, wordings: dict[str, Wording]) -> None:

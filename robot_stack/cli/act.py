@@ -14,12 +14,6 @@ from robot_stack.processes.prepared_run import choose_table, prepared
 def run(name: str, overrides: Sequence[str] = (), root: Path | None = None, folder: Path | None = None) -> int:
     """Act until the learner is done; returns the exit code.
 
-    Args:
-        name: Name of a run, or path to its file.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        folder: Of the run; default: runs/NAME, where a second start goes on.
-
     Raises:
         ConfigError: If a file is wrong, or the folder is of another run.
     """

@@ -22,13 +22,6 @@ def run(
 ) -> int:
     """Record topics until Ctrl-C, then print what was recorded; the exit code is 1 if nothing came.
 
-    Args:
-        name: A folder of a run, or its name under runs/.
-        out: A new folder; by default one in the run's folder, named after the time.
-        seconds: At most so long.
-        everything: Also topics outside the cell's namespace, such as a driver's own images.
-        as_json: For scripts.
-
     Raises:
         StackError: If no such run was started, or the disk refuses.
     """

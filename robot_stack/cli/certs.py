@@ -13,12 +13,7 @@ PORT = 50051
 
 
 def run(folder: Path, hosts: Sequence[str] = ()) -> int:
-    """Make a set of keys and print where each part goes; returns the exit code.
-
-    Args:
-        folder: New; never overwritten.
-        hosts: What actors call the learner; default: the name of this machine.
-    """
+    """Make a set of keys and print where each part goes; returns the exit code."""
     folder = folder.expanduser().absolute()
     named = [*hosts] if hosts else [socket.gethostname()]
     until = make_set(folder, named, datetime.now(UTC))

@@ -18,10 +18,6 @@ LATE_PERIODS = 2.0
 def run(file: Path, as_json: bool = False) -> int:
     """Check a recorded log and print what was found; returns 0 if nothing was broken, else 1.
 
-    Args:
-        file: Of runs/NAME/commands.
-        as_json: For scripts.
-
     Raises:
         StoreError: If the file is no command log.
     """

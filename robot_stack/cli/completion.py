@@ -8,10 +8,6 @@ from robot_stack.cli.main import parser
 
 
 def run(shell: str) -> int:
-    """Print the completion of a shell, to be sourced; returns the exit code.
-
-    Args:
-        shell: One that shtab knows.
-    """
+    """Print the completion of a shell, to be sourced; returns the exit code."""
     print(shtab.complete(parser(), shell))
     return 0

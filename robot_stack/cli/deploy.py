@@ -13,11 +13,6 @@ from robot_stack.runs.paths import RunPaths
 def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
     """Run the policy on the cell it was trained on; returns the exit code.
 
-    Args:
-        name: Folder of a run, or its name under runs/.
-        episodes: How many.
-        policy: Which of the run's policies, by the name of its file.
-
     Raises:
         ConfigError: If there is no such run or policy, or the cell's DDS domain is taken.
     """

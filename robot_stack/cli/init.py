@@ -19,13 +19,6 @@ WRITES = {"cells": (), "tasks": ("name",), "runs": ("cell", "task")}
 def run(name: str, like: str = "fr3_table") -> int:
     """Write hardware_configs/{cells,tasks,runs}/NAME.yaml here, and what an editor checks them with.
 
-    Args:
-        name: Of all three.
-        like: A shipped run: its cell and its task are copied too.
-
-    Returns:
-        The exit code.
-
     Raises:
         ConfigError: If the name cannot be one, is taken, or no such run is shipped; nothing is written.
     """

@@ -31,7 +31,7 @@ class Verb:
 
     Attributes:
         help: One line.
-        add: Declares its arguments; their names are those of `run` in the verb's module.
+        add: Declares its arguments, which are those of `run` in the verb's module, and says there what each is.
     """
 
     help: str

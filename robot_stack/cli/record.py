@@ -21,13 +21,6 @@ def run(
 ) -> int:
     """Record demonstrations until there are enough; returns the exit code.
 
-    Args:
-        name: A cell, or a run.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        folder: Of the run; default: runs/NAME, where `train` finds them.
-        episodes: Demonstrations that ended well, in all; default: as many as the run trains on.
-
     Raises:
         ConfigError: If a file is wrong, or the folder is of another run.
     """

@@ -13,13 +13,6 @@ from robot_stack.runs.paths import RunPaths
 def run(names: Sequence[str], as_json: bool = False) -> int:
     """Write the report of each run from what it has recorded so far, and of several their comparison.
 
-    Args:
-        names: Folders of runs, or their names under runs/.
-        as_json: Print the summary instead of where the report is; of several, one under each name.
-
-    Returns:
-        The exit code.
-
     Raises:
         StackError: If a folder holds no run, or too many are named.
     """

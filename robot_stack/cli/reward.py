@@ -30,16 +30,6 @@ def run(
 ) -> int:
     """Evaluate a reward model on labelled episodes, or audit it in a run; returns the exit code.
 
-    Args:
-        what: "eval" or "audit".
-        name: Folder of a run, or its name under runs/.
-        generated: Evaluate the embedded model on synthetic episodes instead of a run's on its own.
-        out: JSON file of the evaluation; table and page go beside it.
-        episodes: To evaluate on.
-        seed: Of everything random.
-        every: Score each n-th frame only.
-        as_json: Print the document instead of a summary; progress goes to stderr either way.
-
     Raises:
         StackError: If there is nothing to evaluate.
     """

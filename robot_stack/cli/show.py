@@ -15,14 +15,7 @@ WIDEST_SETTING = 64
 
 
 def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: Path | None = None) -> int:
-    """Print the resolved run; the exit code is 0, or 1 if a file is wrong.
-
-    Args:
-        name: Name of a run, or path to its file.
-        overrides: Texts `dotted.key=value`.
-        as_json: Print {"name", "spec_digest", "values": {key: {"value", "origin"}}} instead of a table.
-        root: A configuration folder to search first.
-    """
+    """Print the resolved run; the exit code is 0, or 1 if a file is wrong."""
     try:
         resolved = load_run(name, overrides, root)
     except ConfigError as error:

@@ -51,8 +51,6 @@ class DryRun:
     """State of a dry run: its folder, its configuration, and what it has taken so far.
 
     Attributes:
-        folder: runs/NAME.
-        resolved: Its configuration.
         plain: One line every few seconds instead of a live display.
         phases: Wall seconds spent so far, per phase, over all sessions of the run.
     """
@@ -73,14 +71,6 @@ def run(
     plain: bool = False,
 ) -> int:
     """Start or resume the dry run `name`; returns the exit code.
-
-    Args:
-        name: The run is in runs/NAME.
-        seed: Of everything random.
-        task: Run file, named like its task.
-        algorithm: Learns instead of the run file's.
-        quick: Go through every phase in minutes.
-        plain: No live display.
 
     Raises:
         KeyboardInterrupt: If an operator ended it; the text says how to go on.

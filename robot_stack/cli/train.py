@@ -21,13 +21,6 @@ def run(
 ) -> int:
     """Serve actors and train until the learner has had enough; returns the exit code.
 
-    Args:
-        name: Name of a run, or path to its file.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        folder: Of the run; default: runs/NAME, where a second start goes on, and where `record` leaves its episodes.
-        address: host:port to listen at; default: the cell's.
-
     Raises:
         StackError: If a file is wrong, the folder is of another run, or a resume would not be exact.
     """

@@ -21,15 +21,6 @@ def run(
 ) -> int:
     """Start the processes of a run, bring them up in order and watch them until they end; returns the exit code.
 
-    Args:
-        name: Name of a run, or path to its file.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        folder: Of the run; default: a new one, runs/NAME/DATE_TIME.
-        cell_only: Only robot, safety, cameras and teleop: no actor, no learner.
-        remote_learner: The learner runs on the machine that the cell names.
-        timeout_s: End the run after this long.
-
     Raises:
         ConfigError: If a file is wrong, or the cell's DDS domain is taken.
     """

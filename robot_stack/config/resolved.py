@@ -34,12 +34,10 @@ class RunArm:
 
     Attributes:
         name: In topics, spec and messages.
-        robot: What it is.
         T_cell_base: Where it stands.
         workspace: Where its TCP may be.
         action: What an action of 1.0 means.
         teleop: The device that drives it, alone or in turn with others.
-        poses: Its taught poses by name.
         start: Where it goes before an episode; None leaves it where it is.
     """
 
@@ -59,13 +57,10 @@ class ResolvedRun:
 
     Attributes:
         name: Name of the run file.
-        run: The run itself.
-        cell: The cell it names.
         robots: Arm -> robot, in the order of the cell. The only arm of the short form is called as its robot.
         cameras: Camera name -> camera, with the cell's crop.
         teleops: Arm -> the teleop device of that arm alone; or "" -> the one device of the cell.
         safety: The cell's limits, made tighter by the task and the command line, never looser.
-        task: The task the run names.
         tree: All of it as written, with marks: `run`, `cell`, `robot` or `robots.<arm>`, `cameras.<name>`, `teleop` or
             `teleops.<arm>`, `safety`, `task`.
     """

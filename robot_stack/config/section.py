@@ -46,11 +46,7 @@ Share = Annotated[float, Field(ge=-1, le=1)]
 
 @dataclass(frozen=True, slots=True)
 class RegisteredName:
-    """A mark on a text field whose value must be the name of a registered part.
-
-    Attributes:
-        kind: Of the part.
-    """
+    """A mark on a text field whose value must be the name of a registered part."""
 
     kind: Kind
 

@@ -146,9 +146,6 @@ class TaskTurn:
     """One of the tasks that take turns on a cell: the task itself, and where it has one its way back.
 
     Attributes:
-        id: Of it, in episodes and between processes.
-        text: What to do, in plain language.
-        success: End of an episode of it.
         direction: The proprio field `direction` in it, by which the policy and the reward know which task it is.
     """
 

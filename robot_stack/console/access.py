@@ -60,7 +60,6 @@ class Gate:
 
     Args:
         token: Asked for; "" on a machine of one's own.
-        port: Of the server.
     """
 
     def __init__(self, token: str, port: int) -> None:

@@ -53,7 +53,6 @@ class Pages:
 
     Args:
         desk: Decides what a page may have done.
-        gate: Decides who may come in.
         picture: Episode -> JPEG of its first and last frames, or None.
     """
 

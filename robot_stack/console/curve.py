@@ -13,11 +13,7 @@ MOST_POINTS = 400
 
 
 class Curve:
-    """Scores of one episode at a time, with the spans in which an operator drove.
-
-    Args:
-        rate_hz: Frames of an episode per second.
-    """
+    """Scores of one episode at a time, with the spans in which an operator drove."""
 
     def __init__(self, rate_hz: float) -> None:
         self._rate_hz = rate_hz

@@ -52,11 +52,7 @@ class EpisodeRow:
 
 
 class EpisodeList:
-    """The newest `KEPT` episodes, in the order of their start.
-
-    Args:
-        rate_hz: Steps of an episode per second.
-    """
+    """The newest `KEPT` episodes, in the order of their start."""
 
     def __init__(self, rate_hz: float) -> None:
         self._rate_hz = rate_hz

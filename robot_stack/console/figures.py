@@ -23,8 +23,6 @@ class Figure:
     """One line of the figures on the page.
 
     Attributes:
-        name: What it is about.
-        text: The values.
         over: Whether a limit is not kept; then `text` says which.
     """
 

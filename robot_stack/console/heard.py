@@ -80,9 +80,6 @@ class Claim:
 class Heard:
     """Everything that the page shows of one run, as it was heard.
 
-    Args:
-        run: The run.
-
     Attributes:
         facts: Rates, ages and counts.
         cameras: By name.

@@ -21,11 +21,7 @@ LABELS = "labels.jsonl"
 
 
 class Journal:
-    """Verdicts and notes of one run, on disk. A disk that refuses is told, and what was said before is safe.
-
-    Args:
-        folder: Of the run.
-    """
+    """Verdicts and notes of one run, on disk. A disk that refuses is told, and what was said before is safe."""
 
     def __init__(self, folder: Path) -> None:
         self._run = folder

@@ -55,11 +55,7 @@ class Tail(Generic[Row]):
 
 
 class RunRecord:
-    """Reader of the files of actors and of a learner on this machine.
-
-    Args:
-        folder: Of the run.
-    """
+    """Reader of the files of actors and of a learner on this machine."""
 
     def __init__(self, folder: Path) -> None:
         paths = RunPaths(folder)

@@ -23,7 +23,6 @@ class Rights:
     Attributes:
         enable: Whether it may arm, resume and clear a stop.
         drive: Whether it may move the arms.
-        arms: Their names.
         grips: Whether one of them has a gripper that is used.
         device: Who drives where no page does, in words.
     """

@@ -35,8 +35,6 @@ def contradictions(
     """Find what does not fit together in an episode, one phrase each.
 
     Args:
-        line: How the episode counts.
-        labels: Its labels.
         last_success: Success probability of its last frame by the newest reward model, or None.
         limits: `score_low`, `score_high`.
     """
@@ -74,7 +72,6 @@ class Report:
     """The result of a check of a folder of episodes.
 
     Attributes:
-        episodes: How many were looked at.
         findings: Sorted by episode, then by frame.
         quality: Demonstration -> how it compares with the others.
     """

@@ -66,8 +66,6 @@ def split(view: StoreView, out: Path, parts: Mapping[str, Sequence[str]], how: M
     """Write a dataset `out/<name>` per part; all of them appear together.
 
     Args:
-        view: What is split.
-        out: The new folder that holds the parts.
         parts: Name -> ids.
         how: For the record of where they come from.
 
@@ -162,9 +160,6 @@ def edit(view: StoreView, out: Path, changes: Changes, *, now_unix_s: float) -> 
     """Write a changed dataset; episodes that are broken or unfinished are left out by name.
 
     Args:
-        view: What is changed.
-        out: The new folder.
-        changes: Per episode.
         now_unix_s: Stamp of new labels and notes.
 
     Raises:

@@ -59,7 +59,6 @@ class Span:
     Attributes:
         first: First frame, counted from 0.
         last: Last one, inclusive.
-        value: What was measured there.
     """
 
     first: int
@@ -72,7 +71,6 @@ class EpisodeFinding(Finding):
     """A finding about one episode; its text leaves out the episode's name.
 
     Attributes:
-        episode_id: Which episode.
         frames: First and last frame, inclusive; None where it is about the whole episode.
     """
 

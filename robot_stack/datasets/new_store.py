@@ -34,13 +34,7 @@ class NewStore:
     """A dataset in the making; not frozen, because it grows.
 
     Attributes:
-        root: The draft.
-        spec: Of all episodes.
-        task: Name of the task.
-        text: The task in words.
         back_text: Its way back in words, or "".
-        labels: To be written by `finish`.
-        notes: To be written by `finish`.
         left_out: Episode -> why it was not taken.
         taken: Ids of what has been written.
     """
@@ -56,13 +50,7 @@ class NewStore:
     taken: list[str] = field(default_factory=list)
 
     def copy(self, view: StoreView, episode_id: str, *, name: str | None = None) -> bool:
-        """Copy an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken.
-
-        Args:
-            view: Where it is.
-            episode_id: Its id there.
-            name: Its id here; by default the same.
-        """
+        """Copy an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken."""
         name = name or episode_id
         target = StorePaths(self.root).episode(name)
         reason = _copy_files(view.path(episode_id), target)

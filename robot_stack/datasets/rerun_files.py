@@ -31,7 +31,7 @@ from robot_stack.datasets.store_view import StoreView
 from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
-from robot_stack.sensing.png import png_of
+from robot_stack.sensing.pixels import png_of
 from robot_stack.types.command import Source
 from robot_stack.types.reward import EpisodeScores
 

@@ -37,8 +37,6 @@ class Note:
     """A note that an operator wrote about an episode.
 
     Attributes:
-        episode_id: Which episode.
-        text: The note.
         stamp_unix_s: When, seconds since the epoch.
     """
 
@@ -52,9 +50,7 @@ class StoreView:
     """A read-only view of a folder of episodes.
 
     Attributes:
-        root: The folder.
         spec: Of the cell that all episodes were recorded on.
-        task: Name of the task.
         text: The task in words, as a policy that reads language is told it.
         episodes: Ids of the closed episodes, sorted.
         unfinished: Ids of episodes that are still being written, or whose writer died.

@@ -25,7 +25,6 @@ class EpisodeSummary:
     """The summary of an episode, one line of a list.
 
     Attributes:
-        episode_id: Which episode.
         kind: What it was recorded for.
         steps: T, the number of actions.
         seconds: How long it took.
@@ -112,7 +111,6 @@ def select(
     """Select the readable episodes that are wanted, in order. Discarded ones only if they are asked for.
 
     Args:
-        view: Where they are.
         kind: Only these; None for all.
         outcomes: Only those that count as one of these.
         episodes: Only these ids, whatever they count as; empty for all.

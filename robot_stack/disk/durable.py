@@ -56,7 +56,6 @@ def create_durable(path: Path, content: bytes, *, mode: int) -> None:
 
     Args:
         path: Its folder must exist.
-        content: All of it.
         mode: Permissions, whatever the umask says.
 
     Raises:

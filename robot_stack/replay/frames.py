@@ -62,7 +62,6 @@ class FrameTable:
     Rows once written stay as they are, so readers need no lock for them.
 
     Args:
-        spec: Shapes.
         feature_size: F of the frozen trunk over all cameras, or 0 without one.
         keep_images: False where features replace images, as with a frozen trunk.
         handover_s: Length of the blend when an operator takes over.
@@ -140,12 +139,7 @@ class FrameTable:
         return np.asarray(self._last_rows[self._columns["episode"][rows]])
 
     def add(self, step: Step, *, demo: bool = False) -> int:
-        """Append frame and action of `step`, which must be the next of its episode; return the row.
-
-        Args:
-            step: The step.
-            demo: Whether it is of a demonstration.
-        """
+        """Append frame and action of `step`, which must be the next of its episode; return the row."""
         episode = self.episode(step.episode_id)
         row = self._size
         self._grow(row + 1)
@@ -179,9 +173,7 @@ class FrameTable:
         """Append all frames and actions of an episode of which there is none yet, column by column.
 
         Args:
-            episode_id: Which episode.
             arrays: As in `StoredEpisode`; without images where they are not kept.
-            demo: Whether it is a demonstration.
         """
         episode = self.episode(episode_id)
         frames, actions = len(arrays["proprio"]), len(arrays["source"])
@@ -218,7 +210,6 @@ class FrameTable:
         """Set the trunk's features of frames start, start+1, ...; those already set stay as they are.
 
         Args:
-            episode_id: Which episode.
             features: float16, shape (n, F).
             start: Frame of the first row; at most the number of frames featured so far.
 

@@ -8,11 +8,7 @@ SUFFIX = ".zarr"
 
 
 class StorePaths:
-    """The paths of an episode store's parts; none of them need exist.
-
-    Args:
-        root: The store's folder.
-    """
+    """The paths of an episode store's parts; none of them need exist."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

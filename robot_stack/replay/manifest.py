@@ -19,7 +19,6 @@ class Manifest:
     """The manifest of a closed episode: why it ended, its length, and a checksum of every file.
 
     Attributes:
-        end: Why it ended.
         length: T, the number of actions.
         sha256: Path relative to the episode -> hex digest.
     """

@@ -101,7 +101,6 @@ class OutcomeColumn:
         """Bring an episode up to date with its labels and end; True if that changed its outcome.
 
         Args:
-            episode_id: Which episode.
             last_row: Row of its newest frame, or None before the first.
         """
         before = self.of(episode_id)

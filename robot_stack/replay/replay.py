@@ -31,7 +31,6 @@ class Replay:
     """The replay memory: transitions of all demo and online episodes. Safe for one writer and one sampler thread.
 
     Args:
-        spec: Shapes.
         rule: What outcomes are worth.
         feature_size: F of a frozen trunk, or 0; then a transition counts once both frames have features.
         keep_images: False where features replace images.
@@ -233,8 +232,6 @@ class Replay:
         Args:
             episode_id: Which episode; one that is held.
             most: Rows at most, 1 or more.
-            gamma: As in `draw`.
-            n_step: As in `draw`.
             chunk: As in `draw`; rows that cannot fill it are left out.
         """
         frames = self.frames

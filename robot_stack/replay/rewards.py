@@ -90,7 +90,6 @@ def returns(
     r"""Compute reward :math:`\sum_{k<m} \gamma^k r_k + w (\gamma^m \Phi(s') - \Phi(s))` and discount :math:`\gamma^m`.
 
     Args:
-        rule: What an outcome is worth.
         gamma: Discount per control tick.
         steps: m, transitions behind each row, int64, shape (B,).
         outcome: `Outcome` at s', int, shape (B,); OPEN unless the task ended there.
@@ -118,7 +117,6 @@ def monte_carlo(
     Shaping telescopes to :math:`-w \Phi(s)`, so only an invalid Φ(s) masks it, whatever the Φ in between.
 
     Args:
-        rule: What an outcome is worth.
         gamma: Discount per control tick.
         steps: Control ticks from s to the newest frame of its episode, missed ones too, int, shape (B,).
         outcome: `Outcome` at that frame, int, shape (B,).

@@ -28,7 +28,6 @@ class StepLabels:
     learn from what was executed.
 
     Args:
-        spec: Shapes.
         handover_s: Length of the blend when an operator takes over.
     """
 
@@ -50,7 +49,6 @@ class StepLabels:
 
         Args:
             arrays: `source` (T,), `gripper_pressed` (T,), and with several arms `sources` (T, N) and `human` (T, A).
-            demo: Whether the steps are of a demonstration.
             in_hand: For how many steps before these an operator has had each arm, int64 (N,), which is brought up to
                 date; None at the start of an episode.
 

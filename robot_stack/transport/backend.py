@@ -22,7 +22,6 @@ class LearnerStatus:
         phase: One word, e.g. collecting_demos, fitting, training, done.
         message: One plain sentence for an operator, may be empty.
         counters: Name -> number, e.g. env_steps, updates.
-        actors: Who records.
     """
 
     phase: str

@@ -54,9 +54,6 @@ class LearnerClient:
 
     Args:
         address: Of the learner, host:port. It may come up later, restart or go away.
-        spec: Of this cell.
-        task: Task name.
-        actor_id: Name of this actor process.
         spool_dir: Where steps wait until they are on the learner's disk; its own for each actor.
         security: Token of the run's folder, or, beyond this machine, certificates.
         run_id: Only this run will do; empty: the run the spool holds steps of, or any.
@@ -212,11 +209,7 @@ class LearnerClient:
         return self._spool.released >= self._spool.end
 
     def close(self, timeout_s: float = 5.0) -> bool:
-        """Deliver the records that are left for at most `timeout_s`, then stop; what remains stays in the spool.
-
-        Returns:
-            True if nothing remains.
-        """
+        """Deliver what is left for at most `timeout_s`, then stop; return True if nothing stays in the spool."""
         delivered = self.wait_acked(timeout_s)
         self._link.stop(timeout_s=5.0)
         self._spool.close()

@@ -59,11 +59,7 @@ class Link:
     """The actor's connection to the learner, kept up from `start` until `stop` or a refusal.
 
     Args:
-        address: Of the learner, host:port.
-        security: Token or certificates of the run.
         hello: What to introduce this actor with; asked anew for each connection.
-        linked: Told the reply.
-        spool: Records to send, SpoolRecord messages.
         params, scores: Where to put what comes.
     """
 

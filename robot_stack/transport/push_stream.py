@@ -37,11 +37,7 @@ class PushStream:
     It reads on its own thread, so that acks flow while the actor is silent.
 
     Args:
-        backend: Takes the items.
         requests: What the actor sends; not read while the learner has no room, which holds the actor's sender.
-        changed: Notified when more is on disk.
-        actor: What is counted goes here.
-        refusals: And what is refused here, too.
     """
 
     def __init__(

@@ -22,11 +22,9 @@ class ActorStatus:
     """The status of one actor, counted since the learner started.
 
     Attributes:
-        actor_id: Its name.
         connected: True while its recording stream is open.
         last_seen_s: Seconds since its newest item, or since it left.
         params_version: Behind its newest step, 0 for none.
-        episodes: Begun.
         steps: Taken.
         bytes: Received, with what was sent again.
         resends: Items that were here already.
@@ -87,11 +85,7 @@ class ActorRecord:
 
 
 class Roster:
-    """The roster of all actors of this life of the learner.
-
-    Args:
-        now_s: Monotonic seconds.
-    """
+    """The roster of all actors of this life of the learner."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self.now_s = now_s

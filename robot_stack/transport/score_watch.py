@@ -20,14 +20,7 @@ HELLO_S = 5.0
 
 
 class ScoreWatch:
-    """A watch that hands every live score to `take`, in its own thread.
-
-    Args:
-        address: Of the learner, host:port.
-        take: Called with each score.
-        name: Of the watcher, for the learner's log.
-        security: Token or certificates of the run.
-    """
+    """A watch that hands every live score to `take`, in its own thread."""
 
     def __init__(
         self, address: str, take: Callable[[LiveScore], None], name: str, security: Credentials | None = None

@@ -30,7 +30,6 @@ class Segment:
     Attributes:
         first: Position of its first record.
         offsets: Where each whole record starts, in bytes.
-        size: Bytes of whole records.
     """
 
     def __init__(self, path: Path) -> None:
@@ -104,7 +103,6 @@ class Spool:
     """A queue of records on disk that wait for the learner's acknowledgement; one folder, one process.
 
     Args:
-        folder: Created if missing.
         queue_bytes: Memory for records the disk has not taken yet; beyond it `put` refuses.
         disk_bytes: Backlog on disk beyond which `put` refuses.
         segment_bytes: Size at which the next file begins.

@@ -27,11 +27,7 @@ class Label:
     """A verdict on one episode.
 
     Attributes:
-        episode_id: Which episode.
-        verdict: What is said.
-        source: Who says it.
         stamp_unix_s: When, seconds since the epoch.
-        note: Free text, may be empty.
     """
 
     episode_id: str

@@ -16,7 +16,6 @@ class EpisodeScores:
     """Scores of all frames of one episode by one model version.
 
     Attributes:
-        episode_id: Which episode.
         version: Identity of the model: hash of weights and decoding.
         progress: Potential Φ per frame, float32, shape (T+1,), in [0, 1]; NaN where not valid.
         success: Probability of success per frame, float32, shape (T+1,), in [0, 1]; NaN where not valid.
@@ -33,12 +32,10 @@ class LiveScore:
     """The newest score of a running episode, as the actor and the console see it.
 
     Attributes:
-        episode_id: Which episode.
         index: Frame it belongs to.
         progress: Φ in [0, 1], or NaN.
         success: Probability in [0, 1], or NaN.
         declared: True once the success rule of the model fired.
-        version: Model version.
     """
 
     episode_id: str

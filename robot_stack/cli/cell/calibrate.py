@@ -38,22 +38,6 @@ def run(
 ) -> int:
     """Measure a part of a cell, show what would be written, and write it if wanted; returns the exit code.
 
-    Args:
-        what: "crop", "workspace", "pose", "extrinsics", or "board", which writes one to be printed.
-        name: A cell, or a run; of a board, the image's file.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        arm: That is measured; where the cell has several, only a crop needs none.
-        camera: For crop and extrinsics.
-        roi: Top, left, height and width in captured pixels; None proposes a box from what moves.
-        seconds: How long to watch.
-        margin_m: Added on every side of the workspace.
-        pose: Name of the pose.
-        mounted: "base" for a camera beside the arm, "hand" for one on it.
-        square_m: Side of the board's squares.
-        marker_m: Side of the board's markers.
-        write: Without asking.
-
     Raises:
         StackError: If something is not found, or not moved enough; nothing has been written then.
     """

@@ -36,15 +36,7 @@ def run(
     root: Path | None = None,
     out: Path = Path("views"),
 ) -> int:
-    """Take pictures of one camera; returns the exit code.
-
-    Args:
-        name: Name of a run, or path to its file.
-        camera: Name of the camera in the run's cell.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        out: Gets `<camera>.png` to look at and `<camera>_view.png` to refer to.
-    """
+    """Take pictures of one camera; returns the exit code."""
     resolved = load_run(name, overrides, root)
     config = _camera(resolved, camera)
     say(f"waiting for camera {camera}, at most {PATIENCE_S:g} s")

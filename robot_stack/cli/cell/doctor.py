@@ -66,15 +66,6 @@ def run(
 ) -> int:
     """Check a cell and print what was found; the exit code is 1 if something must be mended.
 
-    Args:
-        name: A cell, a run, or the folder of a run that is going on.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-        dry: Ask nothing of an operator.
-        seconds: How long to listen.
-        as_json: Print the findings as JSON; progress goes to stderr either way.
-        move: If nothing failed, move each arm a little along each axis while an operator holds the deadman.
-
     Raises:
         StackError: If the configuration is wrong, the cell's DDS domain is taken, or --move is asked of a run that is
             going on, or without an operator.
@@ -303,7 +294,7 @@ def _axes(arm: RunArm, here: Listening[DoctorNode], enter: Enter) -> Finding:
 
 
 def _estop(here: Listening[DoctorNode], enter: Enter) -> Finding:
-    from robot_stack.nodes.tools.doctor import clear_stop
+    from robot_stack.nodes.tools.doctor import request
 
     ear = here.node
     ear.stops, ear.stop_pressed_ns = [], None
@@ -318,7 +309,7 @@ def _estop(here: Listening[DoctorNode], enter: Enter) -> Finding:
     while time.monotonic() < deadline_s:
         if not here.listen(PERSON_S, enter.pressed):
             break
-        refusal = clear_stop(here)
+        refusal = request(here, "clear_stop")
         if not refusal:
             break
         say(f"not cleared: {refusal}; press Enter to try again")

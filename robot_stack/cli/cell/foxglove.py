@@ -22,11 +22,6 @@ Panels = dict[str, dict[str, Any]]
 def run(name: str, overrides: Sequence[str] = (), root: Path | None = None) -> int:
     """Print the layout, to be saved as a file and imported; returns the exit code.
 
-    Args:
-        name: A run or a cell.
-        overrides: Texts `dotted.key=value`.
-        root: A configuration folder to search first.
-
     Raises:
         ConfigError: If there is neither, or a file is wrong.
     """

@@ -51,9 +51,7 @@ def own_cell(
     """Put this process into the environment of a cell, and start its processes unless they run already.
 
     Args:
-        resolved: The run.
         folder: Of the run that is going on, or where logs of the processes started here go.
-        running: Whether they run.
         failures: Gets, process by process, how each that failed has ended.
         stand_ins: Module of a process -> the module that takes its place.
 

@@ -23,9 +23,7 @@ class Said:
     """Result of a word of `robot-stack data`, for scripts and for people.
 
     Attributes:
-        document: For scripts.
         lines: For people; the last one says what to do next.
-        code: Exit code.
     """
 
     document: dict[str, Any]

@@ -22,11 +22,6 @@ WORDS = {
 def run(what: str, as_json: bool = False, **options: Any) -> int:
     """Run one word of `robot-stack data`; returns the exit code, which for `check` is 1 if something is wrong.
 
-    Args:
-        what: One of `WORDS`.
-        as_json: Print a document instead of sentences; progress goes to stderr either way.
-        options: The word's own, as `words.add_data` declares them.
-
     Raises:
         StackError: If it cannot be done; then nothing was written.
     """

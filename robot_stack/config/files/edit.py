@@ -57,7 +57,6 @@ def edited(text: str, edits: Edits) -> str:
     New mappings and lists are written in one line.
 
     Args:
-        text: One YAML mapping.
         edits: Keys -> value: a number, a text, a list, or a mapping.
 
     Raises:

@@ -17,7 +17,6 @@ class Mistake:
     """One mistake in a configuration: where it is, and what to do.
 
     Attributes:
-        mark: Where.
         key: Dotted key from the top of the file, "" for the file itself.
         text: What is wrong, what was found, what to do.
     """

@@ -56,9 +56,7 @@ def parse(
     """Parse a YAML text; return its value, or None if it holds none.
 
     Args:
-        text: One YAML document.
         at: Turns the parser's mark into ours.
-        mistakes: Receives what is wrong.
         path: Keys above this value.
     """
     yaml = YAML(typ="safe", pure=True)

@@ -112,7 +112,6 @@ class Exported:
     """The result of an export: how much was written, and how far the codec changed the images.
 
     Attributes:
-        episodes: How many.
         rows: Rows of the table: actions of all episodes.
         codec: Of the videos.
         image_errors: Camera -> `ImageError.to_json`, measured on every pixel by reading the videos back.
@@ -160,9 +159,6 @@ def export_lerobot(
     """Write the dataset, then read every video back and compare it with the store.
 
     Args:
-        view: Where the episodes are.
-        episode_ids: Which ones, in this order.
-        out: The new folder.
         codec: One of `codec.CODECS`.
         on_episode: Called with what is done, its number from 1, and of how many.
 

@@ -40,12 +40,7 @@ DAMAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like:
-    """The spec and task of a run that a dataset of another program must fit.
-
-    Attributes:
-        spec: Of the run.
-        task: Its name.
-    """
+    """The spec and task of a run that a dataset of another program must fit."""
 
     spec: Spec
     task: str
@@ -56,11 +51,7 @@ class LeRobotFolder:
     """An opened LeRobotDataset; not frozen, because it keeps the file it reads from.
 
     Attributes:
-        root: Where it is.
-        info: Its info.json.
         spec: Ours, or that of the run it is to fit.
-        task: Name of the task.
-        text: The task in words.
         episodes: A row of the episode table each.
         complete: True if the videos still hold the last frame of each episode, behind the rows of the table.
     """
@@ -139,8 +130,6 @@ def import_lerobot(folder: Path, out: Path, *, like: Like | None, on_episode: Pr
     """Write a folder of episodes from a LeRobotDataset.
 
     Args:
-        folder: The LeRobotDataset.
-        out: The new folder.
         like: What it is to fit; needed, and only used, if another program wrote it.
         on_episode: Called with what is done, its number from 1, and of how many.
 

@@ -83,8 +83,6 @@ def episode_from(
     Args:
         rows: Feature -> T rows.
         images: Camera -> T+1 images.
-        rest: The JSON.
-        spec: Of the dataset.
 
     Raises:
         StoreError: If the JSON or a feature is missing something.
@@ -118,8 +116,6 @@ def foreign_episode(
     Args:
         rows: Feature -> rows; at least observation.state and action.
         images: Camera -> as many images.
-        header: Fields of the header.
-        spec: Of the run it is to fit.
 
     Raises:
         StoreError: If it is too short.

@@ -44,8 +44,6 @@ class Door(grpc.ServerInterceptor):
 
     Args:
         token: What every call must bear, of certificates or of the run folder.
-        sessions: Who has said Hello.
-        refusals: Where refused calls are counted.
         step_bytes: The most that one message of a recording may be.
     """
 

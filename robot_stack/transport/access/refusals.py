@@ -93,11 +93,7 @@ def refusal_of(error: grpc.RpcError) -> Refusal | None:
 
 
 class Refusals:
-    """A thread-safe count of what is refused, which logs at most one refusal a second.
-
-    Args:
-        now_s: Monotonic seconds.
-    """
+    """A thread-safe count of what is refused, which logs at most one refusal a second."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s

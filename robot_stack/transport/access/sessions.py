@@ -56,11 +56,7 @@ class Session:
 
     Attributes:
         key: What the peer shows with each call.
-        role: What it is there for.
-        name: As it said in Hello.
-        life: As it said in Hello.
         seen_s: When its newest call began or ended.
-        calls: Open calls.
     """
 
     key: str
@@ -72,11 +68,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions of all peers of this life of the learner, safe for many threads.
-
-    Args:
-        now_s: Monotonic seconds.
-    """
+    """The sessions of all peers of this life of the learner, safe for many threads."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
