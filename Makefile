@@ -5,7 +5,7 @@
 # make bench  the benchmarks; writes benchmarks/RESULTS.md and results.json
 # make bench-algorithms  every algorithm at equal robot time, hours; writes benchmarks/ALGORITHMS.md
 # make bench-shaping  every form of reward at equal robot time, hours; writes benchmarks/SHAPING.md
-# make bench-evidence  what reward adds to corrections, with operators of other skill, days; writes benchmarks/EVIDENCE.md
+# make bench-evidence  what reward adds to corrections, with operators of other skill, a day; writes benchmarks/EVIDENCE.md
 # make docs   the pages of docs/ as a site in build/docs; a broken link fails
 # make clean  everything that can be made again; recorded runs stay
 VENV := .venv
