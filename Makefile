@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 NAME ?= sim
 export OMP_NUM_THREADS ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# or each of the hundreds of processes of the tests compiles anew what it imports
+unexport PYTHONDONTWRITEBYTECODE
 
 INSTALLED := $(VENV)/.installed
 SIM_OPTIONS := --name $(NAME) $(if $(SEED),--seed $(SEED)) $(if $(TASK),--task $(TASK)) $(if $(ALGORITHM),--algorithm $(ALGORITHM)) $(if $(filter-out 0,$(QUICK)),--quick)
@@ -72,7 +74,17 @@ gl:
 sim: gl $(INSTALLED)
 	@trap : INT; $(BIN)/robot-stack sim $(SIM_OPTIONS) || [ $$? -eq $(INTERRUPTED) ]
 
+ifeq ($(PYTEST_ARGS),)
+# The checks of the source take one core for half a minute, beside the first of the tests.
+test: gl $(INSTALLED)
+	@$(MAKE) --no-print-directory --jobs=3 style types imports pytest-beside; beside=$$?; \
+	if [ $$beside -eq 0 ] || [ -n "$(findstring k,$(firstword -$(MAKEFLAGS)))" ]; then \
+		$(MAKE) --no-print-directory pytest-alone || exit $$?; \
+	fi; \
+	exit $$beside
+else
 test: style types imports pytest
+endif
 
 style: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -89,9 +101,9 @@ imports: $(INSTALLED)
 ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wired.py) \
 	$(addprefix tests/nodes/test_,cell_flow.py two_arm_cell_flow.py fed_device.py console_node.py managed_cell.py \
 	reset_over_dds.py shared_memory.py) $(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py) \
-	$(addprefix tests/cli/test_,journey.py doctor_moves.py bag.py)
+	tests/cli/test_doctor_moves.py
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.
-LONGEST := $(addprefix tests/,flow run policies conformance cli launch nodes transport)
+LONGEST := $(addprefix tests/,cli/test_journey.py flow run policies conformance cli launch nodes transport)
 BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/*/))))
 CORES := $(shell nproc 2>/dev/null || echo 2)
 # Many wait for another process, a timeout or a port rather than for a core.
