@@ -14,3 +14,5 @@ class CalQLConfig(RLPDConfig):
     bc_weight: float = Field(0.0, ge=0.0, description="conservatism keeps the policy near its data instead")
     cql_weight: float = Field(0.2, ge=0.0, le=100.0, description="weight of the conservative term online")
     cql_weight_offline: float = Field(1.0, ge=0.0, le=100.0, description="the same in the updates on demonstrations")
+    cql_actions: int = Field(4, ge=1, le=64, description="actions of each kind that stand for all others")
+    cql_stride: int = Field(1, ge=1, le=64, description="conservative in every row, not in a sample")

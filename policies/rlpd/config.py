@@ -38,7 +38,10 @@ class RLPDConfig(BaseModel):
     cql_weight: float = Field(
         0.0, ge=0.0, le=100.0, description="weight of Cal-QL's contrast between actions in the critics' loss"
     )
-    cql_actions: int = Field(4, ge=1, le=64, description="uniform actions, and as many of the policy, to contrast with")
+    cql_actions: int = Field(1, ge=1, le=64, description="uniform actions, and as many of the policy, to contrast with")
+    cql_stride: int = Field(4, ge=1, le=64, description="one row of a batch in so many is contrasted")
+    bc_half_life: int = Field(0, ge=0, description="updates in which the imitation weight halves; 0 keeps it")
+    bc_weight_end: float = Field(0.0, ge=0.0, description="imitation weight at which the halving stops")
     pretrain_updates: int = Field(0, ge=0, description="updates on the demos before the first online step")
     gripper_penalty: float = Field(
         0.02, ge=0.0, le=1.0, description="taken off the reward for each effective change of a discrete gripper"

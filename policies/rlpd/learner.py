@@ -29,21 +29,23 @@ from policies.vision import Seen, Vision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateNoise:
-    """The random numbers of one update, drawn on the host so that they are the same for every device.
+class UpdateInputs:
+    """What one update is given beside its batch: random numbers, drawn on the host for every device, and weights.
 
     Attributes:
         next_noise: Of the action at o', standard normal, shape (B, arm_size).
         subset: Critics that the target's minimum runs over, int64.
         noise: Of the action at o, like `next_noise`; None where the actor is not updated.
-        uniform: N uniform actions of each row that the critics contrast with the executed one, in [-1, 1], shape
-            (N * B, arm_size); None without a contrast.
-        policy_noise: Of N actions of the policy at o, to contrast likewise, standard normal, same shape.
+        bc_weight: Of imitation in the actor's loss, shape ().
+        uniform: N uniform actions for each of the R contrasted rows, in [-1, 1], shape (N * R, arm_size); None without
+            a contrast.
+        policy_noise: Of N actions of the policy at each of these rows, standard normal, same shape.
     """
 
     next_noise: Tensor
     subset: Tensor
     noise: Tensor | None
+    bc_weight: Tensor
     uniform: Tensor | None
     policy_noise: Tensor | None
 
@@ -120,12 +122,12 @@ class RLPDLearner:
         """Make one critic update, and an actor update every `critic_actor_ratio` calls; return detached metrics."""
         rows = len(batch.reward)
         with_actor = (self.updates + 1) % self.config.critic_actor_ratio == 0
-        chance = self.draw_chance(rows, with_actor=with_actor)
+        inputs = self.draw_inputs(rows, with_actor=with_actor)
         if self._graphs is None or self.ranks.count > 1:
-            metrics = self._compute(batch, chance)
+            metrics = self._compute(batch, inputs)
         else:
             kind = (rows, with_actor, self._cql_weight)
-            metrics = self._graphs.run(kind, self._compute, batch, chance)
+            metrics = self._graphs.run(kind, self._compute, batch, inputs)
         self.updates += 1
         return metrics
 
@@ -135,71 +137,89 @@ class RLPDLearner:
         offline = self.updates < self.config.pretrain_updates
         return self._cql_weight_offline if offline else self.config.cql_weight
 
-    def draw_chance(self, rows: int, *, with_actor: bool) -> UpdateNoise:
-        """Draw the random numbers of the next update, on `rows` rows."""
+    @property
+    def _bc_weight(self) -> float:
+        """Return the weight of imitation in the next update; it is whole in the first `pretrain_updates`."""
+        config = self.config
+        if config.bc_half_life == 0:
+            return config.bc_weight
+        faded = config.bc_weight * 0.5 ** (max(0, self.updates - config.pretrain_updates) / config.bc_half_life)
+        return max(faded, min(config.bc_weight, config.bc_weight_end))
+
+    @property
+    def _contrasted(self) -> slice:
+        """Return the rows of a batch whose actions are contrasted."""
+        return slice(None, None, self.config.cql_stride)
+
+    def draw_inputs(self, rows: int, *, with_actor: bool) -> UpdateInputs:
+        """Draw what the next update is given, on `rows` rows."""
         subset = torch.randperm(self.critic.members, generator=self._subset_rng)[: self.config.critic_subset]
         contrast, count = self._cql_weight > 0, self.config.cql_actions
-        return UpdateNoise(
+        contrasted = len(range(rows)[self._contrasted])
+        return UpdateInputs(
             next_noise=self.noise(rows),
             subset=upload(subset, self._device),
             noise=self.noise(rows) if with_actor else None,
-            uniform=self.noise(rows, copies=count, draw=torch.rand) * 2 - 1 if contrast else None,
-            policy_noise=self.noise(rows, copies=count) if contrast else None,
+            bc_weight=upload(torch.tensor(self._bc_weight), self._device),
+            uniform=self.noise(contrasted, copies=count, draw=torch.rand) * 2 - 1 if contrast else None,
+            policy_noise=self.noise(contrasted, copies=count) if contrast else None,
         )
 
-    def _compute(self, batch: TensorBatch, chance: UpdateNoise) -> dict[str, Tensor]:
+    def _compute(self, batch: TensorBatch, inputs: UpdateInputs) -> dict[str, Tensor]:
         """Compute one update as a function of tensors alone, so that it can be recorded."""
         with fast(self._device):
             seen = self.vision.see(batch)
-        metrics = self._update_critic(batch, seen, chance)
+        metrics = self._update_critic(batch, seen, inputs)
         known = seen.now.detach()
         if self.policy.gripper is not None:
             metrics |= self._update_gripper(batch, known, seen.following, seen.target)
-        if chance.noise is not None:
-            metrics |= self._update_actor(batch, known, chance.noise)
+        if inputs.noise is not None:
+            metrics |= self._update_actor(batch, known, inputs.noise, inputs.bc_weight)
         return metrics
 
-    def _update_critic(self, batch: TensorBatch, seen: Seen, chance: UpdateNoise) -> dict[str, Tensor]:
+    def _update_critic(self, batch: TensorBatch, seen: Seen, inputs: UpdateInputs) -> dict[str, Tensor]:
         """Make one step on the TD error, of the encoder too where that is trained; the targets follow."""
         with torch.no_grad(), fast(self._device):
-            next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, chance.next_noise)
+            next_action, _, _ = self.policy.sample(seen.following, batch.next_proprio, inputs.next_noise)
             next_q = self.target(seen.target, batch.next_proprio, next_action)
-            target = losses.td_target(batch.reward, batch.discount, next_q, chance.subset)
+            target = losses.td_target(batch.reward, batch.discount, next_q, inputs.subset)
         with fast(self._device):
-            state = self.critic.encoder(seen.now, batch.proprio)
-            q = self.critic.on_state(state, self.layout.arm(batch.action))
+            q, gap = self._values(batch, seen.now, inputs)
             loss = td_error = losses.critic_loss(q, target)
-        metrics = {"q": q.detach().mean(), "target_q": target.mean()}
-        if chance.uniform is not None and chance.policy_noise is not None:
-            gap = self._contrast(batch, seen.now.detach(), state, q, chance.uniform, chance.policy_noise)
+        metrics = {"critic_loss": td_error.detach(), "q": q.detach().mean(), "target_q": target.mean()}
+        if gap is not None:
             loss = loss + self._cql_weight * gap
             metrics["cql_gap"] = gap.detach()
         self._step("critic", loss)
         self._follow(self.target, self.critic, self.config.target_tau)
         self.vision.follow()
-        return {"critic_loss": td_error.detach()} | metrics
+        return metrics
 
-    def _contrast(
-        self, batch: TensorBatch, features: Tensor, state: Tensor, q: Tensor, uniform: Tensor, noise: Tensor
-    ) -> Tensor:
-        """Compute `calibrated_gap` of a batch with uniform actions and as many of the policy."""
-        rows = len(state)
-        count = len(uniform) // rows
-        with fast(self._device):
-            with torch.no_grad():
-                policy, log_policy, _ = self.policy.sample(
-                    features.repeat(count, 1), batch.proprio.repeat(count, 1), noise
-                )
-            others = self.critic.on_state(state.repeat(2 * count, 1), torch.cat([uniform, policy]))
-        by_action = others.unflatten(1, (2 * count, rows)).transpose(0, 1)
-        return losses.calibrated_gap(
-            q,
-            by_action[:count],
-            by_action[count:],
+    def _values(self, batch: TensorBatch, features: Tensor, inputs: UpdateInputs) -> tuple[Tensor, Tensor | None]:
+        """Return Q of the executed actions, (E, B), and by how much other actions are valued more, if contrasted.
+
+        Both come from one pass of the critics.
+        """
+        state, executed = self.critic.encoder(features, batch.proprio), self.layout.arm(batch.action)
+        if inputs.uniform is None or inputs.policy_noise is None:
+            return self.critic.on_state(state, executed), None
+        rows, count = self._contrasted, self.config.cql_actions
+        with torch.no_grad():
+            known, proprio = features[rows].repeat(count, 1), batch.proprio[rows].repeat(count, 1)
+            policy, log_policy, _ = self.policy.sample(known, proprio, inputs.policy_noise)
+        states = torch.cat([state, state[rows].repeat(2 * count, 1)])
+        values = self.critic.on_state(states, torch.cat([executed, inputs.uniform, policy]))
+        q, others = values[:, : len(executed)], values[:, len(executed) :]
+        uniform_q, policy_q = others.unflatten(1, (2, count, -1)).movedim(0, 2)
+        gap = losses.calibrated_gap(
+            q[:, rows],
+            uniform_q,
+            policy_q,
             log_uniform=-self.layout.arm_size * math.log(2.0),
-            log_policy=log_policy.unflatten(0, (count, rows)),
-            mc_return=batch.mc_return,
+            log_policy=log_policy.unflatten(0, (count, -1)),
+            mc_return=batch.mc_return[rows],
         )
+        return q, gap
 
     def _update_gripper(
         self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor
@@ -230,7 +250,9 @@ class RLPDLearner:
         self._follow(target_critic, critic, self.config.target_tau)
         return {"gripper_loss": td_error.detach(), "gripper_q": q.detach().mean()}
 
-    def _update_actor(self, batch: TensorBatch, features: Tensor, noise: Tensor) -> dict[str, Tensor]:
+    def _update_actor(
+        self, batch: TensorBatch, features: Tensor, noise: Tensor, bc_weight: Tensor
+    ) -> dict[str, Tensor]:
         """Make one step of the policy up the critics' mean, and of the temperature.
 
         The published average follows.
@@ -248,9 +270,7 @@ class RLPDLearner:
         if self.config.bc_weight > 0:
             labelled = labelled_ticks(batch).repeat_interleave(self.layout.arm_size // self.layout.chunk, dim=1)
             labelled = labelled & self.layout.arm(batch.label)
-            loss = loss + self.config.bc_weight * imitation_loss(
-                mean, self.layout.arm(batch.action), labelled, self.ranks
-            )
+            loss = loss + bc_weight * imitation_loss(mean, self.layout.arm(batch.action), labelled, self.ranks)
         self._step("actor", loss)
         self._follow(self.published, self.policy, self.config.actor_tau)
         temperature_loss = losses.temperature_loss(self.log_temperature, log_prob, self._target_entropy)

@@ -49,8 +49,14 @@ def test_recorded_updates_are_the_updates_to_the_bit() -> None:
     assert_same(plain, recorded)
 
 
-def test_contrast_between_actions_is_part_of_a_recording_for_each_weight() -> None:
-    settings: dict[str, Any] = {"cql_weight_offline": 1.0, "cql_weight": 0.2, "pretrain_updates": 20}
+def test_contrast_is_part_of_a_recording_for_each_weight_and_a_fading_imitation_of_each() -> None:
+    settings: dict[str, Any] = {
+        "cql_weight_offline": 1.0,
+        "cql_weight": 0.2,
+        "pretrain_updates": 20,
+        "bc_weight": 30.0,
+        "bc_half_life": 3,
+    }
     plain, recorded = (learner(recorded=flag, name="cal_ql", **settings) for flag in (False, True))
     for number in range(40):
         rows = batch(number, TWO_ARMS)

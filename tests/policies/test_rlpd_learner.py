@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,10 @@ IN_THE_LEARNER: dict[str, Any] = {
     "q_weight": 2.0,
     "bc_weight": 2.0,
     "cql_weight": 0.5,
+    "bc_half_life": 2,
 }
 """Settings that change an update, each with another value than `BASE`."""
-WITH_THEIR_OWN_TESTS = {"gripper_penalty", "gripper_margin", "chunk", "cql_actions"}
+WITH_THEIR_OWN_TESTS = {"gripper_penalty", "gripper_margin", "chunk", "cql_actions", "cql_stride", "bc_weight_end"}
 AROUND_IT = {"batch_size", "utd", "expert_fraction", "discount", "n_step", "shaping_weight", "pretrain_updates"}
 """Settings of what is around the learner: sampling, reward, governor."""
 
@@ -68,9 +70,9 @@ def trained(updates: int, **settings: Any) -> RLPDLearner:
 
 
 def update_actor(made: RLPDLearner, batch: TensorBatch) -> None:
-    chance = made.draw_chance(len(batch.reward), with_actor=True)
-    assert chance.noise is not None
-    made._update_actor(batch, batch.features, chance.noise)
+    inputs = made.draw_inputs(len(batch.reward), with_actor=True)
+    assert inputs.noise is not None
+    made._update_actor(batch, batch.features, inputs.noise, inputs.bc_weight)
 
 
 def state_of(made: RLPDLearner) -> list[torch.Tensor]:
@@ -132,17 +134,29 @@ def test_critic_update_is_gradient_descent_on_the_td_error() -> None:
     assert errors[-1] < 0.1 * errors[0]
 
 
-def test_contrast_is_with_as_many_uniform_actions_and_actions_of_the_policy_as_asked() -> None:
-    by_count = {count: learner(cql_weight=0.5, cql_actions=count) for count in (1, 4)}
-    for count, made in by_count.items():
-        chance = made.draw_chance(16, with_actor=False)
-        assert chance.uniform is not None
-        assert chance.policy_noise is not None
-        assert chance.uniform.shape == chance.policy_noise.shape == (16 * count, SPEC.actions)
-        assert -1 <= chance.uniform.min() < -0.8
-        assert 0.8 < chance.uniform.max() <= 1
-        made.update(random_batch(0))
-    assert not torch.equal(*(flat(made.critic) for made in by_count.values()))
+@pytest.mark.parametrize(("count", "stride"), [(1, 1), (3, 4)])
+def test_contrast_is_the_calibrated_gap_of_every_so_many_rows(count: int, stride: int) -> None:
+    made, batch = learner(cql_weight=0.5, cql_actions=count, cql_stride=stride), random_batch(0)
+    batch.mc_return[::3] = 0.4
+    inputs = made.draw_inputs(16, with_actor=False)
+    assert inputs.uniform is not None
+    assert inputs.policy_noise is not None
+    assert -1 <= inputs.uniform.min() < -0.5
+    assert 0.5 < inputs.uniform.max() <= 1
+    with torch.no_grad():
+        q, gap = made._values(batch, batch.features, inputs)
+        assert gap is not None
+        gaps = []
+        for row in range(0, 16, stride):
+            place = [row // stride + copy * len(range(0, 16, stride)) for copy in range(count)]
+            seen, known = batch.features[row].expand(count, -1), batch.proprio[row].expand(count, -1)
+            own, density, _ = made.policy.sample(seen, known, inputs.policy_noise[place])
+            uniform_q = made.critic(seen, known, inputs.uniform[place]) + SPEC.actions * math.log(2)
+            own_q = made.critic(seen, known, own).clamp_min(batch.mc_return[row].nan_to_num(-math.inf)) - density
+            others = torch.cat([uniform_q, own_q], dim=1).exp().mean(dim=1).log()
+            gaps.append(others - made.critic(seen[:1], known[:1], batch.action[row][None])[:, 0])
+    torch.testing.assert_close(q, made.critic(batch.features, batch.proprio, batch.action), rtol=0.02, atol=0.02)
+    torch.testing.assert_close(gap, torch.stack(gaps).mean(), rtol=0.02, atol=0.02)
 
 
 def test_contrast_raises_executed_actions_above_all_others() -> None:
@@ -158,6 +172,18 @@ def test_contrast_raises_executed_actions_above_all_others() -> None:
     assert gaps[1] > gaps[0] + 0.2
 
 
+def test_imitation_fades_by_halves_from_the_first_online_update_to_its_end() -> None:
+    made, weights = learner(bc_weight=8.0, bc_half_life=3, bc_weight_end=1.5, pretrain_updates=2), []
+    for number in range(12):
+        weights.append(float(made.draw_inputs(16, with_actor=True).bc_weight))
+        made.update(random_batch(number))
+    assert weights[:3] == [8.0, 8.0, 8.0]
+    assert weights[5] == pytest.approx(4.0)
+    assert weights[8] == pytest.approx(2.0)
+    assert weights[10:] == [1.5, 1.5]
+    assert made.config.bc_weight == 8.0
+
+
 def test_without_weight_the_critics_leave_the_actor_alone() -> None:
     moved = []
     for seed in (0, 1):
@@ -170,14 +196,14 @@ def test_without_weight_the_critics_leave_the_actor_alone() -> None:
 
 def test_gradients_of_both_terms_of_the_actors_loss_are_told_by_row() -> None:
     made, batch = learner(q_weight=3.0, bc_weight=2.0), random_batch(0, rows=16, expert_rows=4)
-    chance = made.draw_chance(16, with_actor=True)
-    assert chance.noise is not None
+    inputs = made.draw_inputs(16, with_actor=True)
+    assert inputs.noise is not None
     with torch.no_grad():
-        action, _, mean = made.policy.sample(batch.features, batch.proprio, chance.noise)
+        action, _, mean = made.policy.sample(batch.features, batch.proprio, inputs.noise)
     action.requires_grad_()
     made.critic(batch.features, batch.proprio, action).mean(dim=0).sum().backward()
     assert action.grad is not None
-    told = made._update_actor(batch, batch.features, chance.noise)
+    told = made._update_actor(batch, batch.features, inputs.noise, inputs.bc_weight)
     torch.testing.assert_close(told["q_gradient"], 3.0 * action.grad.norm(dim=1).mean(), rtol=1e-2, atol=0)
     slope = ((mean - batch.action) / 0.2).clamp(-1, 1)[:4].norm(dim=1)  # of the Huber distance
     torch.testing.assert_close(told["imitation_gradient"], 2.0 * slope.mean(), rtol=1e-2, atol=0)
