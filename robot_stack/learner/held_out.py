@@ -148,7 +148,7 @@ class HeldOutEpisodes:
             episode_id=episode_id,
             updates=copy.updates,
             steps=len(q),
-            td_error=float(np.abs(self._targets(copy.critic, batch) - q).mean()),
+            td_error=float(np.sqrt(np.square(self._targets(copy.critic, batch) - q).mean())),
             returns=int(known.sum()),
             q_mean=float(q[known].mean()) if known.any() else None,
             return_mean=float(draw.mc_return[known].mean()) if known.any() else None,

@@ -67,6 +67,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 <title>Run {escape(name)}</title><style>{STYLE}</style></head><body>
 <h1>Run {escape(name)}</h1>
 <p class=sub>task {escape(str(summary["task"]))} · seed {summary["seed"]} · {_verdict(lines)}</p>
+<p>{escape(summary["critic"]["learned_from_text"])}</p>
 {_box(lines)}
 {_missing(summary["missing"])}
 {shown}

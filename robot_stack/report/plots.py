@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from robot_stack.report import plot_control, plot_learning, plot_progress, plot_reward
+from robot_stack.report import plot_control, plot_critic, plot_learning, plot_progress, plot_reward
 from robot_stack.report.run_folder import RunRecord
 
 
@@ -57,6 +57,16 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "two groups should not overlap. VOC, in the table above, is the rank correlation of Φ with time; the clock "
         "gets 1 without reading an image, so VOC alone proves nothing.",
         plot_reward.draw_reward,
+    ),
+    (
+        "critic",
+        "What the critic knew before it was trained on it",
+        "Each episode is asked of a copy of the critic from when it began. Top left, over the last 50 episodes: steps "
+        "in which Q ranks a correction above what the policy proposed, and, in episodes that the policy ended well "
+        "alone, its own action above a random one; a critic that knows nothing gets 50 %. Top right: Q beside the "
+        "discounted return, where the episode ended by itself. Bottom left: an error well above that of the batches "
+        "means that the critic learns by heart. Bottom right: which term moves the actor.",
+        plot_critic.draw_critic,
     ),
     (
         "control",

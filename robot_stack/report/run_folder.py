@@ -16,7 +16,7 @@ from robot_stack.replay.annotations import ScoreFiles, read_labels
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
-from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
+from robot_stack.runs.rows import ControlRow, CriticRow, EpisodeRow, MetricsRow, RewardFitRow, UpdateRow, of_kind
 from robot_stack.types.errors import ConfigError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.reward import EpisodeScores
@@ -82,6 +82,11 @@ class RunRecord:
         """
         newest = {row.updates: row for row in of_kind(self.rows, UpdateRow)}
         return [newest[count] for count in sorted(newest)]
+
+    def critic(self) -> list[CriticRow]:
+        """Return what the critic said of each episode before it was trained on it, in order; the newest row counts."""
+        newest = {row.episode_id: row for row in of_kind(self.rows, CriticRow)}
+        return [newest[name] for name in sorted(newest)]
 
     def stored(self, episode_id: str, *, images: bool = True) -> StoredEpisode | None:
         """Return frames and motions of an episode, or None if it is not in the store.

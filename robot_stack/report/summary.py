@@ -11,7 +11,9 @@ import numpy as np
 
 from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable
+from robot_stack.report.learned_from import judge
 from robot_stack.report.run_folder import Figures, RunRecord, numbers, read_run
+from robot_stack.runs.critic import NEWEST, critic_figures
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, RewardFitRow, UpdateRow, of_kind
 from robot_stack.types.transition import EpisodeKind
@@ -51,6 +53,7 @@ def summarise(record: RunRecord) -> dict[str, Any]:
         "reward": _reward(record, online),
         "control": _control(record, online),
         "learner": _learner(record),
+        "critic": _critic(record),
         "replay": _replay(record),
         "memory_mb": _get(record.memory, "peak_mb"),
     }
@@ -72,7 +75,7 @@ def _demos(record: RunRecord) -> int | None:
 
 
 def _evaluation(evaluation: Figures | None) -> Figures:
-    return {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s")}
+    return {key: _get(evaluation, key) for key in ("episodes", "success", "wilson95", "cycle_s", "observation_age_ms")}
 
 
 def _training(record: RunRecord, online: list[EpisodeRow]) -> Figures:
@@ -129,6 +132,7 @@ def _control(record: RunRecord, online: list[EpisodeRow]) -> Figures:
     return {
         "rate_hz": _measured_rate_hz(record, [row.episode_id for row in online[-RATE_EPISODES:]]),
         "jitter_p99_ms": _p99(numbers(row.jitter_ms for row in controls)),
+        "observation_age_p50_ms": _percentile(numbers(row.age_ms for row in controls), 50),
         "observation_age_p99_ms": _p99(numbers(row.age_ms for row in controls)),
         "holds": sum(row.system_holds for row in controls) if controls else None,
         "blind_ticks": sum(row.blind_ticks for row in controls) if controls else None,
@@ -155,6 +159,26 @@ def _learner(record: RunRecord) -> Figures:
         "utd": _utd(record, rows, done[0]) if done else None,
         "updates_per_s": _rounded(float(np.median(rates))) if rates.size else None,
         "params_age_p99_s": _p99(numbers(row.params_age_s for row in record.controls(EpisodeKind.ONLINE))),
+    }
+
+
+def _critic(record: RunRecord) -> Figures:
+    """Return what the critic knew of the newest episodes before it was trained on them, and the verdict it gives."""
+    found = critic_figures(record.critic())
+    verdict = judge(record.updates(), found)
+    return {
+        "episodes": found.episodes if record.rows else None,
+        "corrections": found.corrections.asked,
+        "corrections_share": _maybe(found.corrections.share),
+        "own_steps": found.own.asked,
+        "own_share": _maybe(found.own.share),
+        "td_error": _maybe(found.td_error),
+        "q_mean": _maybe(found.q_mean),
+        "return_mean": _maybe(found.return_mean),
+        "q_gradient_share": _maybe(verdict.q_share),
+        "ask_ms": _maybe(found.ask_ms),
+        "learned_from": verdict.learned_from.value,
+        "learned_from_text": verdict.sentence,
     }
 
 
@@ -200,6 +224,8 @@ _INPUTS = {
     "control.rate_hz": "store/: frames of online episodes",
     "learner": "metrics.jsonl: update and end rows",
     "learner.params_age_p99_s": "<actor>.jsonl: control rows of online episodes",
+    "critic": "metrics.jsonl: critic rows",
+    "critic.q_gradient_share": "metrics.jsonl: update rows with q_gradient and imitation_gradient",
     "replay": "metrics.jsonl: end row",
     "memory_mb": "memory.json",
 }
@@ -223,6 +249,12 @@ def _reason(key: str, group: str, summary: Figures) -> str:
         return "no training episode failed"
     if audited and key == "reward.missed_rate":
         return "no training episode succeeded"
+    if summary["critic"]["episodes"] and key == "critic.corrections_share":
+        return f"no operator corrected in the newest {NEWEST} episodes"
+    if summary["critic"]["episodes"] and key == "critic.own_share":
+        return f"the policy ended none of the newest {NEWEST} episodes well alone"
+    if summary["critic"]["episodes"] and key in ("critic.q_mean", "critic.return_mean"):
+        return f"none of the newest {NEWEST} episodes ended by itself"
     if group in ("bc", "policy") and key.endswith("cycle_s") and summary[group]["episodes"]:
         return "no episode succeeded"
     return _INPUTS.get(key, _INPUTS[group])
@@ -232,9 +264,17 @@ def _get(row: Figures | None, key: str) -> Any:
     return None if row is None else row.get(key)
 
 
+def _maybe(value: float | None) -> float | None:
+    return None if value is None else _rounded(value)
+
+
 def _rounded(value: float) -> float:
     return round(float(value), 4)
 
 
 def _p99(values: np.ndarray) -> float | None:
-    return _rounded(float(np.percentile(values, 99))) if values.size else None
+    return _percentile(values, 99)
+
+
+def _percentile(values: np.ndarray, percent: float) -> float | None:
+    return _rounded(float(np.percentile(values, percent))) if values.size else None

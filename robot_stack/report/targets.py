@@ -11,6 +11,10 @@ from robot_stack.report.run_folder import RunRecord
 KB_PER_TRANSITION = 105.0
 """Allowed in replay with two 128x128 cameras; scaled by the pixels that the cell really has."""
 REFERENCE_PIXELS = 2 * 128 * 128
+CORRECTIONS_TARGET, OWN_TARGET = 0.8, 0.95
+"""Share of corrections that Q ranks above the proposal, and of own successful actions above random ones."""
+NOTHING = "-"
+"""Shown where nothing can be said, since there was no such step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,9 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
         _figure("successes the model missed", _over(reward["missed_rate"], 0.01), "{:.1f} %"),
         _figure("VOC on held-out demonstrations", reward["voc_heldout"], "{:.3f}"),
         _figure("VOC of the clock, which reads no image", reward["voc_clock"], "{:.3f}"),
+        *_critic(summary["critic"]),
         *_control(summary["control"]),
+        _figure("observation age in the evaluation", summary["policy"]["observation_age_ms"], "{:.0f} ms"),
         _figure("params age p99", learner["params_age_p99_s"], "{:.2f} s", "below 5 s", lambda s: s < 5),
         _figure("updates per environment step", learner["utd"], "{:.2f}", "at least 4", lambda r: r >= 4),
         _figure("updates per second", learner["updates_per_s"], "{:.0f} /s"),
@@ -59,10 +65,34 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
     ]  # fmt: skip
 
 
+def _critic(critic: dict[str, Any]) -> list[Figure]:
+    return [
+        _ranked("corrections that Q ranks above the proposal", critic["corrections"], critic["corrections_share"],
+                CORRECTIONS_TARGET),
+        _ranked("own successful actions that Q ranks above random ones", critic["own_steps"], critic["own_share"],
+                OWN_TARGET),
+        _critic_figure("TD error, before training on an episode", critic["td_error"], "{:.3f}"),
+        _critic_figure("share of Q in the actor's gradient", _over(critic["q_gradient_share"], 0.01), "{:.0f} %"),
+        _critic_figure("update loop held up by these questions, longest", critic["ask_ms"], "{:.0f} ms"),
+    ]  # fmt: skip
+
+
+def _critic_figure(name: str, value: float | None, form: str) -> Figure:
+    return Figure(name=name, value=NOTHING if value is None else form.format(value))
+
+
+def _ranked(name: str, steps: int | None, share: float | None, target: float) -> Figure:
+    if share is None:
+        return Figure(name=name, value=NOTHING)
+    value = f"{100 * share:.0f} % of {steps} steps"
+    return Figure(name=name, value=value, target=f"at least {100 * target:.0f} %", met=share >= target)
+
+
 def _control(control: dict[str, Any]) -> list[Figure]:
     return [
         _figure("control rate, measured", control["rate_hz"], "{:.2f} Hz"),
         _figure("tick jitter p99", control["jitter_p99_ms"], "{:.1f} ms", "below 20 ms", lambda ms: ms < 20),
+        _figure("observation age, median", control["observation_age_p50_ms"], "{:.0f} ms"),
         _figure("observation age p99", control["observation_age_p99_ms"], "{:.1f} ms", "below 60 ms",
                 lambda ms: ms < 60),
         _figure("ticks in HOLD that no operator asked for", control["holds"], "{}", "0", lambda n: n == 0),

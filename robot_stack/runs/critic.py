@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,12 +27,12 @@ class Preference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticFigures:
-    """The figures of a critic, each a mean over steps; None where there is no such step.
+    """The figures of a critic over steps; None where there is no such step.
 
     Attributes:
         episodes: That they cover.
-        td_error: |target - Q|.
-        q_mean, return_mean: Q, and the discounted return that followed, over the same steps.
+        td_error: Root mean square of target - Q.
+        q_mean, return_mean: Means of Q, and of the discounted return that followed, over the same steps.
         corrections: A person's action above the policy's proposal, where a person corrected.
         own: The policy's own action above a uniform random one, in episodes that it ended well without help.
         ask_ms: Longest time for which an episode held up the update loop.
@@ -49,9 +50,10 @@ class CriticFigures:
 def critic_figures(rows: Sequence[CriticRow]) -> CriticFigures:
     """Compute the figures over the newest `NEWEST` rows."""
     newest = rows[-NEWEST:]
+    squared_error = _mean(newest, lambda row: None if row.td_error is None else row.td_error**2, lambda row: row.steps)
     return CriticFigures(
         episodes=len(newest),
-        td_error=_mean(newest, lambda row: row.td_error, lambda row: row.steps),
+        td_error=None if squared_error is None else math.sqrt(squared_error),
         q_mean=_mean(newest, lambda row: row.q_mean, lambda row: row.returns),
         return_mean=_mean(newest, lambda row: row.return_mean, lambda row: row.returns),
         corrections=Preference(

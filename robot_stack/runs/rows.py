@@ -153,7 +153,7 @@ class CriticRow(_Logged):
     Attributes:
         updates: Updates behind the copy.
         steps: Transitions that it was asked about.
-        td_error: Mean of |target - Q(executed action)| over them.
+        td_error: Root mean square of target - Q(executed action) over them.
         returns: Of them, those whose return is known: their episode ended by itself.
         q_mean, return_mean: Means over those of Q(executed action), and of the discounted return that followed.
         corrections, corrections_preferred: Transitions in which a person corrected, and those of them in which

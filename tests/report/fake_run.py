@@ -13,7 +13,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.episode_runner import episode_id
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.rows import ControlRow, EndRow, FitRow, RewardFitRow, UpdateRow
+from robot_stack.runs.rows import ControlRow, CriticRow, EndRow, FitRow, RewardFitRow, UpdateRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.command import Source
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -84,6 +84,7 @@ def write_run(
             keep = i < (stored + 1) // 2 or i >= len(plays) - stored // 2
             _episode(statistics, metrics, actor, store, spec, EpisodeKind.ONLINE, demos + i, play, rng, stored=keep)
             _log_update(metrics, statistics, i / max(1, len(plays) - 1), rng)
+            _log_critic(metrics, episode_id(demos + i, EpisodeKind.ONLINE, "a0"), play, i / max(1, len(plays) - 1), rng)
         _log_reward_fit(metrics, len(plays), 0.96)
     metrics.log(
         EndRow(
@@ -106,7 +107,7 @@ def write_evaluation(path: Path, successes: list[bool]) -> None:
     low, high = wilson_interval(sum(successes), len(successes))
     durations = [4.5 if success else 12.0 for success in successes]
     summary = {"episodes": len(successes), "success": sum(successes), "wilson95": [round(low, 4), round(high, 4)]}
-    summary |= {"cycle_s": 4.5 if any(successes) else None}
+    summary |= {"cycle_s": 4.5 if any(successes) else None, "observation_age_ms": 30.0}
     path.write_text(json.dumps(summary | {"successes": successes, "durations_s": durations}))
 
 
@@ -227,9 +228,33 @@ def _log_update(
                 "q": q,
                 "target_q": q + rng.normal(0, 0.01),
                 "actor_loss": -q,
+                "q_gradient": 0.2 + 0.6 * share_done,
+                "imitation_gradient": 0.5 - 0.3 * share_done,
                 "entropy": 3.0 - share_done,
                 "temperature": 0.05,
             },
+        )
+    )
+
+
+def _log_critic(metrics: MetricsLog, name: str, play: Played, share_done: float, rng: np.random.Generator) -> None:
+    steps, corrections = len(play.sources), max(0, play.sources.count(Source.HUMAN) - 2)
+    own = steps if play.truth and not corrections else 0
+    returned = 0.97 ** (steps / 2) if play.truth else 0.0
+    metrics.log(
+        CriticRow(
+            episode_id=name,
+            updates=PRETRAIN + int(UTD * 60 * 30 * share_done),
+            steps=steps,
+            td_error=0.2 * np.exp(-share_done) + 0.01 * rng.random(),
+            returns=steps if play.declared else 0,
+            q_mean=returned + rng.normal(0, 0.1) if play.declared else None,
+            return_mean=returned if play.declared else None,
+            corrections=corrections,
+            corrections_preferred=round(corrections * (0.75 + 0.2 * share_done)),
+            own_steps=own,
+            own_preferred=round(own * (0.8 + 0.19 * share_done)),
+            ask_ms=6.5,
         )
     )
 

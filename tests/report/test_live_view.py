@@ -27,6 +27,7 @@ COUNTERS = {
     "updates": 16600.0,
     "updates_per_s": 41.3,
     "params_version": 332.0,
+    "q_own_share": 0.968,
 }
 
 
@@ -75,7 +76,8 @@ def test_the_plain_line_tells_all_of_practice() -> None:
     line = plain_line(Snapshot(phase="training", counters=COUNTERS, elapsed_s=900, phase_s=100), BUDGET)
     assert line == (
         "15:00 | online training | episodes 50 of 250 | robot time 5.0 min | success 60 % | alone 35 % | "
-        "human steps 14 % | Φ 0.91 | updates 16600, 41/s | params v332 | at most 6:40 left in this phase"
+        "human steps 14 % | Φ 0.91 | updates 16600, 41/s | params v332 | "
+        "Q: correction above proposal - | own above random 97 % | at most 6:40 left in this phase"
     )
 
 

@@ -15,7 +15,6 @@ from robot_stack.replay.columns import IMAGE_PREFIX
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.report import player
 from robot_stack.report.episode_table import WATCHED, WATCHED_WELL, episodes_to_watch
-from robot_stack.report.html import write_report
 from robot_stack.report.run_folder import read_run
 from robot_stack.report.thumbnails import fit
 from robot_stack.types.command import Source
@@ -25,18 +24,17 @@ PIXELS = "figure => Array.from(figure.querySelector('canvas').getContext('2d').g
 
 
 @pytest.fixture(scope="module")
-def page(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def page(reported_run: Path) -> Iterator[Any]:
     """The report from disk, with the network off."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine: apt-get install chromium")
-    folder = Path(shutil.copytree(finished_run, tmp_path_factory.mktemp("player") / "peg"))
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         context = browser.new_context(offline=True)
         opened = context.new_page()
         opened.set_default_timeout(15_000)
-        opened.goto(write_report(folder).as_uri())
+        opened.goto((reported_run / "report.html").as_uri())
         yield opened
         browser.close()
 

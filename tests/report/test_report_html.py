@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from robot_stack.report.html import write_report
 from robot_stack.report.run_folder import read_run
@@ -39,35 +40,40 @@ def page_of(folder: Path) -> Page:
     return Page(write_report(folder).read_text(encoding="utf-8"))
 
 
-def test_the_page_is_whole_and_loads_nothing_from_elsewhere(own_run: Path) -> None:
-    page = page_of(own_run)
+@pytest.fixture
+def text(reported_run: Path) -> str:
+    return (reported_run / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_is_whole_and_loads_nothing_from_elsewhere(text: str) -> None:
+    page = Page(text)
     assert page.open == []
     addresses = [value for _, attributes in page.tags for key, value in attributes.items() if key in ("src", "href")]
     assert len(addresses) >= 6
     assert all(address is not None and address.startswith("data:image/png;base64,") for address in addresses)
     assert not {"link", "iframe"} & {tag for tag, _ in page.tags}
-    assert not re.search(r"url\(|@import", (own_run / "report.html").read_text(encoding="utf-8"))
+    assert not re.search(r"url\(|@import", text)
 
 
-def test_the_page_names_figures_targets_and_how_to_go_on(own_run: Path) -> None:
-    words = page_of(own_run).words
+def test_the_page_names_figures_targets_and_how_to_go_on(text: str) -> None:
+    words = Page(text).words
     wanted = (
         "97 of 100 (92 to 99 %)",
         "below 70 %",
         "make sim NAME=peg TASK=peg_insert SEED=0",
         "robot-stack eval peg",
     )
-    assert [text for text in wanted if text not in words] == []
+    assert [each for each in wanted if each not in words] == []
 
 
-def test_a_target_that_is_not_met_is_said_so(own_run: Path) -> None:
-    before = page_of(own_run).words.count("✗ not met")
+def test_a_target_that_is_not_met_is_said_so(own_run: Path, text: str) -> None:
+    before = Page(text).words.count("✗ not met")
     (own_run / "memory.json").write_text('{"peak_mb": 7000}')
     assert page_of(own_run).words.count("✗ not met") == before + 1
 
 
-def test_failures_come_before_successes(own_run: Path) -> None:
-    words = page_of(own_run).words
+def test_failures_come_before_successes(text: str) -> None:
+    words = Page(text).words
     table = words[words.index("Training episodes, failures first") :]
     outcomes = re.findall(r"no success|success, missed|(?<!no )success(?=timeout|success)", table)
     failed = [outcome == "no success" for outcome in outcomes]
@@ -76,8 +82,8 @@ def test_failures_come_before_successes(own_run: Path) -> None:
     assert failed == sorted(failed, reverse=True)
 
 
-def test_text_from_the_run_cannot_become_markup(own_run: Path) -> None:
-    before = [tag for tag, _ in page_of(own_run).tags].count("script")
+def test_text_from_the_run_cannot_become_markup(own_run: Path, text: str) -> None:
+    before = [tag for tag, _ in Page(text).tags].count("script")
     with (own_run / "a0.jsonl").open("a") as file:
         file.write(json.dumps({"t": 1.0, "kind": "fault", "reason": "<script>alert(1)</script>"}) + "\n")
     page = page_of(own_run)

@@ -26,6 +26,16 @@ KEYS = {
     "reward": {"false_done_rate", "false_done_wilson95", "missed_rate", "voc_heldout", "voc_clock"},
     "control": {"rate_hz", "jitter_p99_ms", "observation_age_p99_ms", "holds"},
     "learner": {"updates", "utd", "updates_per_s", "params_age_p99_s"},
+    "critic": {
+        "episodes",
+        "corrections",
+        "corrections_share",
+        "own_steps",
+        "own_share",
+        "td_error",
+        "q_gradient_share",
+        "learned_from",
+    },
     "replay": {"transitions", "bytes_per_transition"},
     "memory_mb": None,
 }

@@ -1,0 +1,83 @@
+"""What the critic knew of episodes before it was trained on them, and how much of the actor's gradient it made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from robot_stack.report.run_folder import RunRecord
+from robot_stack.report.style import BLUE, GREEN, GREY, ORANGE, PURPLE, Sheet
+from robot_stack.report.targets import CORRECTIONS_TARGET, OWN_TARGET
+from robot_stack.runs.critic import NEWEST
+from robot_stack.runs.rows import CriticRow, UpdateRow
+
+
+def draw_critic(record: RunRecord, path: Path) -> bool:
+    """Draw rankings, Q beside the return, TD error and gradients; return False if no critic was asked."""
+    asked, updates = record.critic(), record.updates()
+    if not asked:
+        return False
+    with Sheet(path, 2, 2, size=(9.0, 6.4)) as (ranks, values, errors, gradients):
+        _ranks(ranks, asked)
+        _values(values, asked)
+        _errors(errors, asked, updates)
+        _gradients(gradients, updates)
+    return True
+
+
+def _ranks(panel: Axes, rows: Sequence[CriticRow]) -> None:
+    number = np.arange(1, len(rows) + 1)
+    for name, colour, target, preferred, asked in (
+        ("correction above proposal", ORANGE, CORRECTIONS_TARGET, "corrections_preferred", "corrections"),
+        ("own above random", GREEN, OWN_TARGET, "own_preferred", "own_steps"),
+    ):
+        hits, whole = (np.cumsum([0] + [getattr(row, each) for row in rows]) for each in (preferred, asked))
+        start = np.maximum(0, number - NEWEST)
+        count = whole[1:] - whole[start]
+        share = np.divide(hits[1:] - hits[start], count, out=np.full(len(rows), np.nan), where=count > 0)
+        panel.plot(number, 100 * share, color=colour, label=f"{name}, {count[-1]} steps")
+        panel.axhline(100 * target, color=colour, linestyle=":", linewidth=1.2)
+    panel.axhline(50, color=GREY, linestyle=":", linewidth=1.2)
+    panel.text(1, 51, "a guess", color=GREY, fontsize=8, va="bottom")
+    panel.set(title="Steps that Q ranks right", ylabel="steps [%]", xlabel="training episode", ylim=(0, 104))
+    panel.set_xlim(1, max(2, len(rows)))
+    panel.legend(loc="lower right")
+
+
+def _values(panel: Axes, rows: Sequence[CriticRow]) -> None:
+    known = [(number, row.return_mean, row.q_mean) for number, row in enumerate(rows, 1) if row.returns]
+    if known:
+        number, returned, q = zip(*known)
+        panel.scatter(number, returned, s=14, color=GREY, label="return that followed")
+        panel.scatter(number, q, s=14, color=BLUE, marker="x", label="Q before")
+        panel.legend(loc="lower right")
+    panel.set(title="Q beside the return", ylabel="mean of an episode", xlabel="training episode")
+    panel.set_xlim(0, max(2, len(rows) + 1))
+
+
+def _errors(panel: Axes, asked: Sequence[CriticRow], updates: Sequence[UpdateRow]) -> None:
+    held_out = np.array([(row.updates / 1000, row.td_error) for row in asked if row.td_error is not None]).reshape(
+        -1, 2
+    )
+    panel.scatter(held_out[:, 0], held_out[:, 1], s=14, color=PURPLE, marker="x", label="of an episode, before")
+    losses = [(row.updates / 1000, loss) for row in updates if (loss := row.metrics.get("critic_loss")) is not None]
+    if losses:
+        x, loss = np.array(losses).T
+        panel.plot(x, np.sqrt(loss), color=GREY, linewidth=1.4, label="of the batches")
+    panel.set(title="TD error, root mean square", ylabel="reward, discounted", xlabel="updates [thousands]")
+    panel.set_ylim(bottom=0)
+    panel.legend(loc="upper right")
+
+
+def _gradients(panel: Axes, updates: Sequence[UpdateRow]) -> None:
+    shares = [(row.updates / 1000, 100 * share) for row in updates if (share := row.q_share) is not None]
+    if shares:
+        x, of_q = np.array(shares).T
+        panel.fill_between(x, of_q, color=BLUE, alpha=0.35, linewidth=0)
+        panel.plot(x, of_q, color=BLUE)
+        panel.text(x[0], 3, " of Q", color=BLUE, fontsize=9)
+        panel.text(x[0], 97, " of imitation", color=GREY, fontsize=9, va="top")
+    panel.set(title="Share of the actor's gradient", ylabel="Q [%]", xlabel="updates [thousands]", ylim=(0, 100))
