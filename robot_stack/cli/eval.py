@@ -27,7 +27,7 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.config.resolve import load_resolved
-    from robot_stack.rollout.evaluate import evaluate, load_params
+    from robot_stack.rollout.evaluate import evaluate, load_params, practised_age_s
 
     resolved = load_resolved(RunPaths(folder).resolved)
     wanted = episodes if episodes is not None else resolved.run.training.eval_episodes
@@ -35,7 +35,8 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
     def say(number: int, success: bool) -> None:
         print(f"episode {number} of {wanted}: {'success' if success else 'failure'}", file=sys.stderr, flush=True)
 
-    summary = evaluate(resolved, load_params(path), wanted, say).summary()
+    age_s = practised_age_s(resolved, folder)
+    summary = evaluate(resolved, load_params(path), wanted, say, observation_age_s=age_s).summary()
     if as_json:
         print(json.dumps({"run": folder.name, "policy": policy, **summary}))
         return 0
@@ -43,7 +44,8 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
     cycle = f", {summary['cycle_s']:.1f} s each" if summary["cycle_s"] is not None else ""
     print(
         f"{policy}: {summary['success']} of {summary['episodes']} succeeded{cycle} "
-        f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %)"
+        f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); "
+        f"observations {summary['observation_age_ms']:.0f} ms old"
     )
     print(f"Next: robot-stack report {name}")
     return 0

@@ -59,6 +59,7 @@ def deploy(
     policy = ActingPolicy(resolved.spec(), params, seed=resolved.run.seed)
     successes: list[bool] = []
     durations_s: list[float] = []
+    ages_s: list[float] = []
     with StoreSink(store) as sink:
         numbers = count(next_number(store))
         runner = EpisodeRunner(
@@ -72,7 +73,8 @@ def deploy(
             told = ran.outcome
             successes.append(succeeded(told))
             durations_s.append(told.duration_s)
+            ages_s += told.ticks.age_s
             how = "success" if successes[-1] else told.end.value
             helped = f", {told.human_steps} steps by hand" if told.human_steps else ""
             say(f"{told.header.episode_id}: {how}, {told.duration_s:.1f} s{helped}")
-    return Evaluation(successes=successes, durations_s=durations_s)
+    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s)

@@ -24,6 +24,9 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import ControlRow, of_kind
 from robot_stack.types.errors import StackError, StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.params import Params
@@ -54,10 +57,12 @@ class Evaluation:
     Attributes:
         successes: True per episode, in the order of the seeds.
         durations_s: Robot time per episode; of a success, until it.
+        ages_s: Age of each observation that the policy acted on.
     """
 
     successes: list[bool]
     durations_s: list[float]
+    ages_s: list[float]
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""
@@ -68,6 +73,7 @@ class Evaluation:
             "success": sum(self.successes),
             "wilson95": [round(low, 4), round(high, 4)],
             "cycle_s": round(float(np.mean(won)), 3) if won else None,
+            "observation_age_ms": round(1e3 * float(np.median(self.ages_s)), 1) if self.ages_s else None,
         }
 
 
@@ -95,21 +101,50 @@ def evaluation_runner(resolved: ResolvedRun, params: Params, cell: LocalCell) ->
     )
 
 
+def practised_age_s(resolved: ResolvedRun, folder: Path) -> float:
+    """Return the age of the observations that the policy of a run trained online with.
+
+    It is the median over the ticks of the run's training episodes; where no actor measured it, the time between two
+    images of the slowest camera, which is how old images of this cell can be at least at times.
+    """
+    rows = [row for path in sorted(RunPaths(folder).actor.glob("*.jsonl")) for row in read_rows(path).rows]
+    online = [row for row in of_kind(rows, ControlRow) if row.episode_kind is EpisodeKind.ONLINE]
+    ages_ms = [age_ms for row in online for age_ms in row.age_ms if age_ms is not None]
+    if ages_ms:
+        return float(np.median(ages_ms)) / 1e3
+    return 1.0 / min(camera.rate_hz for camera in resolved.cameras.values())
+
+
 def evaluate(
     resolved: ResolvedRun,
     params: Params,
     episodes: int,
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
+    *,
+    observation_age_s: float = 0.0,
 ) -> Evaluation:
-    """Evaluate a policy on `episodes` held-out resets in this process."""
-    runner = evaluation_runner(resolved, params, build_local_cell(resolved, seed=0))
-    successes, durations = [], []
+    """Evaluate a policy on `episodes` held-out resets in this process.
+
+    Args:
+        resolved: The run.
+        params: Of the policy.
+        episodes: How many.
+        on_episode: Told the number of each episode, from 1 on, and whether it succeeded.
+        observation_age_s: Age of the observations; as in online training, see `practised_age_s`. A cell in this process
+            has none.
+    """
+    cell = build_local_cell(resolved, seed=0, observation_age_s=observation_age_s)
+    runner = evaluation_runner(resolved, params, cell)
+    successes: list[bool] = []
+    durations_s: list[float] = []
+    ages_s: list[float] = []
     for number in range(episodes):
         outcome = runner.run(HELD_OUT)
         successes.append(bool(outcome.truth))
-        durations.append(outcome.duration_s)
+        durations_s.append(outcome.duration_s)
+        ages_s += outcome.ticks.age_s
         on_episode(number + 1, successes[-1])
-    return Evaluation(successes=successes, durations_s=durations)
+    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -127,7 +162,9 @@ def main(arguments: list[str] | None = None) -> int:
         def report(number: int, success: bool) -> None:
             print(f"{number} {int(success)}", flush=True)
 
-        result = evaluate(resolved, load_params(options.policy), options.episodes, report)
+        age_s = practised_age_s(resolved, options.run.parent)
+        params = load_params(options.policy)
+        result = evaluate(resolved, params, options.episodes, report, observation_age_s=age_s)
     except StackError as error:
         print(f"evaluate: {error}", file=sys.stderr)
         return 1

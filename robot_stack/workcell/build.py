@@ -91,8 +91,8 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     return ScriptedOperator(config, rng, {name: entry.hands(config, rng, scales), **back}, names)
 
 
-def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
-    """Build the whole simulated cell in this process."""
+def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> LocalCell:
+    """Build the whole simulated cell in this process, whose observations are so old when they are acted on."""
     return LocalCell(
         resolved.spec(),
         resolved.task,
@@ -100,4 +100,5 @@ def build_local_cell(resolved: ResolvedRun, seed: int) -> LocalCell:
         build_world(resolved),
         build_safety(resolved),
         build_operator(resolved, seed),
+        observation_age_s=observation_age_s,
     )

@@ -6,7 +6,9 @@ or swept here is what runs over DDS. Time moves when the loop sleeps.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,7 +53,18 @@ def see(world: World) -> Seen:
 
 
 class LocalCell:
-    """A simulated cell in this process; implements `Cell` and, on the side, `Clock`."""
+    """A simulated cell in this process; implements `Cell` and, on the side, `Clock`.
+
+    Args:
+        spec: Shapes.
+        task: What is tried.
+        cameras: Of the cell, by name.
+        world: What is simulated.
+        safety: Decides what is executed.
+        operator: Stands at the cell.
+        observation_age_s: Age of images and states when they are observed, rounded to `TICK_S`; the first observation
+            of an episode, before which nothing moves, is new.
+    """
 
     def __init__(
         self,
@@ -61,6 +74,8 @@ class LocalCell:
         world: World,
         safety: SafetyFilter,
         operator: ScriptedOperator,
+        *,
+        observation_age_s: float = 0.0,
     ) -> None:
         self._spec = spec
         self._task = task
@@ -72,6 +87,10 @@ class LocalCell:
         self._executed = {arm.name: ExecutedAccumulator() for arm in spec.arms}
         self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
         self._events: list[str] = []
+        self._age_ns = round(observation_age_s / TICK_S) * round(1e9 * TICK_S)
+        self._period_ns = round(1e9 * spec.period_s)
+        self._past: deque[tuple[int, Snapshot]] = deque()
+        """What was seen on the way to each control tick, with its time; the oldest first."""
         self._ticks = 0
         self._task_id: str | None = None
 
@@ -86,18 +105,28 @@ class LocalCell:
         return self._world.time_ns
 
     def sleep_until_ns(self, when_ns: int) -> None:
-        """Run the simulation until `when_ns`."""
+        """Run the simulation until `when_ns`, and look on the way if that is what will be observed."""
+        look_ns = when_ns - self._age_ns % self._period_ns
+        looked = self._age_ns == 0
         while self._world.time_ns < when_ns:
+            if not looked and self._world.time_ns >= look_ns:
+                self._past.append((self._world.time_ns, self._look()))
+                looked = True
             self._tick()
 
     # Cell ------------------------------------------------------------------------------------------------------
     def observe(self) -> Observation | None:
-        """Observe the cell, rendered now: age and skew are zero."""
-        world = self._world
+        """Observe the cell as it was one observation's age ago: without an age, as it is now."""
+        now_ns = self._world.time_ns
+        while len(self._past) > 1 and self._past[1][0] <= now_ns - self._age_ns:
+            self._past.popleft()
+        seen_ns, snapshot = self._past[0] if self._past else (now_ns, self._look())
+        return self._observer.observe(replace(snapshot, age_s=(now_ns - seen_ns) / 1e9), now_ns)
+
+    def _look(self) -> Snapshot:
         images = {name: camera.see() for name, camera in self._cameras.items()}
-        states = {name: world.state(name) for name in world.arms}
-        snapshot = Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
-        return self._observer.observe(snapshot, world.time_ns)
+        states = {name: self._world.state(name) for name in self._world.arms}
+        return Snapshot(images=images, states=states, age_s=0.0, skew_s=0.0)
 
     def send(self, action: np.ndarray) -> None:
         """Send an action to the safety filter."""
@@ -126,6 +155,7 @@ class LocalCell:
         self._safety.end_episode()
         if scene:
             self._world.reset(seed)
+        self._past.clear()
         turn = self._task.turn(task_id)
         self._world.turn(turn.id)
         self._operator.begin(Role.WATCH, turn.id)

@@ -150,3 +150,33 @@ def test_same_seeds_same_episode(resolved: ResolvedRun, tmp_path: Path) -> None:
     _, two = _record(resolved, tmp_path / "two", EpisodeKind.DEMO, None)
     np.testing.assert_array_equal(one.arrays["executed"], two.arrays["executed"])
     np.testing.assert_array_equal(one.arrays["proprio"], two.arrays["proprio"])
+
+
+@pytest.mark.parametrize("age_s", [0.04, 0.13])
+def test_a_delayed_observation_is_what_the_cell_looked_like_so_long_ago(resolved: ResolvedRun, age_s: float) -> None:
+    late, fresh = build_local_cell(resolved, seed=2, observation_age_s=age_s), build_local_cell(resolved, seed=2)
+    for cell in (late, fresh):
+        cell.reset(5)
+        cell.start("000000-demo-a", EpisodeKind.DEMO)  # the scripted operator moves the arm
+    first, same = late.observe(), fresh.observe()
+    assert first is not None
+    assert same is not None
+    assert first.age_s == 0.0  # nothing has moved before
+    np.testing.assert_array_equal(first.proprio, same.proprio)
+    start_ns, period_ns, age_ns = late.now_ns(), 100_000_000, round(1e9 * age_s)
+    for tick in range(1, 12):
+        late.sleep_until_ns(start_ns + tick * period_ns)
+        seen = late.observe()
+        assert seen is not None
+        assert seen.stamp_ns == late.now_ns() == start_ns + tick * period_ns
+        if tick * period_ns < age_ns:
+            continue
+        fresh.sleep_until_ns(late.now_ns() - age_ns)
+        wanted = fresh.observe()
+        assert wanted is not None
+        assert seen.age_s == pytest.approx(age_s)
+        np.testing.assert_array_equal(seen.proprio, wanted.proprio)
+        for camera, image in wanted.images.items():
+            np.testing.assert_array_equal(seen.images[camera], image)
+        moved = np.abs(seen.proprio - first.proprio).max()
+    assert moved > 1e-3

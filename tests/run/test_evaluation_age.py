@@ -1,0 +1,38 @@
+"""An evaluation sees observations as old as those of online training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from robot_stack.config.resolve import load_run
+from robot_stack.rollout.evaluate import Evaluation, practised_age_s
+from robot_stack.runs.metrics import MetricsLog
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import ControlRow
+from robot_stack.types.transition import EpisodeKind
+
+
+def test_the_age_is_the_median_over_the_ticks_of_training_episodes(tmp_path: Path) -> None:
+    rows: list[tuple[str, EpisodeKind, list[float | None]]] = [
+        ("a", EpisodeKind.DEMO, [5.0] * 9),
+        ("a", EpisodeKind.ONLINE, [30.0, None, 34.0]),
+        ("b", EpisodeKind.ONLINE, [36.0, 38.0, 90.0]),
+    ]
+    for actor, kind, ages in rows:
+        log = MetricsLog(RunPaths(tmp_path).actor / f"{actor}.jsonl")
+        log.log(ControlRow(episode_id="000000", episode_kind=kind, age_ms=ages))
+        log.close()
+    assert practised_age_s(load_run("peg_insert"), tmp_path) == pytest.approx(0.036)
+
+
+def test_where_nobody_measured_it_the_slowest_camera_says_it(tmp_path: Path) -> None:
+    resolved = load_run("peg_insert", ["cameras.front.rate_hz=20"])
+    assert {camera.rate_hz for camera in resolved.cameras.values()} > {20}
+    assert practised_age_s(resolved, tmp_path) == pytest.approx(0.05)
+
+
+def test_the_result_says_how_old_they_were() -> None:
+    result = Evaluation(successes=[True, False], durations_s=[4.0, 12.0], ages_s=[0.0, 0.04, 0.04])
+    assert result.summary()["observation_age_ms"] == 40.0
