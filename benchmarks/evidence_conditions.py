@@ -23,12 +23,16 @@ def _rlpd(**settings: object) -> tuple[str, ...]:
     return tuple(f"run.algorithm.settings.{name}={value}" for name, value in settings.items())
 
 
+def _imitation(weight: float) -> tuple[str, ...]:
+    return _rlpd(bc_weight=weight, bc_half_life=0)
+
+
 NEVER_TAKES_OVER = tuple(
     f"teleop.operator.{name}={value}"
     for name, value in {"stuck_s": 60, "patience_s": 600, "off_course_m": 1, "force_limit_n": 100}.items()
 )
 HIL_SERL = (
-    *_rlpd(bc_weight=0, shaping_weight=0, std_min=0.00001, std_max=5, actor_tau=1, batch_size=256),
+    *_rlpd(bc_weight=0, bc_half_life=0, shaping_weight=0, std_min=0.00001, std_max=5, actor_tau=1, batch_size=256),
     *_rlpd(initial_temperature=0.01, target_entropy_per_action=-0.5, pretrain_updates=0, cql_weight=0),
     "run.reward.form=sparse",
 )
@@ -59,7 +63,10 @@ class Condition:
 
 
 _FULL = Condition(words="RLPD as shipped, reward shaped by a potential", ranks_actions=True)
-_WITHOUT_Q = Condition(words="the same without Q in the actor's loss: online imitation", overrides=_rlpd(q_weight=0))
+_WITHOUT_Q = Condition(
+    words="the same without Q in the actor's loss: online imitation, which does not fade",
+    overrides=_rlpd(q_weight=0, bc_half_life=0),
+)
 _HG_DAGGER = Condition(
     words="HG-DAgger, as many updates, averaged actor", algorithm="hg_dagger", overrides=AS_MANY_UPDATES
 )
@@ -99,9 +106,9 @@ def _with(operator: str) -> dict[str, Condition]:
 
 CONDITIONS: Mapping[str, Condition] = {
     **FOR_EVERY_OPERATOR,
-    "imitation_weight_0": Condition(words="imitation weight 0", overrides=_rlpd(bc_weight=0)),
-    "imitation_weight_1": Condition(words="imitation weight 1", overrides=_rlpd(bc_weight=1)),
-    "imitation_weight_30": Condition(words="imitation weight 30", overrides=_rlpd(bc_weight=30)),
+    "imitation_weight_0": Condition(words="imitation weight 0 throughout", overrides=_imitation(0)),
+    "imitation_weight_1": Condition(words="imitation weight 1 throughout", overrides=_imitation(1)),
+    "imitation_weight_30": Condition(words="imitation weight 30 throughout", overrides=_imitation(30)),
     "without_help": Condition(words="an operator who judges and never takes over", overrides=NEVER_TAKES_OVER),
     "without_demonstrations": Condition(
         words="no demonstration in any batch and nothing imitated (encoder and reward model are fitted on them)",

@@ -179,7 +179,9 @@ def test_each_condition_can_be_resolved_and_differs_from_the_others(name: str) -
 def test_without_q_and_hg_dagger_have_the_updates_and_the_average_of_what_is_shipped() -> None:
     shipped = defaults_of("rlpd")
     without_q = settings_of(resolve(CONDITIONS["without_q"], 0, 5.0))["settings"]
-    assert {key for key in shipped if shipped[key] != without_q[key]} == {"q_weight"}
+    assert without_q["q_weight"] == 0.0 != shipped["q_weight"]
+    assert without_q["bc_half_life"] == 0
+    assert {key for key in shipped if shipped[key] != without_q[key]} <= {"q_weight", "bc_half_life"}
     hg_dagger = settings_of(resolve(CONDITIONS["hg_dagger"], 0, 5.0))["settings"]
     assert {key: hg_dagger[key] for key in ("utd", "actor_tau")} == {key: shipped[key] for key in ("utd", "actor_tau")}
 
