@@ -1,9 +1,9 @@
 """What does the learning do? Reward against corrections, at equal robot time, with operators of other skill.
 
 Run: make bench-evidence, or python -m benchmarks.evidence [--minutes 5] [--seeds 0 1 2 3 4] [--only NAME ...].
-Writes EVIDENCE.md, evidence.json and docs/images/evidence.png. A day on one core for all of it; each run is kept as soon
-as it is done, and the next call goes on from there, the most telling conditions first. Runs of another length, or of a
-learner with other settings, need a folder of their own (--out).
+Writes EVIDENCE.md, evidence.json and docs/images/evidence.png. A day on one core for all of it; each run is kept as
+soon as it is done, and the next call goes on from there, the most telling conditions first. Runs of another length, or
+of a learner with other settings, need a folder of their own (--out).
 """
 
 from __future__ import annotations
