@@ -2,7 +2,8 @@
 
 `ros2 launch` reads this in the Python that ROS was installed for, whose libraries may be older than robot_stack needs:
 so nothing of robot_stack is imported here. Its own Python prepares the run, says which processes there are, and decides
-what follows when one ends (`robot_stack.processes.launch_rows`); this file starts them.
+what follows when one ends (`robot_stack.processes.launch_rows`); this file starts them. Namespace, remapping rules and
+parameters of a launch file that includes one of ours reach its nodes.
 """
 
 import json
@@ -11,16 +12,34 @@ import subprocess
 import sys
 import time
 
-from launch.actions import DeclareLaunchArgument, EmitEvent, ExecuteProcess, LogInfo, OpaqueFunction, TimerAction
+from launch.actions import (
+    DeclareLaunchArgument,
+    EmitEvent,
+    ExecuteProcess,
+    GroupAction,
+    LogInfo,
+    OpaqueFunction,
+    TimerAction,
+)
 from launch.events import Shutdown
 from launch.substitutions import LaunchConfiguration
 
 from launch import LaunchDescription
 
+try:
+    from launch_ros.actions import Node
+except ImportError as missing:
+    raise RuntimeError(
+        f"launch_ros cannot be imported ({missing}), must be installed beside launch; install ros-DISTRO-launch-ros, "
+        "or start the same processes without it: robot-stack up"
+    ) from missing
+
 COMMON = (
     DeclareLaunchArgument("set", default_value="", description="overrides key=value, separated by spaces"),
     DeclareLaunchArgument("folder", default_value="", description="run folder; default: a new one in runs/"),
 )
+SCOPE = ("ros_namespace", "ros_remaps", "global_params")
+"""Where launch_ros keeps what an including launch file has pushed for the nodes of its group."""
 
 
 def argument(name, default=None, text=""):
@@ -52,7 +71,8 @@ def describe(kind, launch_file, *arguments):
 
     def start(context):
         values = {each.name: str(LaunchConfiguration(each.name).perform(context)) for each in declared}
-        return Table(interpreter(launch_file), kind, values).actions()
+        scope = {key: context.launch_configurations[key] for key in SCOPE if key in context.launch_configurations}
+        return Table(interpreter(launch_file), kind, values, scope).actions()
 
     return LaunchDescription([*declared, OpaqueFunction(function=start)])
 
@@ -63,7 +83,8 @@ class Table:
     That Python lives as long as the launch: it keeps the run's DDS domain claimed.
     """
 
-    def __init__(self, python, kind, values):
+    def __init__(self, python, kind, values, scope):
+        values = {**values, "ros_namespace": scope.get("ros_namespace", "")}
         words = [python, "-m", "robot_stack.processes.launch_rows", kind, json.dumps(values)]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self._stack = subprocess.Popen(words, start_new_session=True, **pipes)  # Ctrl-C is for the processes
@@ -73,6 +94,7 @@ class Table:
         if "refused" in told:
             raise RuntimeError(told["refused"])
         self._told = told
+        self._scope = scope
         self._started_s = {}
 
     def actions(self):
@@ -81,20 +103,29 @@ class Table:
 
     def _action(self, row):
         self._started_s[row["name"]] = time.monotonic()
-        return ExecuteProcess(
-            cmd=row["cmd"],
-            name=row["name"],
-            env=row["env"],
-            output="both",
-            on_exit=lambda event, context: self._ended(row, event.returncode),
-            sigterm_timeout=str(row["grace_s"]),
-        )
+        watched = {
+            "env": row["env"],
+            "output": "both",
+            "on_exit": lambda event, context: self._ended(row, event.returncode),
+            "sigterm_timeout": str(row["grace_s"]),
+        }
+        if not row["node"]:
+            return ExecuteProcess(cmd=row["cmd"], name=row["name"], **watched)
+        program, *words = row["cmd"]
+        # without `name`, which the node has itself: launch_ros would call each new start of it a second node
+        where = {"exec_name": row["name"], "namespace": self._told["namespace"]}
+        return Node(executable=program, arguments=words, **where, **watched)
+
+    def _again(self, row):
+        """Return an action that starts a process again, with what the including file gave it the first time."""
+        restored = OpaqueFunction(function=lambda context: context.launch_configurations.update(self._scope))
+        return GroupAction([restored, self._action(row)])
 
     def _ended(self, row, code):
         ran_s = time.monotonic() - self._started_s[row["name"]]
         then = self._ask({"ended": row["name"], "code": code, "ran_s": ran_s})
         if then == "respawn":
-            again = OpaqueFunction(function=lambda _: [self._action(row)])
+            again = OpaqueFunction(function=lambda _: [self._again(row)])
             return TimerAction(period=self._told["respawn_delay_s"], actions=[again])
         if then == "nothing":
             return None

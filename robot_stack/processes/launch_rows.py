@@ -1,9 +1,10 @@
 """Prepares a run for `ros2 launch`, which runs in another Python: python -m robot_stack.processes.launch_rows KIND JSON
 
-KIND is "sim", "workcell" or "learner", JSON the arguments of the launch file as texts. The answer is a line of JSON on
-stdout: `said` for the terminal, `respawn_delay_s`, and `rows` with name, cmd, env and grace_s; or `refused` with a
-sentence. After it, each line {"ended": name, "code": exit code, "ran_s": seconds} on stdin is answered by {"then": one
-of `After`}. The run's DDS domain is claimed until stdin is closed.
+KIND is "sim", "workcell" or "learner", JSON the arguments of the launch file as texts, with `ros_namespace`: the one
+that a launch file which includes it has pushed. The answer is a line of JSON on stdout: `said` for the terminal,
+`respawn_delay_s`, the `namespace` of the nodes, and `rows` with name, cmd, env, grace_s, and whether it is a `node`; or
+`refused` with a sentence. After it, each line {"ended": name, "code": exit code, "ran_s": seconds} on stdin is answered
+by {"then": one of `After`}. The run's DDS domain is claimed until stdin is closed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from robot_stack.processes.table import (
     ProcessSpec,
     Restarts,
     learner_process,
+    namespace_of,
 )
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StackError
@@ -42,23 +44,22 @@ def main(arguments: Sequence[str], questions: TextIO, answers: TextIO) -> int:
     with ExitStack() as claim:
         try:
             kind, values = arguments[0], json.loads(arguments[1])
-            said, table, environment = _table(kind, values, claim)
+            resolved = _run(kind, values)
+            said, table, environment = _table(kind, resolved, values, claim)
         except StackError as error:
             _say(answers, {"refused": str(error)})
             return 1
         rows = [_row(spec, environment) for spec in table]
-        _say(answers, {"said": said, "respawn_delay_s": RESPAWN_DELAY_S, "rows": rows})
+        answer = {"said": said, "respawn_delay_s": RESPAWN_DELAY_S, "namespace": f"/{namespace_of(resolved)}"}
+        _say(answers, {**answer, "rows": rows})
         _answer(table, questions, answers)
     return 0
 
 
 def _table(
-    kind: str, values: Mapping[str, str], claim: ExitStack
+    kind: str, resolved: ResolvedRun, values: Mapping[str, str], claim: ExitStack
 ) -> tuple[str, Sequence[ProcessSpec], Mapping[str, str]]:
     """Return what to say, the processes of the run, and the environment that they share."""
-    if kind not in KINDS:
-        raise ConfigError(f"kind of launch is {kind!r}, must be one of {', '.join(KINDS)}; correct the launch file")
-    resolved = _run(values.get("cell", ""), values["run"], shlex.split(values["set"]))
     folder = Path(values["folder"]) if values["folder"] else new_folder(resolved, Path("runs"))
     if kind == "learner":
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,18 +77,32 @@ def _table(
     return f"{resolved.name}: DDS domain {ready.domain}; folder {folder}", table, ready.environment
 
 
-def _run(cell: str, run: str, overrides: list[str]) -> ResolvedRun:
+def _run(kind: str, values: Mapping[str, str]) -> ResolvedRun:
+    if kind not in KINDS:
+        raise ConfigError(f"kind of launch is {kind!r}, must be one of {', '.join(KINDS)}; correct the launch file")
+    cell, run, overrides = values.get("cell", ""), values["run"], shlex.split(values["set"])
     if not cell and not run:
         raise ConfigError("cell is not given, must be named; cell:=NAME, or run:=NAME")
-    resolved = load_run(run or run_of_cell(cell), overrides)
+    name = run or run_of_cell(cell)
+    resolved = load_run(name, overrides)
     if cell and resolved.run.cell != cell:
         raise ConfigError(f"cell is {cell!r}, must be {resolved.run.cell!r} with run {run!r}; leave one of them out")
-    return resolved
+    pushed = values.get("ros_namespace", "").strip("/")
+    if not pushed:
+        return resolved
+    # in the run's own folder, so that the tools that read it look where the nodes are
+    return load_run(name, [*overrides, f"cell.namespace={pushed}/{namespace_of(resolved)}"])
 
 
 def _row(spec: ProcessSpec, environment: Mapping[str, str]) -> dict[str, Any]:
     command = wrapped(spec.argv, python=sys.executable, nice=spec.nice, realtime=spec.realtime)
-    return {"name": spec.name, "cmd": command, "env": {**environment, **spec.env}, "grace_s": spec.grace_s}
+    return {
+        "name": spec.name,
+        "cmd": command,
+        "env": {**environment, **spec.env},
+        "grace_s": spec.grace_s,
+        "node": spec.argv[2].startswith("robot_stack.nodes."),
+    }
 
 
 def _answer(table: Iterable[ProcessSpec], questions: TextIO, answers: TextIO) -> None:

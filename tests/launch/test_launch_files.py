@@ -17,8 +17,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from robot_stack.config.resolve import load_run
-from robot_stack.processes.table import MAX_RAPID_FAILURES, process_table
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.processes.table import MAX_RAPID_FAILURES, namespace_of, process_table
+from robot_stack.runs.paths import RunPaths
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("sim.launch.py", "workcell.launch.py", "learner.launch.py")
@@ -109,6 +110,65 @@ def test_ros2_launch_brings_a_cell_up_and_ctrl_c_ends_it_cleanly(tmp_path):
         launched.end()
 
 
+INCLUDING = """
+from launch import LaunchDescription
+from launch.actions import GroupAction, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import PushRosNamespace, SetParameter, SetRemap
+
+
+def generate_launch_description():
+    arguments = {{"cell_only": "true", "folder": "{folder}", "set": "cell.dds_domain=85"}}
+    cell = IncludeLaunchDescription(PythonLaunchDescriptionSource("{file}"), launch_arguments=arguments.items())
+    shared = [PushRosNamespace("lab"), SetRemap("wrist/obs", "/eye"), SetParameter("max_speed_m_s", 0.1)]
+    return LaunchDescription([GroupAction([*shared, cell])])
+"""
+
+
+@needs_ros2
+def test_namespace_remapping_and_parameters_of_an_including_file_reach_the_nodes(tmp_path):
+    run, file = tmp_path / "run", tmp_path / "mine.launch.py"
+    file.write_text(INCLUDING.format(folder=run, file=ROOT / "launch/sim.launch.py"))
+    launched = Launched(str(file), cwd=tmp_path)
+    try:
+        launched.says("DISARMED")
+        for name in ("robot", "safety", "camera_wrist", "console"):
+            launched.says(f"[{name}-")
+        words = {}
+        for pid in launched.children():
+            words[pid] = (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
+        assert len(words) == 7
+        for each in words.values():
+            assert "__ns:=/lab/sim" in each
+            assert "wrist/obs:=/eye" in each
+            assert "max_speed_m_s:=0.1" in each
+        environment = {**os.environ, "ROS_DOMAIN_ID": "85", "PYTHONPATH": str(ROOT)}
+        environment["FASTRTPS_DEFAULT_PROFILES_FILE"] = str(run / "fastdds.xml")
+        seen = subprocess.run(
+            [sys.executable, "-c", STRANGER], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert seen.stdout.split() == ["/eye", "0.1"], seen
+    finally:
+        launched.end()
+
+
+STRANGER = """
+import rclpy, time
+from rcl_interfaces.srv import GetParameters
+rclpy.init()
+node = rclpy.create_node("stranger")
+deadline_s = time.monotonic() + 60.0
+while "/eye" not in dict(node.get_topic_names_and_types()) and time.monotonic() < deadline_s:
+    time.sleep(0.05)
+print(*(topic for topic in dict(node.get_topic_names_and_types()) if topic in ("/eye", "/lab/sim/wrist/obs")))
+client = node.create_client(GetParameters, "/lab/sim/safety/get_parameters")
+assert client.wait_for_service(60.0)
+future = client.call_async(GetParameters.Request(names=["max_speed_m_s"]))
+rclpy.spin_until_future_complete(node, future, timeout_sec=60.0)
+print(future.result().values[0].double_value)
+"""
+
+
 @needs_ros2
 def test_a_killed_ros2_launch_takes_the_nodes_with_it(tmp_path):
     words = ("cell_only:=true", "set:=cell.dds_domain=89", f"folder:={tmp_path / 'run'}")
@@ -153,6 +213,14 @@ class Argument(Recorded):
         super().__init__(name, name=name, **fields)
 
 
+class Context(dict):
+    """`LaunchContext`: the values of all launch configurations."""
+
+    @property
+    def launch_configurations(self):
+        return self
+
+
 class Configuration(Recorded):
     """`LaunchConfiguration`: its value is the context's."""
 
@@ -165,8 +233,10 @@ def table_launch(monkeypatch):
     """The module of the launch files, with a stand-in for `launch`; helpers that it starts are ended."""
     for name, classes in {
         "launch": ("LaunchContext", "LaunchDescription"),
-        "launch.actions": ("EmitEvent", "ExecuteProcess", "LogInfo", "OpaqueFunction", "TimerAction"),
+        "launch.actions": ("EmitEvent", "ExecuteProcess", "GroupAction", "LogInfo", "OpaqueFunction", "TimerAction"),
         "launch.events": ("Shutdown",),
+        "launch_ros": (),
+        "launch_ros.actions": ("Node",),
     }.items():
         module = ModuleType(name)
         for each in classes:
@@ -193,14 +263,20 @@ def table_launch(monkeypatch):
 
 
 def actions_of(name: str, **values: str):
-    """Actions of a launch file, with these values for its arguments."""
+    """Actions of a launch file, with these values for its arguments and for what an including file has pushed."""
     *arguments, start = description_of(name).args[0]
     chosen = {each.name: getattr(each, "default_value", "") for each in arguments} | values
-    return start.function(chosen)
+    return start.function(Context(chosen))
 
 
-def processes_of(name: str, **values: str):
-    return [each for each in actions_of(name, **values) if type(each).__name__ == "ExecuteProcess"]
+def processes_of(name: str, **values):
+    """The actions that start processes, by row of the table."""
+    actions = actions_of(name, **values)
+    return {
+        each.exec_name if type(each).__name__ == "Node" else each.name: each
+        for each in actions
+        if type(each).__name__ in ("Node", "ExecuteProcess")
+    }
 
 
 TABLE = [row.name for row in process_table(load_run("peg_insert"), Path("x"))]
@@ -220,11 +296,13 @@ CELL = TABLE[:7]
 )
 def test_the_file_makes_one_action_per_row_of_the_table(name, values, rows, table_launch, tmp_path):
     actions = processes_of(name, folder=str(tmp_path), set="cell.dds_domain=86", **values)
-    assert [each.name for each in actions] == rows
-    nodes = [each for each in actions if each.name in (*CELL, "actor")]
-    assert all(each.env["ROS_DOMAIN_ID"] == "86" for each in nodes)
-    managed = [each for each in nodes if each.name != "console"]
-    assert all(("--managed" in each.cmd) == (name == "workcell.launch.py") for each in managed)
+    assert list(actions) == rows
+    nodes = {row: each for row, each in actions.items() if type(each).__name__ == "Node"}
+    assert set(actions) - set(nodes) <= {"learner"}, "the learner is no node of ROS"
+    assert all(each.env["ROS_DOMAIN_ID"] == "86" for each in nodes.values())
+    assert all(each.namespace == "/sim" for each in nodes.values())
+    managed = [each for row, each in nodes.items() if row not in ("console", "bring_up")]
+    assert all(("--managed" in each.arguments) == (name == "workcell.launch.py") for each in managed)
     assert (tmp_path / "run.yaml").is_file()
 
 
@@ -253,20 +331,45 @@ def after(action, code):
 
 
 def test_what_follows_the_end_of_a_process_is_the_tables_rule(table_launch, tmp_path):
-    actions = {each.name: each for each in processes_of("sim.launch.py", folder=str(tmp_path))}
+    actions = processes_of("sim.launch.py", folder=str(tmp_path))
     assert after(actions["safety"], 0) == "EmitEvent"
     assert after(actions["camera_wrist"], 0) == "NoneType"
     ends = [after(actions["teleop"], 1) for _ in range(MAX_RAPID_FAILURES)]
     assert ends == ["TimerAction"] * (MAX_RAPID_FAILURES - 1) + ["EmitEvent"]
 
 
+def test_the_namespace_of_an_including_file_is_the_runs_from_then_on(table_launch, tmp_path):
+    nodes = processes_of("sim.launch.py", folder=str(tmp_path), cell_only="true", ros_namespace="/lab")
+    assert {each.namespace for each in nodes.values()} == {"/lab/sim"}
+    assert namespace_of(load_resolved(RunPaths(tmp_path).resolved)) == "lab/sim"
+
+
+def test_a_process_that_is_started_again_gets_what_the_including_file_gave_it(table_launch, tmp_path):
+    given = {"ros_remaps": [("wrist/obs", "/eye")], "ros_namespace": "/lab"}
+    camera = processes_of("sim.launch.py", folder=str(tmp_path), cell_only="true", **given)["camera_wrist"]
+    timer = camera.on_exit(SimpleNamespace(returncode=1), None)
+    (group,) = timer.actions[0].function(None)
+    restore, again = group.args[0]
+    context = Context()
+    restore.function(context)
+    assert context == given
+    assert (again.exec_name, again.namespace) == ("camera_wrist", "/lab/sim")
+
+
 def test_a_launch_whose_helper_has_died_ends(table_launch, tmp_path):
-    action = processes_of("learner.launch.py", run="peg_insert", folder=str(tmp_path))[0]
+    action = processes_of("learner.launch.py", run="peg_insert", folder=str(tmp_path))["learner"]
     table = action.on_exit.__closure__
     stack = next(cell.cell_contents for cell in table if isinstance(cell.cell_contents, table_launch.Table))._stack
     stack.kill()
     stack.wait(10)
     assert after(action, 1) == "EmitEvent"
+
+
+def test_without_launch_ros_it_is_said_what_to_install(table_launch, monkeypatch):
+    monkeypatch.setitem(sys.modules, "launch_ros.actions", None)
+    monkeypatch.delitem(sys.modules, "table_launch")
+    with pytest.raises(RuntimeError, match=r"launch_ros cannot be imported .* install ros-DISTRO-launch-ros"):
+        importlib.import_module("table_launch")
 
 
 def test_the_interpreter_is_the_one_that_the_file_was_installed_for(table_launch, tmp_path):
@@ -281,4 +384,4 @@ def test_launch_files_import_nothing_of_this_project():
     """The Python of `ros2` may have other versions of its libraries, or none."""
     for path in (ROOT / "launch").glob("*.py"):
         names = re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), flags=re.MULTILINE)
-        assert set(names) <= {"json", "os", "subprocess", "sys", "time", "launch", "table_launch"}, path
+        assert set(names) <= {"json", "os", "subprocess", "sys", "time", "launch", "launch_ros", "table_launch"}, path
