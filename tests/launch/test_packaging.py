@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -71,15 +75,24 @@ def test_an_editable_install_does_so_too(source, tmp_path):
     assert not list(tmp_path.glob("lib/python*/site-packages/robot_stack/nodes")), "the code stays where it is"
 
 
-def test_colcon_builds_it_as_a_ros_package(source, tmp_path):
+def test_colcon_builds_the_overlay_as_documented(source, tmp_path):
+    """The commands of docs/launch.md, in a workspace that holds nothing else."""
     pytest.importorskip("colcon_ros", reason="colcon is not installed")
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [shutil.which("colcon", path=environment["PATH"]), "--log-base", tmp_path / "log", "build"]
-    places = ["--base-paths", source, "--build-base", tmp_path / "build", "--install-base", tmp_path / "install"]
-    subprocess.run([*command, *places], check=True, env=environment, capture_output=True)
+    pytest.importorskip("colcon_package_selection", reason="colcon-package-selection is not installed")
+    documented = re.search(r"```sh\n(colcon build.*\n)(\..*\n)ros2 launch", (ROOT / "docs/launch.md").read_text())
+    assert documented is not None
+    (tmp_path / "src").mkdir()
+    shutil.copytree(source, tmp_path / "src/robot_stack")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": "", "AMENT_PREFIX_PATH": ""}
+    script = "".join(documented.groups()) + "echo prefix $AMENT_PREFIX_PATH\n"
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
     prefix = tmp_path / "install/robot_stack"
+    assert f"prefix {prefix}" in done.stdout
     check_prefix(prefix)
-    assert (prefix / "share/robot_stack/hook/ament_prefix_path.sh").is_file()
 
 
 def test_package_xml_is_valid_down_to_the_address():
@@ -90,6 +103,27 @@ def test_package_xml_is_valid_down_to_the_address():
     assert warnings == []
     assert package.name == "robot_stack"
     assert package.get_build_type() == "ament_python"
+
+
+def test_package_xml_names_every_package_of_ros_that_is_imported():
+    """And none else: what is imported under another name, or only in the `ros2` command, is ros2launch alone."""
+    imported = set()
+    for path in [*(ROOT / "robot_stack/nodes").rglob("*.py"), *(ROOT / "launch").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            imported |= {name.partition(".")[0] for name in names}
+    of_ros = {name for name in imported if re.search(r"_(msgs|srvs|interfaces)$", name) or name.startswith("tf2")}
+    of_ros |= imported & {"rclpy", "launch", "launch_ros", "ament_index_python", "cv_bridge", "message_filters"}
+    named = [each.text for each in ElementTree.parse(ROOT / "package.xml").iter("exec_depend")]
+    assert len(set(named)) == len(named)
+    assert set(named) == {*of_ros, "ros2launch"}
+
+
+def test_package_xml_and_pyproject_name_one_maintainer():
+    authors = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["authors"]
+    named = ElementTree.parse(ROOT / "package.xml").iter("maintainer")
+    assert [{"name": each.text, "email": each.get("email")} for each in named] == authors
 
 
 @pytest.mark.parametrize("node", NODES)
