@@ -26,7 +26,7 @@ from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.params import Params
-from robot_stack.types.transition import EpisodeKind
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
 from robot_stack.workcell.local_cell import LocalCell
 
@@ -35,9 +35,21 @@ LEARNER_LATE_S = 600.0
 
 
 class KeepingClient(LearnerClient):
-    """Remembers the newest parameters that it handed to the actor."""
+    """Remembers the newest parameters that it handed to the actor, and counts the online steps that it took from it."""
 
     newest_params: Params | None = None
+    online_steps = 0
+    _online = False
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """See the base."""
+        super().begin(header)
+        self._online = header.kind is EpisodeKind.ONLINE
+
+    def push(self, step: Step) -> None:
+        """See the base."""
+        super().push(step)
+        self.online_steps += self._online and step.action is not None
 
     def latest(self) -> Params | None:
         """See the base."""
@@ -52,18 +64,27 @@ class Lockstep:
 
     Args:
         cell: Whose time it is.
-        training: Must have made the updates that it owes before time goes on.
+        training: Must have taken in all steps, and made the updates that it owes for them, before time goes on.
         utd: Updates owed for each online step.
         pretrain: Updates owed before the first.
         keep: Called with the number of finished episodes of online training, each time that it rises.
+        sent: Counts the online steps that are on their way to it or there, those of earlier starts not included.
     """
 
     def __init__(
-        self, cell: LocalCell, training: Training, *, utd: float, pretrain: int, keep: Callable[[int], None]
+        self,
+        cell: LocalCell,
+        training: Training,
+        *,
+        utd: float,
+        pretrain: int,
+        keep: Callable[[int], None],
+        sent: Callable[[], int],
     ) -> None:
         self._cell, self._training = cell, training
         self._utd, self._pretrain = utd, pretrain
         self._keep, self._episodes = keep, 0
+        self._sent, self._before = sent, 0
 
     def now_ns(self) -> int:
         """Simulated time."""
@@ -84,8 +105,13 @@ class Lockstep:
 
     def _level(self) -> bool:
         status = self._training.status()
-        owed = self._pretrain + self._utd * (status.counters["env_steps"] - 1)
-        return status.phase != "training" or status.counters["updates"] >= owed
+        if status.phase != "training":
+            return True
+        steps, sent = status.counters["env_steps"], self._sent()
+        if sent == 0:
+            self._before = int(steps)
+        owed = self._pretrain + self._utd * (steps - 1)
+        return steps >= self._before + sent and status.counters["updates"] >= owed
 
 
 def kept_file(folder: Path, episodes: int) -> Path:
@@ -122,7 +148,14 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
         if keep_every and episodes % keep_every == 0 and params is not None:
             fitting.write_params(kept_file(folder, episodes), params)
 
-    clock = Lockstep(cell, training, utd=config.utd, pretrain=config.pretrain_updates, keep=keep)
+    clock = Lockstep(
+        cell,
+        training,
+        utd=config.utd,
+        pretrain=config.pretrain_updates,
+        keep=keep,
+        sent=lambda: client.online_steps,
+    )
     try:
         why = Actor(resolved, RunPaths(folder).actor, cell, clock, client, "bench").run(stop)
     finally:

@@ -1,0 +1,97 @@
+"""Simulated time waits for the learner: for its updates, and for the steps that are still on their way to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks import lockstep
+from benchmarks.lockstep import Lockstep
+
+
+class Cell:
+    """Time that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.time_ns = 0
+
+    def now_ns(self) -> int:
+        return self.time_ns
+
+    def sleep_until_ns(self, when_ns: int) -> None:
+        self.time_ns = when_ns
+
+
+class Learner:
+    """A learner that says how far it is."""
+
+    def __init__(self, **counters: int) -> None:
+        self.counters = {"env_steps": 0, "updates": 0, "episodes": 0} | counters
+
+    def status(self) -> Any:
+        return SimpleNamespace(phase="training", counters=self.counters)
+
+
+def clock(learner: Learner, sent: list[int]) -> Lockstep:
+    made: Any = Lockstep
+    return made(Cell(), learner, utd=2.0, pretrain=10, keep=lambda episodes: None, sent=lambda: sent[0])  # type: ignore[no-any-return]
+
+
+def stands(waiting: Lockstep) -> bool:
+    """Whether time stands still until the learner is level; lets it go on afterwards."""
+    before_ns = waiting.now_ns()
+    thread = threading.Thread(target=waiting.sleep_until_ns, args=(before_ns + 1,), daemon=True)
+    thread.start()
+    thread.join(0.2)
+    return waiting.now_ns() == before_ns
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockstep, "LEARNER_LATE_S", 5.0)
+
+
+def test_time_goes_on_while_the_learner_is_level() -> None:
+    learner, sent = Learner(updates=10), [0]
+    level = clock(learner, sent)
+    assert not stands(level)
+    sent[0] = 3
+    learner.counters |= {"env_steps": 3, "updates": 14}
+    assert not stands(level)
+
+
+def test_time_stands_still_while_updates_are_owed() -> None:
+    learner, sent = Learner(updates=10), [0]
+    level = clock(learner, sent)
+    assert not stands(level)
+    sent[0] = 3
+    learner.counters |= {"env_steps": 3, "updates": 13}
+    assert stands(level)
+    learner.counters |= {"updates": 14}
+    time.sleep(0.1)
+    assert level.now_ns() == 2
+
+
+def test_time_stands_still_while_steps_are_on_their_way() -> None:
+    learner, sent = Learner(updates=10_000), [0]
+    level = clock(learner, sent)
+    assert not stands(level)
+    sent[0] = 3
+    learner.counters |= {"env_steps": 2}
+    assert stands(level)
+    learner.counters |= {"env_steps": 3}
+    time.sleep(0.1)
+    assert level.now_ns() == 2
+
+
+def test_steps_of_an_earlier_start_are_not_waited_for() -> None:
+    learner, sent = Learner(updates=10_000, env_steps=50), [0]
+    level = clock(learner, sent)
+    assert not stands(level)
+    sent[0] = 1
+    assert stands(level)
+    learner.counters |= {"env_steps": 51}
