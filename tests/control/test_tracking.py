@@ -113,6 +113,7 @@ def test_a_stuck_joint_in_a_contact_is_no_fault():
     assert rig.held_after_s(1.0) == float("inf")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lag_ms", [0, 50, 100, 150])
 @pytest.mark.parametrize("share", [0.2, 0.7, 1.0, 1.2])
 def test_a_slow_late_or_slightly_fast_arm_is_honest(share: float, lag_ms: int):
@@ -125,6 +126,7 @@ def test_a_slow_late_or_slightly_fast_arm_is_honest(share: float, lag_ms: int):
     assert check_log(rig.log, WIDE) == []
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_noise_and_rounding_of_encoders_are_honest(seed: int):
