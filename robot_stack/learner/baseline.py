@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,18 +17,21 @@ import torch
 from policies.acting import actor_metadata, pack_tensors
 from policies.bc.config import BCConfig
 from policies.bc.learner import BCLearner
-from policies.learner import TensorBatch
+from policies.encoders.trunk import Trunk
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
+from robot_stack.learner.batches import make_batches
 from robot_stack.learner.settings import learning_settings
-from robot_stack.replay.step_labels import StepLabels
-from robot_stack.replay.stored_episode import read_episode
+from robot_stack.learner.update_loop import next_batch
+from robot_stack.replay.columns import IMAGE_PREFIX
+from robot_stack.replay.replay import Replay
+from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import FitRow, of_kind
-from robot_stack.types.command import Source
 from robot_stack.types.errors import StackError, StoreError
+from robot_stack.types.event import Label, LabelSource, Verdict
 
 
 def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
@@ -40,24 +45,16 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
     if not fits:
         raise StoreError(f"run {folder} has no fitted encoder, must have one; finish its demonstrations first")
     spec, seed = resolved.spec(), resolved.run.seed
-    settings = learning_settings(resolved)
+    settings = replace(learning_settings(resolved), algorithm="bc", config=config)
     trained = settings.trained_encoder
     demos = [read_episode(paths.store.episode(name)) for name in fits[0].demo_ids]
     trunk = fitting.load_trunk(paths.trunk, spec, settings.device)
-    images = {c.name: np.concatenate([d.arrays[f"image_{c.name}"][:-1] for d in demos]) for c in spec.cameras}
-    proprio = np.concatenate([d.arrays["proprio"][:-1] for d in demos])
-    actions = np.concatenate([d.arrays["executed"] for d in demos])
-    labels = np.concatenate([StepLabels(spec).of(d.arrays, demo=True) for d in demos])
-    shown = np.flatnonzero(~np.isin(np.concatenate([d.arrays["source"] for d in demos]), (Source.IDLE, Source.HOLD)))
-    features = np.zeros((len(actions), 0), np.float16) if trained else trunk.encode(images)
+    replay = replay_of(demos, None if trained else trunk, resolved)
     sizes = fitting.learner_spec(trunk, demos, spec, trained=trained)
     learner = BCLearner(sizes, config, seed=seed, device=settings.device)
-    rng = np.random.default_rng(seed)
+    batches, rng = make_batches(replay, settings.device), np.random.default_rng(seed)
     for _ in range(config.pretrain_updates):
-        rows = shown[rng.integers(len(shown), size=config.batch_size)]
-        seen = {name: pixels[rows] for name, pixels in images.items()} if trained else None
-        batch = TensorBatch.for_imitation(features[rows], proprio[rows], actions[rows], labels[rows], seen)
-        learner.update(batch.to(settings.device))
+        learner.update(next_batch(batches, rng, settings))
     metadata = actor_metadata(trunk, algorithm="bc", config=config, trained=trained)
     tensors = pack_tensors(trunk, learner.actor_tensors(), learner.trunk_tensors())
     fitting.write_tensors(
@@ -66,6 +63,27 @@ def train_bc(resolved: ResolvedRun, folder: Path, config: BCConfig) -> Path:
         {**metadata, "version": "1", "spec_digest": spec.digest},
     )
     return paths.policy("bc")
+
+
+def replay_of(demos: Sequence[StoredEpisode], trunk: Trunk | None, resolved: ResolvedRun) -> Replay:
+    """Load demonstrations, all successes, into a replay as a run's learner does: batches are then drawn as there.
+
+    Args:
+        demos: With their images.
+        trunk: Frozen encoder; None where it is trained, from the replay's images.
+        resolved: The run.
+    """
+    replay = Replay(resolved.spec(), feature_size=trunk.feature_size if trunk else 0, keep_images=trunk is None)
+    for demo in demos:
+        episode_id = demo.header.episode_id
+        replay.add_episode(demo)
+        if trunk is not None:
+            images = {camera.name: demo.arrays[IMAGE_PREFIX + camera.name] for camera in demo.spec.cameras}
+            replay.set_features(episode_id, trunk.encode(images))
+        replay.add_label(
+            Label(episode_id=episode_id, verdict=Verdict.SUCCESS, source=LabelSource.OPERATOR, stamp_unix_s=0.0)
+        )
+    return replay
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from policies.encoders.trunk import Trunk
-from policies.learner import Learner
+from policies.learner import Learner, TensorBatch
 from robot_stack.learner.batches import Batches
 from robot_stack.learner.checkpoint import CheckpointWriter
 from robot_stack.learner.distributed import DistributedLearner
@@ -77,6 +77,20 @@ class Governor:
         return updates < self.allowed(env_steps)
 
 
+def next_batch(batches: Batches, rng: np.random.Generator, settings: LearningSettings) -> TensorBatch:
+    """Draw the batch of the next update as the settings of a run ask for it."""
+    sampling = settings.config.sampling
+    return batches.sample(
+        rng,
+        settings.config.batch_size,
+        gamma=sampling.gamma,
+        expert_fraction=sampling.expert_fraction,
+        n_step=sampling.n_step,
+        chunk=sampling.chunk,
+        shift=SHIFT_PX if settings.trained_encoder else 0,
+    )
+
+
 class Updater:
     """A learner with the batches that it is updated on: everything that its next update depends on.
 
@@ -108,16 +122,7 @@ class Updater:
 
     def update(self) -> dict[str, torch.Tensor]:
         """Draw a batch and make one update; returns its metrics."""
-        sampling = self._settings.config.sampling
-        batch = self._batches.sample(
-            self._rng,
-            self._settings.config.batch_size,
-            gamma=sampling.gamma,
-            expert_fraction=sampling.expert_fraction,
-            n_step=sampling.n_step,
-            chunk=sampling.chunk,
-            shift=SHIFT_PX if self._settings.trained_encoder else 0,
-        )
+        batch = next_batch(self._batches, self._rng, self._settings)
         self.held_out.before_update()
         return self.learner.update(self._distributed.deal(batch))
 

@@ -41,7 +41,7 @@ def _ranks(panel: Axes, rows: Sequence[CriticRow]) -> None:
         panel.plot(number, 100 * share, color=colour, label=f"{name}, {count[-1]} steps")
         panel.axhline(100 * target, color=colour, linestyle=":", linewidth=1.2)
     panel.axhline(50, color=GREY, linestyle=":", linewidth=1.2)
-    panel.text(1, 51, "a guess", color=GREY, fontsize=8, va="bottom")
+    panel.text(0.02, 51, "a guess", transform=panel.get_yaxis_transform(), color=GREY, fontsize=8, va="bottom")
     panel.set(title="Steps that Q ranks right", ylabel="steps [%]", xlabel="training episode", ylim=(0, 104))
     panel.set_xlim(1, max(2, len(rows)))
     panel.legend(loc="lower right")

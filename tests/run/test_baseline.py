@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from benchmarks import tiny_run
 from policies.bc.config import BCConfig
 from policies.encoders.embedded import EmbeddedTrunk
 from robot_stack.config.resolve import load_run
@@ -21,6 +22,7 @@ from robot_stack.runs.rows import FitRow
 from robot_stack.types.command import Source
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, EpisodeKind, Step
+from tests.run.driven import Driven
 
 RESOLVED = load_run("peg_insert", ["task.arm.gripper=discrete"])
 SPEC = RESOLVED.spec()
@@ -82,3 +84,24 @@ def test_what_the_gripper_did_in_a_demonstration_is_imitated_pressed_or_not(pres
 def test_steps_without_an_operators_motion_are_not_imitated(tail: Source, imitated: bool, tmp_path: Path) -> None:
     one, other = (learned(tmp_path / str(last), pressed=True, entry=1.0, tail=tail, last=last) for last in (0.0, 0.25))
     assert all(torch.equal(one[name], other[name]) for name in one) is not imitated
+
+
+@pytest.mark.long
+def test_the_baseline_is_what_a_run_of_behaviour_cloning_learns_from_the_same_demonstrations(tmp_path: Path) -> None:
+    sizes = [f"cameras.{name}.policy_{side}_px=16" for name in ("wrist", "front") for side in ("width", "height")]
+    around = [each for each in tiny_run.TINY if not each.startswith("algorithm.")]
+    settings = {"pretrain_updates": 4, "batch_size": 8, "hidden": "[16]", "head": 8}
+    chosen = ["algorithm.name=bc", *(f"algorithm.settings.{name}={value}" for name, value in settings.items())]
+    resolved = load_run("peg_insert", [*around, *sizes, *chosen])
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.yaml").write_text(resolved.to_yaml())
+    run = Driven(folder, resolved)
+    run.demonstrate()
+    run.start()
+    wanted = run.loop.publisher.seal().tensors
+    run.close()
+    found = load_file(train_bc(resolved, folder, TINY))
+    assert set(found) == set(wanted)
+    for name, tensor in wanted.items():
+        np.testing.assert_array_equal(found[name].numpy(), tensor, err_msg=name)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.tiny_run import write_run
 from policies.learner import TensorBatch
-from robot_stack.learner import device_rows, update_loop
+from robot_stack.learner import device_rows, preparation
 from robot_stack.learner.batches import DeviceBatches, HostBatches, make_batches
 from robot_stack.learner.device_rows import DeviceRows
 from robot_stack.replay.replay import Replay
@@ -149,7 +149,7 @@ def test_a_run_that_keeps_its_rows_on_a_device_learns_the_same(tmp_path: Path, m
     for made in (HostBatches, DeviceBatches):
         arguments = () if made is HostBatches else ("cpu",)
         monkeypatch.setattr(
-            update_loop, "make_batches", lambda replay, _, made=made, more=arguments: made(replay, *more)
+            preparation, "make_batches", lambda replay, _, made=made, more=arguments: made(replay, *more)
         )
         folder = tmp_path / made.__name__
         run = Driven(folder, write_run(folder, "algorithm.settings.utd=20.0"))
