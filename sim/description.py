@@ -28,12 +28,7 @@ TO_OPTICAL = Rotation.from_euler("x", np.pi)
 
 
 def urdf_of(world: World, cameras: Sequence[str]) -> str:
-    """Return the URDF of a simulated cell, with the fingers as they are now.
-
-    Args:
-        world: The cell.
-        cameras: Names of its cameras.
-    """
+    """Return the URDF of a simulated cell, with the fingers as they are now."""
     model, data = world.model, world.data
     names = _LinkNames(world)
     robot = Element("robot", name="cell")

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics.chain import Chain
-from robot_stack.control.safety.rates import limit_norm
+from robot_stack.control.safety.bounds import limit_norm
 from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.robot import RobotState
 

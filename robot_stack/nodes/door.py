@@ -1,6 +1,6 @@
 """Subscriptions of the safety path: a message is unpacked only if honest ones are as large and as frequent.
 
-Why, and what is counted, is told in `control.safety.doorkeeper`. A topic on which somebody floods is not listened to
+Why, and what is counted, is told in `control.safety.admission`. A topic on which somebody floods is not listened to
 for a second: to turn away ten thousand messages a second takes the time that the arm's own ticks need.
 """
 
@@ -20,7 +20,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, Header
 
-from robot_stack.control.safety.doorkeeper import Doorkeeper
+from robot_stack.control.safety.admission import Doorkeeper
 from robot_stack.types.errors import SpecError
 from robot_stack.types.reason import Refusal, RefusalKind
 

@@ -21,12 +21,7 @@ MsgT = TypeVar("MsgT", TwistStamped, JointState, Joy, DiagnosticArray, Header)
 
 
 class Sealer:
-    """A process's means to seal the messages that it sends, and to tell who sealed those that it hears.
-
-    Args:
-        key: Of the run.
-        session: Of this process.
-    """
+    """A process's means to seal the messages that it sends, and to tell who sealed those that it hears."""
 
     def __init__(self, key: WireKey, session: str) -> None:
         self._key = key

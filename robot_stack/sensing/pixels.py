@@ -15,6 +15,12 @@ import numpy as np
 from robot_stack.types.errors import SpecError
 
 
+def png_of(image: np.ndarray) -> bytes:
+    """Return the PNG file of an RGB image, uint8, shape (H, W, 3)."""
+    _, encoded = cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+    return encoded.tobytes()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The channels of a pixel: how many, and what makes RGB of them (an OpenCV code; None if they are RGB)."""

@@ -7,8 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from robot_stack.teleop.input_codes import BUS_BLUETOOTH, EV_ABS, EV_KEY, EV_SYN, SYN_DROPPED, SYN_REPORT
-from robot_stack.teleop.input_events import AxisState, Change, Snapshot
+from robot_stack.teleop.input_events import (
+    BUS_BLUETOOTH,
+    EV_ABS,
+    EV_KEY,
+    EV_SYN,
+    SYN_DROPPED,
+    SYN_REPORT,
+    AxisState,
+    Change,
+    Snapshot,
+)
 from robot_stack.teleop.match import Identity, Wanted, the_one
 from robot_stack.types.errors import RobotError
 

@@ -73,10 +73,6 @@ class HidPort:
 def open_spacemouse(library: Any, wanted: Wanted) -> HidPort:
     """Open the only SpaceMouse that fits what is wanted.
 
-    Args:
-        library: The module hid.
-        wanted: Which one.
-
     Raises:
         RobotError: If none or several fit, or if it may not be read.
     """

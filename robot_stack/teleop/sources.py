@@ -19,10 +19,8 @@ from robot_stack.config.teleop import (
 )
 from robot_stack.config.teleop_parts import GripperTopic, JoyButtons, Match, PedalConfig, SideKeyboard, Triggers
 from robot_stack.teleop.bindings import BINDINGS, Device
-from robot_stack.teleop.chain import Chain, Link
 from robot_stack.teleop.evdev_port import load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
-from robot_stack.teleop.hotplug import HotPlug, Port, in_thread
 from robot_stack.teleop.input_events import (
     GAMEPAD_KEYS,
     InputEvents,
@@ -32,8 +30,17 @@ from robot_stack.teleop.input_events import (
     pedal_actions,
 )
 from robot_stack.teleop.match import Wanted
-from robot_stack.teleop.messages import Grip, GripMessages, JointPacket, JoyMessages, JoyPacket, LeaderMessages
-from robot_stack.teleop.readers import MessageReader, PortReader
+from robot_stack.teleop.messages import (
+    Chain,
+    Grip,
+    GripMessages,
+    JointPacket,
+    JoyMessages,
+    JoyPacket,
+    LeaderMessages,
+    Link,
+)
+from robot_stack.teleop.readers import HotPlug, MessageReader, Port, PortReader, in_thread
 from robot_stack.teleop.reading import KeyState, Reader, Reading, check_axes
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
@@ -77,11 +84,7 @@ class SpaceMouseReports:
     """
 
     def __init__(self, full_count: int = 350) -> None:
-        """Start at rest, with no button down.
-
-        Args:
-            full_count: Counts at full deflection.
-        """
+        """Start at rest, with no button down."""
         self._full = full_count
         self._counts = np.zeros(6)
         self._keys = KeyState()

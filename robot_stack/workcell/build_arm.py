@@ -10,8 +10,7 @@ from robot_stack.config.drivers import DriverRobot
 from robot_stack.config.kinematics import DhKinematics, Transform, UrdfFile, UrdfTopic
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.drivers.arm_sense import Frames
-from robot_stack.control.kinematics.chain import Chain, transform_of
-from robot_stack.control.kinematics.dh import DhRow, chain_of_dh
+from robot_stack.control.kinematics.chain import Chain, DhRow, chain_of_dh, transform_of
 from robot_stack.control.kinematics.joint_motion import JointLimits
 from robot_stack.control.kinematics.urdf import chain_of_urdf
 from robot_stack.types.errors import ConfigError

@@ -86,13 +86,7 @@ class RecordedLog:
 
 
 class CommandLog:
-    """A writer of a command log. A kill costs what came since the last `flush`.
-
-    Args:
-        path: Of the file, which is new.
-        arm: Whose log it is.
-        run: Name of the run, for the reader.
-    """
+    """A writer of a command log. A kill costs what came since the last `flush`."""
 
     def __init__(self, path: Path, *, arm: str, run: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

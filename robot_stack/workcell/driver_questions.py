@@ -6,19 +6,14 @@ from collections.abc import Callable
 
 from robot_stack.config.driver_parts import ActionGripper
 from robot_stack.config.drivers import DriverRobot, ServoRobot, asked_controllers
-from robot_stack.control.drivers.handshake import Question, Rule, Way
+from robot_stack.control.drivers.handshake import Question, Rule, Said, Way
 
 PREFIX = "moveit_servo"
 """MoveIt Servo declares all its parameters below this."""
 
 
 def questions_about(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Question, ...]:
-    """Return all questions to the driver of an arm.
-
-    Args:
-        robot: Its file.
-        resolve: Gives the name on the wire.
-    """
+    """Return all questions to the driver of an arm."""
     return (*_of_servo(robot, resolve), *_of_controllers(robot, resolve), *_of_gripper(robot, resolve),
             *_of_joint_states(robot, resolve))  # fmt: skip
 
@@ -27,38 +22,19 @@ def _of_servo(robot: DriverRobot, resolve: Callable[[str], str]) -> tuple[Questi
     if not isinstance(robot, ServoRobot):
         return ()
     node = resolve(robot.node)
-    about_tool = f"{PREFIX}.apply_twist_commands_about_ee_frame"
+
+    def asked(field: str, parameter: str, says: Said, *, in_file: bool = True) -> Question:
+        name = f"{PREFIX}.{parameter}"
+        return Question(
+            field=field, way=Way.PARAMETER, of=node, name=name, says=says, optional=not in_file, in_file=in_file
+        )
+
+    about_tool = "apply_twist_commands_about_ee_frame"
     return (
-        Question(
-            field="command_in",
-            way=Way.PARAMETER,
-            of=node,
-            name=f"{PREFIX}.command_in_type",
-            says=robot.command_in,
-        ),
-        Question(
-            field="linear_scale_m_s",
-            way=Way.PARAMETER,
-            of=node,
-            name=f"{PREFIX}.scale.linear",
-            says=robot.linear_scale_m_s,
-        ),
-        Question(
-            field="rotational_scale_rad_s",
-            way=Way.PARAMETER,
-            of=node,
-            name=f"{PREFIX}.scale.rotational",
-            says=robot.rotational_scale_rad_s,
-        ),
-        Question(
-            field=about_tool,
-            way=Way.PARAMETER,
-            of=node,
-            name=about_tool,
-            says=True,
-            optional=True,
-            in_file=False,
-        ),
+        asked("command_in", "command_in_type", robot.command_in),
+        asked("linear_scale_m_s", "scale.linear", robot.linear_scale_m_s),
+        asked("rotational_scale_rad_s", "scale.rotational", robot.rotational_scale_rad_s),
+        asked(f"{PREFIX}.{about_tool}", about_tool, True, in_file=False),
     )
 
 

@@ -19,7 +19,7 @@ from std_msgs.msg import Header
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.nodes import topics
-from robot_stack.nodes.camera import capture as camera_capture
+from robot_stack.nodes.camera import node as camera_node
 from robot_stack.nodes.conversion import time_of, vector_to_msg
 from robot_stack.nodes.qos import NEWEST
 from robot_stack.sensing.v4l2_source import V4l2Source
@@ -203,7 +203,7 @@ class UsbCamera:
         self.expected = [reference(image) for image in write_video(folder / "usb.mp4")]
         open_device = lambda path, backend: VideoDevice(folder / "usb.mp4", self)  # noqa: E731 (bound to this camera)
         source = partial(V4l2Source, find=lambda device, serial: "/dev/video7", open_device=open_device)
-        patch.setattr(camera_capture, "V4l2Source", source)
+        patch.setattr(camera_node, "V4l2Source", source)
 
     def close(self) -> None:
         pass

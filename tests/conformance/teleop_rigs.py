@@ -18,10 +18,8 @@ from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import LeaderTeleop, So101LeaderTeleop, TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, MOTIONS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
-from robot_stack.teleop.chain import Chain, Link
-from robot_stack.teleop.input_codes import KEYS, axis_code
-from robot_stack.teleop.input_events import keyboard_actions
-from robot_stack.teleop.messages import JointPacket, JoyPacket
+from robot_stack.teleop.input_events import KEYS, axis_code, keyboard_actions
+from robot_stack.teleop.messages import Chain, JointPacket, JoyPacket, Link
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
 from robot_stack.teleop.page import page_packet
 from robot_stack.teleop.readers import MessageReader

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from robot_stack.control.kinematics.body import DEEP_M, ArmBody, Capsule, HalfSpace, KeepOut
-from robot_stack.control.kinematics.damped_inverse import damped_inverse
+from robot_stack.control.kinematics.joint_motion import damped_inverse
 from robot_stack.control.kinematics.posed_arm import PosedArm
 from robot_stack.control.safety.clearance import Clearance, clearances_of
 from robot_stack.control.safety.motion import MotionShaper

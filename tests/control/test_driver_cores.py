@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
 from robot_stack.control.drivers.core import DriverCommand
-from robot_stack.control.drivers.forward_velocity import ForwardVelocityCore
 from robot_stack.control.drivers.franka import FrankaStatus
-from robot_stack.control.drivers.joint_trajectory import REST_S, STOP_S, JointTrajectoryCore
-from robot_stack.control.drivers.pose_target import PoseTargetCore
+from robot_stack.control.drivers.joint_trajectory import (
+    REST_S,
+    STOP_S,
+    ForwardVelocityCore,
+    JointTarget,
+    JointTrajectoryCore,
+)
+from robot_stack.control.drivers.pose_target import PoseTarget, PoseTargetCore
 from robot_stack.control.drivers.servo import HUMBLE, JAZZY, ServoCore, ServoStatus
-from robot_stack.control.drivers.targets import JointTarget, PoseTarget
 from robot_stack.control.drivers.ur import UrStatus
 from robot_stack.control.kinematics.joint_motion import JointMotionSolver
 from robot_stack.types.pose import Pose

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_stack.control.safety.doorkeeper import Doorkeeper
-from robot_stack.control.safety.key_admission import KeyAdmission
+from robot_stack.control.safety.admission import Doorkeeper, KeyAdmission
 from robot_stack.control.safety.output_watchdog import BRAKING_NS, HardLimits, OutputWatchdog
 from robot_stack.types.command import Mode
 from robot_stack.types.reason import RefusalKind

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from robot_stack.control.safety.presence import ABSENT_S
+from robot_stack.control.safety.publisher_guard import ABSENT_S
 from robot_stack.types.command import Mode
 from tests.control.filter_rig import MS, Rig
 

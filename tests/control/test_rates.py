@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.control.safety.rates import limit_acceleration, limit_jerk, limit_norm
+from robot_stack.control.safety.bounds import limit_acceleration, limit_jerk, limit_norm
 
 VECTORS = st.lists(st.floats(-0.5, 0.5), min_size=3, max_size=3).map(np.array)
 ACCELERATION, JERK, DT_S = 2.5, 60.0, 0.01

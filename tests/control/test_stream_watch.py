@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from robot_stack.control.safety.clock_watch import ClockWatch
+from robot_stack.control.safety.admission import ClockWatch
 from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.control.safety.publisher_guard import RELEASE_NS, PublisherGuard
 from robot_stack.types.command import Mode

@@ -19,7 +19,7 @@ from robot_stack.config.robot import RobotConfig
 from robot_stack.config.schema import MODELS
 from robot_stack.config.teleop import JoyTeleop, LeaderTeleop, TeleopConfig
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
-from robot_stack.teleop.input_codes import KEYS
+from robot_stack.teleop.input_events import KEYS
 from robot_stack.teleop.messages import JointPacket, JoyPacket, quest_inputs
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import TeleopSample

@@ -15,7 +15,7 @@ from rclpy.serialization import serialize_message
 from sensor_msgs.msg import CameraInfo
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from robot_stack.nodes.tools.message_definition import definition_of, in_msg_words
+from robot_stack.nodes.tools.topic_recorder import definition_of, in_msg_words
 
 STATUS = DiagnosticStatus(level=b"\x02", name="arm: motion", values=[KeyValue(key="age_ms", value="3")])
 POINT = JointTrajectoryPoint(positions=[1.0, 2.0])

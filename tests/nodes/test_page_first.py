@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.teleop.page_first import REST_NS, PageFirst
-from robot_stack.nodes.teleop.scripted_operator import OWNERLESS_NS, OperatorRoutine
+from robot_stack.nodes.teleop.scripted_operator import OWNERLESS_NS, REST_NS, OperatorRoutine, PageFirst
 from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode

@@ -7,9 +7,8 @@ import pytest
 
 from robot_stack.control.safety.output_watchdog import OutputWatchdog
 from robot_stack.nodes.diagnostics import Due, RateMeter
-from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.reset_request import ResetRequest
-from robot_stack.nodes.safety.stamp_join import StampJoin
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase, ResetRequest
+from robot_stack.nodes.safety.wires import StampJoin
 from robot_stack.nodes.teleop.scripted_operator import OperatorRoutine
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError

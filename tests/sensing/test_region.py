@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.sensing.crop import Roi
-from robot_stack.sensing.region import fitted, propose_roi, scaled
+from robot_stack.sensing.crop import Roi, fitted, propose_roi, scaled
 from robot_stack.types.errors import SpecError
 
 

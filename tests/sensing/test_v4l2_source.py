@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.config.camera import V4l2CameraConfig
-from robot_stack.sensing.v4l2_source import OLDEST_NS, V4l2Source, capture_stamp
-from robot_stack.sensing.v4l_device import find_device
+from robot_stack.sensing.v4l2_source import OLDEST_NS, V4l2Source, capture_stamp, find_device
 from robot_stack.types.errors import RobotError
 
 

@@ -25,7 +25,7 @@ from robot_stack.control.drivers.feetech import RAD_PER_TICK
 from robot_stack.control.drivers.joint_trajectory import TrajectoryPoint
 from robot_stack.nodes.drivers.feetech import LeaderPort, ServoArm
 from robot_stack.teleop.build import build_teleop
-from robot_stack.teleop.chain import Chain, Link
+from robot_stack.teleop.messages import Chain, Link
 from robot_stack.teleop.sources import Machine
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose

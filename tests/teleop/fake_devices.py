@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from robot_stack.teleop.input_codes import EV_ABS, EV_KEY, EV_SYN, SYN_DROPPED, SYN_REPORT
+from robot_stack.teleop.input_events import EV_ABS, EV_KEY, EV_SYN, SYN_DROPPED, SYN_REPORT
 from robot_stack.teleop.sources import Machine
 
 NO_DEVICE = 19

@@ -14,8 +14,7 @@ from robot_stack.config.teleop import TeleopConfig
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
 from robot_stack.teleop.hid_port import load_hid
-from robot_stack.teleop.input_codes import KEYS
-from robot_stack.teleop.input_events import keyboard_actions
+from robot_stack.teleop.input_events import KEYS, keyboard_actions
 from robot_stack.teleop.messages import JointPacket, JoyPacket
 from robot_stack.teleop.sources import Machine
 from robot_stack.types.errors import ConfigError, RobotError

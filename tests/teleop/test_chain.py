@@ -10,7 +10,7 @@ from robot_stack.config.files.library import config_root
 from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import LeaderTeleop
-from robot_stack.teleop.chain import Chain, Link
+from robot_stack.teleop.messages import Chain, Link
 from sim.arms import MODELS
 
 

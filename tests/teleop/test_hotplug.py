@@ -7,8 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from robot_stack.teleop.hotplug import FIRST_PAUSE_NS, LONGEST_PAUSE_NS, HotPlug
-from robot_stack.teleop.readers import MessageReader, PortReader
+from robot_stack.teleop.readers import FIRST_PAUSE_NS, LONGEST_PAUSE_NS, HotPlug, MessageReader, PortReader
 from robot_stack.teleop.reading import Reading
 from robot_stack.types.errors import RobotError
 from tests.teleop.fake_devices import at_once

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from robot_stack.teleop.bindings import BINDINGS, Device
-from robot_stack.teleop.input_codes import AXES, EV_ABS, EV_KEY, KEYS
 from robot_stack.teleop.input_events import (
+    AXES,
+    EV_ABS,
+    EV_KEY,
+    KEYS,
     AxisState,
     Change,
     InputEvents,

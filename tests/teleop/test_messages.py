@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from robot_stack.teleop.chain import Chain, Link
-from robot_stack.teleop.messages import Grip, JointPacket, JoyMessages, JoyPacket, LeaderMessages
+from robot_stack.teleop.messages import Chain, Grip, JointPacket, JoyMessages, JoyPacket, LeaderMessages, Link
 from robot_stack.types.errors import RobotError
 from robot_stack.types.pose import Pose
 

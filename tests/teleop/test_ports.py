@@ -10,8 +10,7 @@ import pytest
 from robot_stack.teleop import evdev_port
 from robot_stack.teleop.evdev_port import EvdevPort, load_evdev, open_event_device
 from robot_stack.teleop.hid_port import load_hid, open_spacemouse
-from robot_stack.teleop.input_codes import AXES, BUS_BLUETOOTH, EV_KEY, KEYS
-from robot_stack.teleop.input_events import AxisState, Change, Snapshot
+from robot_stack.teleop.input_events import AXES, BUS_BLUETOOTH, EV_KEY, KEYS, AxisState, Change, Snapshot
 from robot_stack.teleop.match import Wanted
 from robot_stack.types.errors import RobotError
 from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse

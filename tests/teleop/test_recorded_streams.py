@@ -17,8 +17,7 @@ from robot_stack.config.kinds import TELEOPS
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.teleop.bindings import BINDINGS, Device
 from robot_stack.teleop.build import BuiltTeleop, build_teleop
-from robot_stack.teleop.input_codes import AXES, EV_ABS, EV_KEY, KEYS
-from robot_stack.teleop.input_events import keyboard_actions
+from robot_stack.teleop.input_events import AXES, EV_ABS, EV_KEY, KEYS, keyboard_actions
 from robot_stack.types.robot import TeleopSample
 from tests.teleop.fake_devices import FakeEvdev, FakeHid, FakeInput, FakeSpaceMouse, machine
 

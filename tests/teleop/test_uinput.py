@@ -14,7 +14,7 @@ from robot_stack.config.files.loader import load
 from robot_stack.config.kinds import TELEOPS
 from robot_stack.teleop.bindings import BINDINGS, Device
 from robot_stack.teleop.build import build_teleop
-from robot_stack.teleop.input_codes import AXES, EV_ABS, EV_KEY, KEYS
+from robot_stack.teleop.input_events import AXES, EV_ABS, EV_KEY, KEYS
 from robot_stack.types.robot import TeleopSample
 
 evdev = pytest.importorskip("evdev", reason="evdev is not installed")

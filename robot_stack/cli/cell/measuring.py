@@ -21,9 +21,8 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.taught_box import box_of
 from robot_stack.processes.table import namespace_of
 from robot_stack.sensing.charuco import Board, Corners, find_corners, find_lens, pose_of_board
-from robot_stack.sensing.crop import Roi
+from robot_stack.sensing.crop import Roi, propose_roi, scaled
 from robot_stack.sensing.hand_eye import find_mounting
-from robot_stack.sensing.region import propose_roi, scaled
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState

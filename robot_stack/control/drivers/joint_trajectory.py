@@ -1,20 +1,44 @@
-"""Joint trajectory controllers (JTC): a short trajectory per tick that goes on for a moment and ends at rest.
+"""Cores for controllers of joints: trajectories (JTC) that end at rest, or speeds (forward velocity).
 
-Two points: at HORIZON the target with its speeds, and STOP later the point where those speeds have come to zero evenly.
+There is a trajectory per tick, of two points:
+at HORIZON the target with its speeds, and STOP later the point where those speeds have come to zero evenly.
 Each trajectory replaces the one before. If none follows, the arm comes to rest by itself HORIZON + STOP later, whoever
 has died; and no trajectory that the controller could refuse for ending in motion is ever sent.
+
+Nothing in a controller of speeds stops an arm whose commander has died. So it is only used where the cell says that
+something below it does (`downstream_timeout_s`), and speeds are sent at every tick, zeros included.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from robot_stack.control.drivers.core import DriverCommand, Fading
-from robot_stack.control.drivers.targets import JointTarget
 from robot_stack.control.kinematics.joint_motion import JointLimits, JointMotionSolver
 
+
+class ForwardVelocityCore:
+    """The core for a forward velocity controller: joint speeds that make the TCP follow the twist."""
+
+    def __init__(self, solver: JointMotionSolver, joints: int) -> None:
+        self.held_by = ""
+        """The joint that slows the motion down, or ""."""
+        self._solver = solver
+        self._joints = joints
+
+    def step(self, command: DriverCommand) -> np.ndarray:
+        """Return the joint speeds of this tick, shape (J,), rad/s, always: a speed that is not replaced goes on."""
+        if not command.live or command.angles is None:
+            return np.zeros(self._joints)
+        motion = self._solver.solve(command.angles, command.twist * command.speed_share)
+        self.held_by = motion.held_by
+        return motion.speeds
+
+
+TURN_RAD = 2.0 * math.pi
 STOP_S = 0.06
 HOLD_S = 0.5
 """A target that does not move any more is sent for this long; then the controller holds it."""
@@ -30,6 +54,39 @@ class TrajectoryPoint:
     angles: np.ndarray
     speeds: np.ndarray
     at_s: float
+
+
+class JointTarget:
+    """Target angles of an arm's joints that joint speeds move."""
+
+    def __init__(self, lead_rad: float, lower: np.ndarray, upper: np.ndarray) -> None:
+        self._lead_rad = lead_rad
+        self._lower = lower
+        self._upper = upper
+        self._endless = upper - lower > TURN_RAD
+        self.angles: np.ndarray | None = None
+        """Shape (J,), or None before the first `move` and after `forget`."""
+
+    def forget(self) -> None:
+        """Forget the target: the next `move` starts at the measured angles."""
+        self.angles = None
+
+    def move(self, speeds: np.ndarray, measured: np.ndarray, dt_s: float) -> np.ndarray:
+        """Move the target for `dt_s`, and return it, shape (J,); `speeds` (J,) in rad/s, `measured` angles (J,).
+
+        The angle of a joint that turns without end may jump by a turn as measured; the target goes on without a jump.
+        """
+        before = measured if self.angles is None else self.angles
+        turns = np.where(self._endless, np.round((before - measured) / TURN_RAD), 0.0)
+        measured = measured + turns * TURN_RAD
+        ahead = np.clip(before + speeds * dt_s - measured, -self._lead_rad, self._lead_rad)
+        self.angles = self.inside(measured + ahead, measured)
+        return self.angles
+
+    def inside(self, angles: np.ndarray, measured: np.ndarray) -> np.ndarray:
+        """Cut angles (J,) to the joints' ranges; an arm that stands outside is not thrown back into them."""
+        cut: np.ndarray = np.clip(angles, np.minimum(self._lower, measured), np.maximum(self._upper, measured))
+        return cut
 
 
 class JointTrajectoryCore:

@@ -2,6 +2,11 @@
 
 For joint i with unit axis z_i through o_i (both in the base frame), the columns of the Jacobian are
 J_i = [z_i x (p - o_i), z_i], with p the TCP. Source: Siciliano et al., "Robotics", 2009, eq. 3.30.
+
+Tables of Denavit-Hartenberg parameters come in two conventions.
+Standard (Denavit and Hartenberg, 1955): T_i = Rz(theta) Tz(d) Tx(a) Rx(alpha).
+Modified (Craig, "Introduction to Robotics", 1986): T_i = Rx(alpha) Tx(a) Rz(theta) Tz(d), with a and alpha of the link
+before the joint.
 """
 
 from __future__ import annotations
@@ -100,3 +105,42 @@ class Chain:
 def _cross_matrix(axis: np.ndarray) -> np.ndarray:
     x, y, z = axis
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+ORIGIN = (0.0, 0.0, 0.0)
+Z = np.array([0.0, 0.0, 1.0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DhRow:
+    """One row of a Denavit-Hartenberg table; `theta_rad` is added to the joint's angle."""
+
+    a_m: float
+    alpha_rad: float
+    d_m: float
+    theta_rad: float = 0.0
+
+
+def chain_of_dh(
+    names: Sequence[str], rows: Sequence[DhRow], *, modified: bool, base: np.ndarray, tcp: np.ndarray
+) -> Chain:
+    """Build the kinematic chain of an arm from its Denavit-Hartenberg table.
+
+    Args:
+        names: Of the joints, one per row.
+        rows: From base to flange.
+        modified: Craig's convention instead of the standard one.
+        base: T_base_0: from the frame that poses are given in to frame 0 of the table, shape (4, 4).
+        tcp: T_n_tcp: from the last frame of the table to the TCP, shape (4, 4).
+    """
+    joints, before = [], base
+    for name, row in zip(names, rows, strict=True):
+        turn, shift = transform_of(ORIGIN, (0.0, 0.0, row.theta_rad)), transform_of((0.0, 0.0, row.d_m), ORIGIN)
+        link = transform_of((row.a_m, 0.0, 0.0), (row.alpha_rad, 0.0, 0.0))
+        if modified:
+            joints.append(ChainJoint(name=name, origin=before @ link @ shift @ turn, axis=Z))
+            before = np.eye(4)
+        else:
+            joints.append(ChainJoint(name=name, origin=before @ turn, axis=Z))
+            before = shift @ link
+    return Chain(joints, before @ tcp)

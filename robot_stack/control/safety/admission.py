@@ -1,4 +1,14 @@
-"""Admission of messages to the safety filter: whole, young, of one sender, each once."""
+"""Admission of messages to the safety process: small, few, whole, young, of one sender, each once.
+
+The steady clock of another host has another origin, and a wall clock may be off: such stamps make every age wrong.
+The best of the newest arrivals is judged, so that a single message that was held up is no skew.
+
+`stop` and `hold` count whoever sends them and however old they are: a stop that waited while a process stood still is
+still a stop. Every other key may start something or judge an episode, and must be an operator's own, now.
+
+Unpacking a message of 8 MB keeps a process for a quarter of a second, in which nobody watches the arm. What is larger
+than any honest message, or comes faster than any honest sender sends, is turned away as bytes.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +18,150 @@ from dataclasses import dataclass
 
 from robot_stack.control.safety.arbiter import Arbiter
 from robot_stack.control.safety.checks import check_age
-from robot_stack.control.safety.clock_watch import ClockWatch
 from robot_stack.control.safety.publisher_guard import PublisherGuard
 from robot_stack.types.reason import Refusal, RefusalKind
+
+SPAN_NS = 100_000_000
+"""Messages are counted over so long."""
+FLOOD = 2
+"""So many times as many as pass are a flood."""
+
+
+class Doorkeeper:
+    """A counter of one topic's messages that turns away what is too large or comes too fast.
+
+    Args:
+        topic: For sentences.
+        largest_bytes: As serialised.
+        rate_hz: Of all honest senders together; a burst of a few times as many passes.
+    """
+
+    def __init__(self, topic: str, *, largest_bytes: int, rate_hz: float) -> None:
+        self._topic = topic
+        self._largest = largest_bytes
+        self._most = max(8, round(3.0 * rate_hz * SPAN_NS / 1e9))
+        self._since_ns = 0
+        self._count = 0
+        self.complaint: Refusal | None = None
+        """Why the last message was turned away, the first time of each kind in a span; None the other times."""
+        self._said: set[RefusalKind] = set()
+
+    def lets_in(self, size_bytes: int, now_ns: int) -> bool:
+        """Return whether a message that has just come may be unpacked, and count it."""
+        if now_ns - self._since_ns > SPAN_NS:
+            self._since_ns, self._count = now_ns, 0
+            self._said.clear()
+        self._count += 1
+        self.complaint = None
+        if size_bytes > self._largest:
+            self._complain(
+                RefusalKind.OVERSIZED,
+                f"message on {self._topic} has {size_bytes} bytes, must be at most {self._largest}; stop its sender",
+            )
+        elif self._count > self._most:
+            self._complain(
+                RefusalKind.FLOODED,
+                f"{self._topic} has more than {self._most} messages in {SPAN_NS / 1e6:.0f} ms, must have fewer; "
+                "stop its sender",
+            )
+        else:
+            return True
+        return False
+
+    @property
+    def flooded(self) -> bool:
+        """Return whether so many have come in this span that turning them away costs too much."""
+        return self._count > FLOOD * self._most
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self._since_ns = self._count = 0
+
+    def _complain(self, kind: RefusalKind, text: str) -> None:
+        if kind not in self._said:
+            self._said.add(kind)
+            self.complaint = Refusal(kind=kind, text=text)
+
+
+ALWAYS = ("stop", "hold")
+"""Events that end motion."""
+OLDEST_S = 0.25
+"""A key that took longer to arrive is not what the operator means now, where it may start motion."""
+
+
+class KeyAdmission:
+    """The judge of the keys on one topic, which remembers the newest key of each sender.
+
+    Args:
+        topic: Of the keys, for sentences.
+        oldest_s: Age at which a key no longer counts.
+    """
+
+    def __init__(self, topic: str, oldest_s: float = OLDEST_S) -> None:
+        self._topic = topic
+        self._oldest_s = oldest_s
+        self._newest_ns: dict[str, int] = {}
+
+    def refusal(self, session: str | None, stamp_ns: int, now_ns: int) -> Refusal | None:
+        """Judge the keys of one message; return why they do not count, or None where they do.
+
+        Args:
+            session: Of the process that sealed it; None for a stranger's.
+            stamp_ns: When they were pressed.
+            now_ns: Steady clock.
+        """
+        if session is None:
+            text = f"keys on {self._topic} are of no process of this run, must be; stop what else sends there"
+            return Refusal(kind=RefusalKind.FOREIGN, text=text)
+        late = check_age(f"key on {self._topic}", stamp_ns, now_ns, self._oldest_s)
+        if late:
+            return late
+        if stamp_ns <= self._newest_ns.get(session, 0):
+            text = f"key on {self._topic} is not newer than the last one of {session}; is it sent again?"
+            return Refusal(kind=RefusalKind.REPEATED, text=text)
+        self._newest_ns[session] = stamp_ns
+        return None
+
+    def counted(
+        self, events: tuple[str, ...], session: str | None, stamp_ns: int, now_ns: int
+    ) -> tuple[tuple[str, ...], Refusal | None]:
+        """Return the events of a message that count, and why others do not."""
+        refusal = self.refusal(session, stamp_ns, now_ns)
+        return (events if refusal is None else tuple(event for event in events if event in ALWAYS)), refusal
+
+
+SKEW_NS = 50_000_000
+WINDOW_NS = 1_000_000_000
+LEAST = 3
+NEWEST = 20
+"""Arrivals kept per topic."""
+
+
+class ClockWatch:
+    """A record of how late the stamps of each topic were when they arrived."""
+
+    def __init__(self) -> None:
+        self._arrivals: dict[str, deque[tuple[int, int]]] = {}
+
+    def heard(self, topic: str, stamp_ns: int, now_ns: int) -> None:
+        """Note that a message has arrived; one without a stamp says nothing."""
+        if stamp_ns > 0:
+            self._arrivals.setdefault(topic, deque(maxlen=NEWEST)).append((now_ns, now_ns - stamp_ns))
+
+    def skewed(self, now_ns: int) -> Refusal | None:
+        """Name a topic whose stamps are of another clock."""
+        for topic, arrivals in self._arrivals.items():
+            late = [late_ns for heard_ns, late_ns in arrivals if now_ns - heard_ns <= WINDOW_NS]
+            best = min(late, key=abs, default=0)
+            if len(late) >= LEAST and abs(best) > SKEW_NS:
+                way = "behind" if best > 0 else "ahead of"
+                text = (
+                    f"stamps of {topic} are {abs(best) / 1e6:.0f} ms {way} this machine's clock, "
+                    f"must be within {SKEW_NS / 1e6:.0f} ms; synchronise the hosts"
+                )
+                return Refusal(kind=RefusalKind.CLOCK, text=text)
+        return None
+
 
 STRIKES = 3
 STRIKE_WINDOW_NS = 1_000_000_000
@@ -41,10 +192,6 @@ class Admission:
     """The judge of a cell's messages, which counts in the arbiter's counters what it refuses.
 
     Broken messages in a row and a second sender hold the cell.
-
-    Args:
-        arbiter: Of the cell.
-        arms: Names of its arms.
     """
 
     def __init__(self, arbiter: Arbiter, arms: Collection[str]) -> None:
@@ -57,13 +204,7 @@ class Admission:
         self._clocks = ClockWatch()
 
     def admit(self, offer: Offer, broken: Refusal | None, now_ns: int) -> Refusal | None:
-        """Judge whether a message may pass; return why not, or None where it may.
-
-        Args:
-            offer: The message.
-            broken: What is wrong with its content.
-            now_ns: Steady clock.
-        """
+        """Judge whether a message may pass; return why not, or None where it may."""
         stream = offer.stream
         topics = {f"{name}/{TOPICS[stream]}": session for name, session in offer.sessions.items() if name in self._arms}
         if None not in topics.values():

@@ -44,11 +44,9 @@ class ArbiterTiming:
 
 
 class Arbiter:
-    """The mode of a cell and the driver of each arm. Fed with checked messages; `update` once per tick, then `intents`.
+    """The mode of a cell and the driver of each arm.
 
-    Args:
-        timing: When what is believed.
-        hands: Arm -> the operator's hand on it.
+    Fed with checked messages; `update` once per tick, then `intents`.
     """
 
     def __init__(self, timing: ArbiterTiming, hands: Mapping[str, Takeover]) -> None:

@@ -14,8 +14,7 @@ from robot_stack.control.safety.arbiter import Arbiter, ArbiterTiming
 from robot_stack.control.safety.arm_filter import ArmFilter, GuardedArm
 from robot_stack.control.safety.checks import check_command, check_state, check_teleop
 from robot_stack.control.safety.limits import SafetyLimits
-from robot_stack.control.safety.presence import Presence
-from robot_stack.control.safety.stop_input import StopInputs
+from robot_stack.control.safety.publisher_guard import Presence, StopInputs
 from robot_stack.control.safety.takeover import Takeover
 from robot_stack.control.safety.tracking import TrackingMonitor
 from robot_stack.types.command import MOVING_MODES, Command, Decision, Mode

@@ -23,9 +23,8 @@ from itertools import chain
 import numpy as np
 
 from robot_stack.control.kinematics.body import DEEP_M
-from robot_stack.control.kinematics.damped_inverse import damped_inverse
-from robot_stack.control.kinematics.posed_arm import PosedArm
-from robot_stack.control.kinematics.segments import closest_points, cross, dot, to_boxes
+from robot_stack.control.kinematics.joint_motion import damped_inverse
+from robot_stack.control.kinematics.posed_arm import PosedArm, closest_points, cross, dot, to_boxes
 from robot_stack.control.safety.limits import SafetyLimits
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState

@@ -105,11 +105,6 @@ class SafetyLimits:
 def tightened(ceiling: SafetyLimits, limits: SafetyLimits, changes: Mapping[str, float]) -> SafetyLimits:
     """Return `limits` with some values changed, none of them looser than the safety file's.
 
-    Args:
-        ceiling: What the files say.
-        limits: What holds now.
-        changes: Limit -> new value.
-
     Raises:
         ConfigError: Naming every value that is looser, no number, or not to be changed while the process runs.
     """

@@ -12,11 +12,17 @@ from __future__ import annotations
 import numpy as np
 
 from robot_stack.config.safety import CAPS
-from robot_stack.control.safety.bounds import inside_box, inside_cone, soften_push
+from robot_stack.control.safety.bounds import (
+    inside_box,
+    inside_cone,
+    limit_acceleration,
+    limit_jerk,
+    limit_norm,
+    soften_push,
+)
 from robot_stack.control.safety.clearance import Clearance
 from robot_stack.control.safety.joint_guard import JointGuard
 from robot_stack.control.safety.limits import SafetyLimits
-from robot_stack.control.safety.rates import limit_acceleration, limit_jerk, limit_norm
 from robot_stack.control.safety.tool_turns import TurnCounter, inside_turn
 from robot_stack.types.command import Clamp
 from robot_stack.types.robot import RobotState

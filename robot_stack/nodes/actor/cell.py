@@ -23,12 +23,10 @@ from robot_stack.control.executed import ExecutedMotion
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.actor.cell_link import CellLink
-from robot_stack.nodes.actor.scene_reset import make_ready
-from robot_stack.nodes.actor.to_start import go_to_start
+from robot_stack.nodes.actor.scene_reset import go_to_start, make_ready
 from robot_stack.nodes.base import FOREVER_S, make_executor
 from robot_stack.nodes.conversion import frame_of_session, twist_to_msg, vector_to_msg
-from robot_stack.nodes.episode_status import EpisodeStatus, Phase
-from robot_stack.nodes.reset_request import ResetRequest
+from robot_stack.nodes.episode_status import EpisodeStatus, Phase, ResetRequest
 from robot_stack.sensing.observer import Observer
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError

@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.executed import ExecutedAccumulator
-from robot_stack.control.safety.key_admission import KeyAdmission
+from robot_stack.control.safety.admission import KeyAdmission
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
@@ -126,7 +126,7 @@ class CellLink(StackNode):
 
     def _subscribe(self, cameras: list[str], arms: list[str]) -> None:
         for camera in cameras:
-            self.create_subscription(Image, topics.observation(camera), self._on_image(camera), SAMPLED)
+            self.create_subscription(Image, topics.observation(camera), partial(self._on_image, camera), SAMPLED)
         for arm in arms:
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
             self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
@@ -136,20 +136,17 @@ class CellLink(StackNode):
         self.create_subscription(Header, topics.RESET_DONE, self._on_reset_done, LATCHED)
         self.create_subscription(Bool, topics.TRUTH, self._on_truth, LATCHED)
 
-    def _on_image(self, camera: str) -> Callable[[Image], None]:
-        def receive(msg: Image) -> None:
-            stamp_ns = stamp_ns_of(msg.header)
-            try:
-                image = image_from_msg(msg)
-            except SpecError as error:
-                self._refused[camera] = str(error)
-                return
-            with self._changed:
-                self.sync.offer_frame(camera, image, stamp_ns, time.monotonic_ns())
-                self.stamps_ns[camera] = stamp_ns
-                self._changed.notify_all()
-
-        return receive
+    def _on_image(self, camera: str, msg: Image) -> None:
+        stamp_ns = stamp_ns_of(msg.header)
+        try:
+            image = image_from_msg(msg)
+        except SpecError as error:
+            self._refused[camera] = str(error)
+            return
+        with self._changed:
+            self.sync.offer_frame(camera, image, stamp_ns, time.monotonic_ns())
+            self.stamps_ns[camera] = stamp_ns
+            self._changed.notify_all()
 
     def _on_state(self, arm: str, msg: JointState) -> None:
         if self.sealer.sender(topics.state(arm), msg) is None:

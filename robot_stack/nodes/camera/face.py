@@ -6,24 +6,63 @@ import time
 import zlib
 from pathlib import Path
 
-import cv2
 import numpy as np
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.subscription import Subscription
 from sensor_msgs.msg import CompressedImage, Image
 
 from robot_stack.config.camera import CameraConfig, LiveCameraConfig
 from robot_stack.disk.durable import write_durable
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
-from robot_stack.nodes.camera.topic_peers import deaf_subscribers
 from robot_stack.nodes.conversion import image_to_msg, jpeg_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, RateMeter
-from robot_stack.nodes.qos import NEWEST
+from robot_stack.nodes.qos import NEWEST, endpoint_of, qos_of
 from robot_stack.sensing.camera_watch import CameraProblem, CameraWatch, Cause, WatchLimits
 from robot_stack.sensing.framing import Framing
 from robot_stack.sensing.likeness import likeness, read_reference, swapped_with, thumbnail
-from robot_stack.sensing.pixels import to_rgb
+from robot_stack.sensing.pixels import png_of, to_rgb
 from robot_stack.types.errors import ConfigError, SpecError
 from robot_stack.types.finding import Level
+from robot_stack.workcell.qos import fits
+
+
+def why_silent(node: Node, subscription: Subscription, type_name: str) -> str:
+    """Return why a subscription gets nothing, as far as discovery tells.
+
+    Args:
+        node: The subscription's.
+        subscription: What is silent.
+        type_name: Of its messages, e.g. "sensor_msgs/msg/Image".
+    """
+    topic, asked = subscription.topic_name, qos_of(subscription.qos_profile)
+    peers = [endpoint_of(info) for info in node.get_publishers_info_by_topic(topic)]
+    if not peers:
+        return f"nobody publishes {topic}; start its driver on this DDS domain, and compare the names"
+    others = sorted({peer.kind for peer in peers if peer.kind != type_name})
+    if others:
+        return f"{topic} carries {', '.join(others)}, must carry {type_name}; see `compressed` and `source_topic`"
+    for peer in peers:
+        if not fits(peer.qos, asked):
+            return (
+                f"QoS of {topic} does not match: {peer.node} offers {peer.qos}, asked for is {asked}; set "
+                "`reliable: false`, or the driver's QoS"
+            )
+    return f"{peers[0].node} publishes {topic} ({peers[0].qos}), but nothing comes; is it stuck?"
+
+
+def deaf_subscribers(node: Node, publisher: Publisher) -> str:
+    """Return a sentence about a subscriber that asks for more than our publisher offers; "" if none does."""
+    offered = qos_of(publisher.qos_profile)
+    for peer in map(endpoint_of, node.get_subscriptions_info_by_topic(publisher.topic_name)):
+        if not fits(offered, peer.qos):
+            return (
+                f"QoS of {publisher.topic_name} does not match: {peer.node} asks for {peer.qos}, offered is {offered}; "
+                "change the subscriber's QoS"
+            )
+    return ""
+
 
 LOOK_HZ = 20.0
 LOG_AGAIN_NS = 1_000_000_000
@@ -192,8 +231,7 @@ class CameraNode(StackNode):
         upright = to_rgb(self.framing.upright(captured), encoding)
         pictures = {"captured.png": upright, "view.png": thumbnail(upright), "policy.png": image}
         for name, picture in pictures.items():
-            _, encoded = cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
-            write_durable(folder / name, encoded.tobytes())
+            write_durable(folder / name, png_of(picture))
 
 
 def config_of(settings: NodeSettings) -> CameraConfig:

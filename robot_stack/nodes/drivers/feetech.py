@@ -7,7 +7,7 @@ hold it with torque.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -120,7 +120,7 @@ class ServoSense:
             return
         self._stamp_ns = newest.stamp_ns
         names = list(newest.ticks)
-        values = np.array([self._value(name, ticks) for name, ticks in newest.ticks.items()])
+        values = np.array(values_of(newest.ticks, self._servos, self._grips))
         refusal = self.arm.joints.take(names, values, NONE, newest.stamp_ns, newest.stamp_ns)
         if self._gripper is not None:
             refusal = refusal or self._gripper.take(names, values, NONE, newest.stamp_ns, newest.stamp_ns)
@@ -129,10 +129,6 @@ class ServoSense:
         else:
             self._health.heard(JOINT_STATES, newest.stamp_ns)
             self.pace.heard(newest.stamp_ns, now_ns)
-
-    def _value(self, name: str, ticks: int) -> float:
-        each = self._servos[name]
-        return each.percent(ticks) if name in self._grips else each.angle(ticks)
 
 
 class ServoDriver(QuietDriver):
@@ -186,7 +182,7 @@ class ServoGripperFace:
 
 
 class LeaderPort:
-    """An SO-101 leader in an operator's hand, read as joints; a port of `teleop.hotplug`."""
+    """An SO-101 leader in an operator's hand, read as joints; a port of `teleop.readers`."""
 
     def __init__(self, config: So101LeaderTeleop) -> None:
         """Open the port, take the torque off and begin to read.
@@ -213,18 +209,19 @@ class LeaderPort:
         Raises:
             OSError: If the servos are gone or silent.
         """
-        return [self._packet(ticks) for ticks in self._leader.read()]
+        return [
+            JointPacket(names=list(ticks), positions=values_of(ticks, self._servos, self._grips))
+            for ticks in self._leader.read()
+        ]
 
     def close(self) -> None:
         """Give the port back."""
         self._leader.close()
 
-    def _packet(self, ticks: Mapping[str, int]) -> JointPacket:
-        values = [
-            self._servos[name].percent(tick) if name in self._grips else self._servos[name].angle(tick)
-            for name, tick in ticks.items()
-        ]
-        return JointPacket(names=list(ticks), positions=values)
+
+def values_of(ticks: Mapping[str, int], servos: Mapping[str, ServoCalibration], grips: Collection[str]) -> list[float]:
+    """Return what each servo's ticks mean, in their order: an angle in rad, of a grip the opening in percent."""
+    return [servos[name].percent(tick) if name in grips else servos[name].angle(tick) for name, tick in ticks.items()]
 
 
 def servos_of(calibration: str, names: list[str]) -> dict[str, ServoCalibration]:

@@ -5,7 +5,8 @@ An action sent a hundred times a second never ends.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from rclpy.action import ActionClient
@@ -20,56 +21,8 @@ CHANGED = 0.01
 """Wanted openings closer than this are the same."""
 
 
-class Line(Protocol):
-    """A way to send commands to a gripper."""
-
-    def move(self, position: float) -> bool:
-        """Send the gripper's joint to a position, rad or m; False if that could not be sent."""
-        ...
-
-
-class CommandsLine:
-    """A line to a gripper behind a forward controller of one joint."""
-
-    def __init__(self, wires: Wires, gripper: CommandsGripper) -> None:
-        self._positions = wires.speak(Float64MultiArray, gripper.command)
-
-    def move(self, position: float) -> bool:
-        """Publish the position; the newest one wins."""
-        self._positions.publish(numbers_to_msg(np.array([position])))
-        return True
-
-
-class TrajectoryLine:
-    """A line to a gripper behind a joint trajectory controller of one joint."""
-
-    def __init__(self, wires: Wires, gripper: TrajectoryGripper) -> None:
-        self._gripper = gripper
-        self._trajectories = wires.speak(JointTrajectory, gripper.command)
-
-    def move(self, position: float) -> bool:
-        """Publish a trajectory of one point at the position, ending at rest."""
-        point = JointTrajectoryPoint(
-            positions=[position], velocities=[0.0], time_from_start=duration_of(self._gripper.duration_s)
-        )
-        self._trajectories.publish(JointTrajectory(joint_names=[self._gripper.joint], points=[point]))
-        return True
-
-
-class ActionLine:
-    """A line to a gripper behind an action of control_msgs; the newest goal replaces the one before."""
-
-    def __init__(self, wires: Wires, gripper: ActionGripper) -> None:
-        self._gripper = gripper
-        self._kind: Any = type_called(gripper.command_type, "action")
-        self._client: Any = ActionClient(wires.node, self._kind, gripper.command)
-
-    def move(self, position: float) -> bool:
-        """Send the position as a goal; False if the server is not there."""
-        if not self._client.server_is_ready():
-            return False
-        self._client.send_goal_async(goal_of(self._kind, self._gripper, position))
-        return True
+Move = Callable[[float], bool]
+"""Sends the gripper's joint to a position, rad or m; False if that could not be sent."""
 
 
 def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
@@ -86,14 +39,38 @@ def goal_of(kind: Any, gripper: ActionGripper, position: float) -> Any:
     return goal
 
 
-def line_to(wires: Wires, gripper: DriverGripper) -> Line:
-    """Build the line to a gripper that the robot file names."""
+def mover_of(wires: Wires, gripper: DriverGripper) -> Move:
+    """Build what moves the gripper that the robot file names: a forward controller, a trajectory's, or an action."""
     if isinstance(gripper, CommandsGripper):
-        return CommandsLine(wires, gripper)
+        positions = wires.speak(Float64MultiArray, gripper.command)
+
+        def publish_position(position: float) -> bool:
+            positions.publish(numbers_to_msg(np.array([position])))
+            return True
+
+        return publish_position
     if isinstance(gripper, TrajectoryGripper):
-        return TrajectoryLine(wires, gripper)
+        trajectories, joint = wires.speak(JointTrajectory, gripper.command), gripper.joint
+        duration = duration_of(gripper.duration_s)
+
+        def publish_point_at_rest(position: float) -> bool:
+            point = JointTrajectoryPoint(positions=[position], velocities=[0.0], time_from_start=duration)
+            trajectories.publish(JointTrajectory(joint_names=[joint], points=[point]))
+            return True
+
+        return publish_point_at_rest
     if isinstance(gripper, ActionGripper):
-        return ActionLine(wires, gripper)
+        kind: Any = type_called(gripper.command_type, "action")
+        client: Any = ActionClient(wires.node, kind, gripper.command)
+
+        def send_goal(position: float) -> bool:
+            """Send a goal, which replaces the one before, if the server is there."""
+            ready = bool(client.server_is_ready())
+            if ready:
+                client.send_goal_async(goal_of(kind, gripper, position))
+            return ready
+
+        return send_goal
     raise TypeError(f"gripper is {type(gripper).__name__}, must have a known interface")
 
 
@@ -101,7 +78,7 @@ class GripperFace:
     """The face of a driver's gripper, which passes each wanted opening on once."""
 
     def __init__(self, wires: Wires, gripper: DriverGripper) -> None:
-        self._line = line_to(wires, gripper)
+        self._move = mover_of(wires, gripper)
         self._ends = (gripper.closed, gripper.open)
         self._sent: float | None = None
 
@@ -110,7 +87,7 @@ class GripperFace:
         if opening is None or (self._sent is not None and abs(opening - self._sent) < CHANGED):
             return
         closed, opened = self._ends
-        if self._line.move(closed + opening * (opened - closed)):
+        if self._move(closed + opening * (opened - closed)):
             self._sent = opening
 
     def forget(self) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from std_msgs.msg import Bool, Float64, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
 from robot_stack.config.drivers import DriverRobot, ForwardVelocityRobot, JointTrajectoryRobot, UrRobot
 from robot_stack.control.drivers.core import DriverCommand
-from robot_stack.control.drivers.forward_velocity import ForwardVelocityCore
-from robot_stack.control.drivers.joint_trajectory import JointTrajectoryCore
+from robot_stack.control.drivers.joint_trajectory import ForwardVelocityCore, JointTrajectoryCore
 from robot_stack.control.drivers.ur import UrStatus
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.kinematics.joint_motion import JointMotionSolver
@@ -23,78 +22,52 @@ from robot_stack.types.reason import Fault
 from robot_stack.workcell.build_arm import build_limits, joint_names
 
 
-class JointCommands(Protocol):
-    """A sender of joint commands to one controller."""
+class JointDriver(QuietDriver):
+    """The face of a controller of trajectories, or of joint speeds, that says nothing of itself."""
 
-    def send(self, command: DriverCommand) -> None:
-        """Send the command of one tick."""
-        ...
+    def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str, lead_rad: float | None) -> None:
+        """Set up the core and the publisher of its commands.
 
-    def held_by(self) -> str:
-        """Return the joint that slows the motion down, or ""."""
-        ...
-
-
-class Trajectories:
-    """A sender of trajectories to a joint trajectory controller."""
-
-    def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str, lead_rad: float) -> None:
+        Args:
+            wires: To the driver.
+            robot: Its file.
+            chain: Of the arm.
+            topic: Where the controller hears commands.
+            lead_rad: How far a trajectory may be ahead of the arm; None for a controller of speeds, whose joints must
+                have the order of the robot file's.
+        """
         limits = build_limits(robot)
+        solver = JointMotionSolver(chain, limits)
         self._names = joint_names(robot)
-        self._core = JointTrajectoryCore(JointMotionSolver(chain, limits), limits, lead_rad, robot.rate_hz)
-        self._trajectories = wires.speak(JointTrajectory, topic)
+        self._core: JointTrajectoryCore | ForwardVelocityCore
+        if lead_rad is None:
+            self._core = ForwardVelocityCore(solver, len(robot.joints))
+            self._commands = wires.speak(Float64MultiArray, topic)
+        else:
+            self._core = JointTrajectoryCore(solver, limits, lead_rad, robot.rate_hz)
+            self._commands = wires.speak(JointTrajectory, topic)
 
     def send(self, command: DriverCommand) -> None:
-        """Publish the trajectory of one tick, if there is motion or the arm is still coming to rest."""
+        """Publish the command of one tick: speeds always, a trajectory while there is motion or it comes to rest."""
+        if isinstance(self._core, ForwardVelocityCore):
+            self._commands.publish(numbers_to_msg(self._core.step(command)))
+            return
         points = self._core.step(command)
         if points is not None:
-            self._trajectories.publish(trajectory_to_msg(self._names, points))
-
-    def held_by(self) -> str:
-        """Return the joint that slows the motion down, or ""."""
-        return self._core.held_by
-
-
-class Speeds:
-    """A sender of joint speeds to a forward velocity controller, in the order of the robot file's joints.
-
-    That must be the controller's order.
-    """
-
-    def __init__(self, wires: Wires, robot: DriverRobot, chain: Chain, topic: str) -> None:
-        solver = JointMotionSolver(chain, build_limits(robot))
-        self._core = ForwardVelocityCore(solver, len(robot.joints))
-        self._speeds = wires.speak(Float64MultiArray, topic)
-
-    def send(self, command: DriverCommand) -> None:
-        """Publish the speeds of one tick, zeros included: what is not replaced goes on."""
-        self._speeds.publish(numbers_to_msg(self._core.step(command)))
-
-    def held_by(self) -> str:
-        """Return the joint that slows the motion down, or ""."""
-        return self._core.held_by
-
-
-class JointDriver(QuietDriver):
-    """The face of a joint controller that says nothing of itself."""
-
-    def __init__(self, commands: JointCommands) -> None:
-        self._commands = commands
-
-    def send(self, command: DriverCommand) -> None:
-        """Send the joint command of one tick."""
-        self._commands.send(command)
+            self._commands.publish(trajectory_to_msg(self._names, points))
 
     def values(self) -> Mapping[str, object]:
         """Return which joint slows the arm down."""
-        return {"held_by": self._commands.held_by()}
+        return {"held_by": self._core.held_by}
 
 
 class UrDriver(JointDriver):
     """The face of ur_robot_driver: the arm may move while its program runs and its safety controller is content."""
 
-    def __init__(self, wires: Wires, robot: UrRobot, commands: JointCommands) -> None:
-        super().__init__(commands)
+    def __init__(self, wires: Wires, robot: UrRobot, chain: Chain) -> None:
+        by_speeds = robot.control == "forward_velocity"
+        topic = robot.speeds if by_speeds else robot.trajectory_topic
+        super().__init__(wires, robot, chain, topic, None if by_speeds else robot.max_lead_rad)
         name = wires.node.resolve_topic_name
         self._status = UrStatus(name(robot.program_running), name(robot.safety_mode))
         kind = type_called(robot.safety_mode_type)
@@ -141,11 +114,9 @@ class UrDriver(JointDriver):
 def joint_driver(wires: Wires, robot: DriverRobot, chain: Chain) -> JointDriver:
     """Build the face of a driver that is sent joint commands."""
     if isinstance(robot, JointTrajectoryRobot):
-        return JointDriver(Trajectories(wires, robot, chain, robot.command, robot.max_lead_rad))
+        return JointDriver(wires, robot, chain, robot.command, robot.max_lead_rad)
     if isinstance(robot, ForwardVelocityRobot):
-        return JointDriver(Speeds(wires, robot, chain, robot.command))
+        return JointDriver(wires, robot, chain, robot.command, None)
     if isinstance(robot, UrRobot):
-        if robot.control == "forward_velocity":
-            return UrDriver(wires, robot, Speeds(wires, robot, chain, robot.speeds))
-        return UrDriver(wires, robot, Trajectories(wires, robot, chain, robot.trajectory_topic, robot.max_lead_rad))
+        return UrDriver(wires, robot, chain)
     raise TypeError(f"robot is {type(robot).__name__}, must be one that is sent joint commands")

@@ -184,7 +184,7 @@ class ServoBus:
 
 
 class LeaderServos:
-    """All servos of an arm that an operator moves: without torque, and only read. A port of `teleop.hotplug`."""
+    """All servos of an arm that an operator moves: without torque, and only read. A port of `teleop.readers`."""
 
     def __init__(self, line: ServoLine, *, port: str, rate_hz: float, timeout_s: float) -> None:
         """Take the torque off and begin to read.

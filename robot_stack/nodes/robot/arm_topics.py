@@ -15,7 +15,6 @@ from sensor_msgs.msg import JointState
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.safety.output_watchdog import HardLimits, OutputWatchdog
 from robot_stack.nodes import topics
-from robot_stack.nodes.arm_names import ArmNames
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
     fault_to_msg,
@@ -33,6 +32,7 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.door import GuardedTopic
 from robot_stack.nodes.qos import LATCHED, NEWEST, STATE
+from robot_stack.nodes.topics import ArmNames
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState

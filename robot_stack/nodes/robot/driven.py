@@ -9,31 +9,75 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 from std_srvs.srv import Trigger
 
-from robot_stack.config.drivers import DriverRobot
+from robot_stack import plugins
+from robot_stack.config.drivers import DriverRobot, FrankaRobot, JointCommandedRobot, PoseTargetRobot, ServoRobot
+from robot_stack.config.feetech import So101Robot
+from robot_stack.config.kinds import ROBOTS
 from robot_stack.config.robot import RobotConfig
 from robot_stack.control.drivers.core import DriverCommand
 from robot_stack.control.drivers.driver_health import DriverHealth
 from robot_stack.control.drivers.handshake import Handshake
+from robot_stack.control.kinematics.chain import Chain
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.drivers.asking import Asking
-from robot_stack.nodes.drivers.build import build_driver, build_own_arm
-from robot_stack.nodes.drivers.driver import Driver, Grips, Senses
+from robot_stack.nodes.drivers.driver import Driver, Grips, OwnArm, RobotPart, Senses
+from robot_stack.nodes.drivers.feetech import ServoArm
 from robot_stack.nodes.drivers.grippers import GripperFace
+from robot_stack.nodes.drivers.joint_commands import joint_driver
+from robot_stack.nodes.drivers.pose_target import FrankaDriver, PoseTargetDriver
 from robot_stack.nodes.drivers.sense import Sense
+from robot_stack.nodes.drivers.servo import ServoDriver
 from robot_stack.nodes.drivers.wires import Wires
 from robot_stack.nodes.parameters import robot_parts
 from robot_stack.nodes.robot.arm_topics import ArmTopics
+from robot_stack.plugins import Registry
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.finding import Level
 from robot_stack.types.reason import Fault
 from robot_stack.types.robot import RobotState
 from robot_stack.workcell.driver_questions import questions_about
+
+PARTS: Registry[RobotPart[Any]] = Registry(plugins.ROBOTS, RobotPart)
+
+
+def build_own_arm(health: DriverHealth, name: str, robot: DriverRobot) -> OwnArm | None:
+    """Build an arm that this process drives by itself; None where it has a driver with topics.
+
+    Raises:
+        ConfigError: If what its file asks for cannot be had.
+    """
+    if isinstance(robot, So101Robot):
+        return ServoArm(health, name, robot)
+    part = None if robot.backend in ROBOTS.builtin else PARTS[robot.backend]
+    return None if part is None or part.arm is None else part.arm(health, name, robot)
+
+
+def build_driver(wires: Wires, robot: DriverRobot, chain: Chain | None) -> Driver | None:
+    """Build the face of a driver with topics; None while it needs kinematics that have not come yet.
+
+    Raises:
+        ConfigError: If what the file asks for cannot be had.
+    """
+    part = None if robot.backend in ROBOTS.builtin else PARTS[robot.backend]
+    if part is not None and part.driver is not None:
+        return part.driver(wires, robot, chain)
+    if isinstance(robot, JointCommandedRobot):
+        return None if chain is None else joint_driver(wires, robot, chain)
+    if isinstance(robot, ServoRobot):
+        return ServoDriver(wires, robot)
+    if isinstance(robot, FrankaRobot):
+        return FrankaDriver(wires, robot)
+    if isinstance(robot, PoseTargetRobot):
+        return PoseTargetDriver(wires, robot)
+    raise TypeError(f"robot is {type(robot).__name__}, must be one behind a known driver")
+
 
 LOOK_HZ = 5.0
 """How often the graph is read."""

@@ -19,9 +19,9 @@ from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
 from robot_stack.nodes.conversion import header_of, vector_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
+from robot_stack.nodes.episode_status import ResetRequest
 from robot_stack.nodes.parameters import robot_parts
 from robot_stack.nodes.qos import LATCHED, NEWEST
-from robot_stack.nodes.reset_request import ResetRequest
 from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.types.errors import RobotError, SpecError

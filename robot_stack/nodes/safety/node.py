@@ -24,10 +24,10 @@ from std_msgs.msg import Bool, Header, String
 from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.safety.admission import KeyAdmission
 from robot_stack.control.safety.checks import check_age
-from robot_stack.control.safety.key_admission import KeyAdmission
 from robot_stack.control.safety.limits import SafetyLimits
-from robot_stack.control.safety.presence import ABSENT_S
+from robot_stack.control.safety.publisher_guard import ABSENT_S
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import (
@@ -210,7 +210,7 @@ class SafetyNode(StackNode):
         looked_at = self._inputs[self._looked % len(self._inputs)]
         self._looked += 1
         driving = self._filter.mode in MOVING_MODES
-        self._wiring[looked_at.topic] = "" if driving else problem_of_node(self, [looked_at])
+        self._wiring[looked_at.topic] = "" if driving else problem_of_node(self, looked_at)
 
     @property
     def _unheard(self) -> Refusal | None:
@@ -225,7 +225,7 @@ class SafetyNode(StackNode):
         if self._latch.error:
             return Refusal(kind=RefusalKind.DISK, text=self._latch.error)
         for looked_at in self._inputs:
-            self._wiring[looked_at.topic] = problem_of_node(self, [looked_at])
+            self._wiring[looked_at.topic] = problem_of_node(self, looked_at)
         return self._unheard or self._filter.arm(now_ns)
 
     def _clear_stop(self, now_ns: int) -> Refusal | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from geometry_msgs.msg import TwistStamped
@@ -13,7 +13,6 @@ from sensor_msgs.msg import JointState, Joy
 from robot_stack.config.resolved import RunArm
 from robot_stack.control.safety.cell_filter import SafetyFilter
 from robot_stack.nodes import topics
-from robot_stack.nodes.arm_names import ArmNames
 from robot_stack.nodes.base import StackNode
 from robot_stack.nodes.conversion import (
     decision_to_msg,
@@ -26,8 +25,27 @@ from robot_stack.nodes.conversion import (
     vector_to_msg,
 )
 from robot_stack.nodes.qos import EVERY, NEWEST
-from robot_stack.nodes.safety.stamp_join import StampJoin
+from robot_stack.nodes.topics import ArmNames
 from robot_stack.types.command import Command, Decision, Mode, Source
+
+Part = TypeVar("Part")
+
+
+class StampJoin(Generic[Part]):
+    """Joins parts by their stamp: gives all of one stamp once they are there, and drops older incomplete ones."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(names)
+        self._newest: dict[str, tuple[int, Part]] = {}
+
+    def add(self, name: str, stamp_ns: int, part: Part) -> dict[str, Part] | None:
+        """Take in a part; return all parts of its stamp in the order of the names if they are complete, else None."""
+        self._newest[name] = (stamp_ns, part)
+        complete = {each: self._newest[each][1] for each in self._names if self._at(each) == stamp_ns}
+        return complete if len(complete) == len(self._names) else None
+
+    def _at(self, name: str) -> int | None:
+        return self._newest[name][0] if name in self._newest else None
 
 
 class PolicyCommands:

@@ -59,18 +59,14 @@ def problem_of(wanted: Input, offers: Sequence[Endpoint], elsewhere: Sequence[st
     return ""
 
 
-def problem_of_node(node: Node, inputs: Sequence[Input]) -> str:
-    """Return the first problem among the inputs of a node, by what the graph says now, or ""."""
-    for wanted in inputs:
-        offers = [endpoint_of(info) for info in node.get_publishers_info_by_topic(wanted.topic)]
-        ours, elsewhere = node.resolve_topic_name(wanted.topic), []
-        if not offers and wanted.needed:
-            names = (name for name, _ in node.get_topic_names_and_types())
-            elsewhere = sorted(name for name in names if name.endswith(f"/{wanted.topic}") and name != ours)
-        problem = problem_of(wanted, offers, elsewhere)
-        if problem:
-            return problem
-    return ""
+def problem_of_node(node: Node, wanted: Input) -> str:
+    """Return what is wrong with an input of a node, by what the graph says now, or ""."""
+    offers = [endpoint_of(info) for info in node.get_publishers_info_by_topic(wanted.topic)]
+    ours, elsewhere = node.resolve_topic_name(wanted.topic), []
+    if not offers and wanted.needed:
+        names = (name for name, _ in node.get_topic_names_and_types())
+        elsewhere = sorted(name for name in names if name.endswith(f"/{wanted.topic}") and name != ours)
+    return problem_of(wanted, offers, elsewhere)
 
 
 def asks(node: Node, message: type, profile: QoSProfile) -> Endpoint:

@@ -1,11 +1,30 @@
-"""The scripted operator as a whole: drives, judges, arms the cell, and resumes after a hold. Pure."""
+"""The scripted operator at the teleop device, who drives, judges, arms the cell, resumes, and gives way to a page."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.nodes import topics
+from robot_stack.nodes.base import StackNode
+from robot_stack.nodes.conversion import mode_from_text, stamp_ns_of, vector_from_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
+from robot_stack.nodes.qos import EVERY, LATCHED, SAMPLED
+from robot_stack.nodes.seeing import seen_from_vector
+from robot_stack.teleop.device import LOST_NS
+from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode
+from robot_stack.types.errors import SpecError
+from robot_stack.types.interfaces import TeleopDevice
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import TeleopSample
+from robot_stack.workcell.build import build_operator
 from robot_stack.workcell.local_cell import ROLES
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
@@ -79,3 +98,75 @@ class OperatorRoutine:
         if pressed:
             self._since_ns = now_ns
         return self._operator.hold_still(now_ns, events=("arm",) if pressed else ())
+
+
+REST_NS = 1_000_000_000
+"""After the page has let go the scripted operator waits this long before taking the arm again."""
+
+
+class PageFirst:
+    """Chooses at each sample whether the page's or the scripted operator's hand is on the arms, never both.
+
+    Args:
+        page: The page's device.
+        selector: Which arm the page drives.
+        operator: The scripted operator, who goes on watching and judging meanwhile.
+    """
+
+    def __init__(self, page: TeleopDevice, selector: ArmSelector, operator: OperatorRoutine) -> None:
+        self._page = page
+        self._selector = selector
+        self._operator = operator
+        self._driving = False
+        self._lost_until_ns = 0
+        self._rest_until_ns = 0
+
+    def sample(self, now_ns: int) -> dict[str, TeleopSample]:
+        """Return the operator's sample for each arm. A page that vanishes while it drives is a lost device."""
+        page = self._page.sample(now_ns)
+        if not page.lost:
+            self._operator.share(now_ns)
+        if page.deadman and not self._driving:
+            self._operator.step_back()
+        if self._driving and not page.deadman:
+            self._rest_until_ns = now_ns + REST_NS
+            self._lost_until_ns = now_ns + LOST_NS if page.lost else 0
+        self._driving = page.deadman
+        routed = self._selector.route(page)
+        if now_ns < self._lost_until_ns:
+            routed = self._selector.route(TeleopSample(stamp_ns=now_ns, twist=np.zeros(6), lost=True))
+        elif not page.deadman and now_ns >= self._rest_until_ns:
+            return self._operator.sample(now_ns)
+        elif page.lost:
+            return self._operator.rest(now_ns)
+        return _with_words(routed, self._operator.rest(now_ns))
+
+
+def _with_words(hands: dict[str, TeleopSample], operator: dict[str, TeleopSample]) -> dict[str, TeleopSample]:
+    return {arm: replace(sample, events=(*sample.events, *operator[arm].events)) for arm, sample in hands.items()}
+
+
+def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
+    """Build the scripted operator and subscribe its eyes and ears to the topics."""
+    operator = OperatorRoutine(build_operator(run, run.run.seed))
+
+    def on_seen(msg: JointState) -> None:
+        operator.see(seen_from_vector(vector_from_msg(msg), stamp_ns_of(msg.header)))
+
+    def on_mode(msg: String) -> None:
+        with suppress(SpecError):
+            mode, reason = mode_from_text(msg.data)
+            operator.read_banner(mode, time.monotonic_ns(), None if reason is None else reason.kind)
+
+    def on_status(msg: String) -> None:
+        with suppress(SpecError):
+            operator.follow(EpisodeStatus.from_text(msg.data))
+
+    def on_claim(_: String) -> None:
+        operator.hear_claim(time.monotonic_ns())
+
+    node.create_subscription(JointState, topics.SEEN, on_seen, SAMPLED)
+    node.create_subscription(String, topics.MODE, on_mode, LATCHED)
+    node.create_subscription(String, topics.STATUS, on_status, LATCHED)
+    node.create_subscription(String, topics.CLAIM, on_claim, EVERY)
+    return operator

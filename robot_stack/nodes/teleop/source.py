@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from geometry_msgs.msg import PoseStamped
 from sensor_msgs.msg import JointState, Joy
@@ -34,6 +34,7 @@ from robot_stack.types.robot import TeleopSample
 from robot_stack.workcell.build_safety import teleop_scale
 
 JOY = "sensor_msgs/Joy"
+PacketT = TypeVar("PacketT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +69,10 @@ def connect(
         ConfigError: If its file names a key or an axis that there is not.
     """
     if not isinstance(config, RealTeleop):
-        from robot_stack.nodes.teleop.page_first import PageFirst  # both load the simulator, which no real cell needs
-        from robot_stack.nodes.teleop.scripted_teleop import connect_operator
+        from robot_stack.nodes.teleop.scripted_operator import (
+            PageFirst,  # both load the simulator, which no real cell needs
+            connect_operator,
+        )
 
         operator = connect_operator(node, run)
         if not isinstance(config, ScriptedTeleop) or config.page is None:
@@ -101,15 +104,19 @@ def _subscribe(
     inputs = config.joy if isinstance(config, LeaderTeleop) else None
     for topic, reader in built.joy.items():
         if inputs is not None and inputs.topic == topic and inputs.type != JOY:
-            node.create_subscription(type_called(inputs.type), topic, _feed_inputs(reader, wake), SAMPLED_EACH)
+            feed = _feeds(reader, quest_inputs, wake)
+            node.create_subscription(type_called(inputs.type), topic, feed, SAMPLED_EACH)
         else:
-            feed = _feed_joy(reader, wake)
+            feed = _feeds(reader, _joy_packet, wake)
             feed = _of_this_run(node, topic, feed) if topic == PAGE else feed
             node.create_subscription(Joy, topic, feed, SAMPLED_EACH)
     if built.leader is not None and isinstance(config, LeaderTeleop):
-        _subscribe_leader(node, config, built.leader, wake)
+        by_pose = config.follow == "pose"
+        kind: Any = PoseStamped if by_pose else JointState
+        packet_of: Callable[[Any], Pose | JointPacket] = pose_from_msg if by_pose else _joint_packet
+        node.create_subscription(kind, config.topic, _feeds(built.leader, packet_of, wake), SAMPLED_EACH)
         if built.grip is not None and config.gripper_topic is not None:
-            take = _feed_grip(built.grip, wake)
+            take = _feeds(built.grip, lambda msg: float(msg.data), wake)
             node.create_subscription(Float32, config.gripper_topic.topic, take, SAMPLED_EACH)
     if built.robot is not None:
         for arm in arms:
@@ -130,48 +137,27 @@ def _of_this_run(node: StackNode, topic: str, feed: Callable[[Joy], None]) -> Ca
     return on_joy
 
 
-def _feed_joy(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Callable[[Joy], None]:
-    def on_joy(msg: Joy) -> None:
-        reader.feed(JoyPacket(axes=msg.axes, buttons=msg.buttons), time.monotonic_ns())
-        wake()
+def _feeds(
+    reader: MessageReader[PacketT], packet_of: Callable[[Any], PacketT], wake: Callable[[], None]
+) -> Callable[[Any], None]:
+    """Return a callback that hands a message on to its reader; one that is no packet is refused."""
 
-    return on_joy
-
-
-def _feed_inputs(reader: MessageReader[JoyPacket], wake: Callable[[], None]) -> Callable[[Any], None]:
-    def on_inputs(msg: Any) -> None:
-        reader.feed(quest_inputs(msg), time.monotonic_ns())
-        wake()
-
-    return on_inputs
-
-
-def _feed_grip(reader: MessageReader[float], wake: Callable[[], None]) -> Callable[[Float32], None]:
-    def on_grip(msg: Float32) -> None:
-        reader.feed(float(msg.data), time.monotonic_ns())
-        wake()
-
-    return on_grip
-
-
-def _subscribe_leader(
-    node: StackNode, config: LeaderTeleop, reader: MessageReader[Pose | JointPacket], wake: Callable[[], None]
-) -> None:
-    def on_pose(msg: PoseStamped) -> None:
+    def on_message(msg: Any) -> None:
         try:
-            reader.feed(pose_from_msg(msg), time.monotonic_ns())
+            reader.feed(packet_of(msg), time.monotonic_ns())
         except SpecError as error:
             reader.refuse(str(error))
         wake()
 
-    def on_joints(msg: JointState) -> None:
-        reader.feed(JointPacket(names=msg.name, positions=msg.position), time.monotonic_ns())
-        wake()
+    return on_message
 
-    if config.follow == "pose":
-        node.create_subscription(PoseStamped, config.topic, on_pose, SAMPLED_EACH)
-    else:
-        node.create_subscription(JointState, config.topic, on_joints, SAMPLED_EACH)
+
+def _joy_packet(msg: Joy) -> JoyPacket:
+    return JoyPacket(axes=msg.axes, buttons=msg.buttons)
+
+
+def _joint_packet(msg: JointState) -> JointPacket:
+    return JointPacket(names=msg.name, positions=msg.position)
 
 
 def _show_robot(node: StackNode, arm: str, selector: ArmSelector, robot: RobotView) -> Callable[[JointState], None]:

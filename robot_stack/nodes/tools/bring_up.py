@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 
 from lifecycle_msgs.srv import ChangeState
 from rclpy.client import Client
@@ -39,7 +39,7 @@ class BringUpNode(StackNode):
             name: self.create_client(ChangeState, f"{name}/change_state") for name in names
         }
         for name in names:
-            self.create_subscription(String, topics.lifecycle(name), self._on_stage(name), LATCHED)
+            self.create_subscription(String, topics.lifecycle(name), partial(self._on_stage, name), LATCHED)
         self._cell_status = self.create_publisher(String, topics.CELL_STATUS, LATCHED)
         self._said = ""
         self.steady_timer(RATE_HZ, self._on_tick)
@@ -49,16 +49,11 @@ class BringUpNode(StackNode):
         status = self._plan.status()
         return [Diagnosis(task="cell", level=Level.OK if status == "active" else Level.FAIL, message=status)]
 
-    def _on_stage(self, name: str) -> Callable[[String], None]:
-        def receive(msg: String) -> None:
-            try:
-                heard = Heard.from_text(msg.data)
-            except SpecError as error:
-                self.get_logger().error(f"{name}: {error}")
-                return
-            self._plan.heard(name, heard)
-
-        return receive
+    def _on_stage(self, name: str, msg: String) -> None:
+        try:
+            self._plan.heard(name, Heard.from_text(msg.data))
+        except SpecError as error:
+            self.get_logger().error(f"{name}: {error}")
 
     def _on_tick(self) -> None:
         ask = self._plan.next(time.monotonic())

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -62,7 +63,7 @@ class ArmRecorder:
         node.create_subscription(JointState, topics.state(arm), self._on_state, EVERY)
         node.create_subscription(DiagnosticArray, topics.fault(arm), self._on_fault, LATCHED)
         for topic in self._latched:
-            node.create_subscription(String, topic, self._keep_newest(topic), LATCHED)
+            node.create_subscription(String, topic, partial(self._keep_newest, topic), LATCHED)
 
     def diagnose(self) -> Diagnosis:
         """Return a diagnosis of the file being written, and why it is not if so."""
@@ -113,15 +114,12 @@ class ArmRecorder:
             return
         self._try(lambda log: log.state(state))
 
-    def _keep_newest(self, topic: str) -> Callable[[String], None]:
-        def receive(msg: String) -> None:
-            self._newest[topic] = msg.data
-            if self._log is None and topic == topics.LIMITS:
-                self._begin()
-            else:
-                self._try(lambda log: self._say(log, topic))
-
-        return receive
+    def _keep_newest(self, topic: str, msg: String) -> None:
+        self._newest[topic] = msg.data
+        if self._log is None and topic == topics.LIMITS:
+            self._begin()
+        else:
+            self._try(lambda log: self._say(log, topic))
 
     def _say(self, log: CommandLog, topic: str) -> None:
         text, now_ns = self._newest[topic], time.monotonic_ns()

@@ -10,7 +10,7 @@ import importlib.util
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -116,7 +116,7 @@ class DoctorNode(Node):
         self.stages: dict[str, Heard] = {}
         self.offsets_s: dict[str, float] = {}
         for name in run.cameras:
-            self.create_subscription(Image, topics.observation(name), self._on_image(name), SAMPLED)
+            self.create_subscription(Image, topics.observation(name), partial(self._on_image, name), SAMPLED)
         for arm in run.robots:
             self.create_subscription(JointState, topics.state(arm), partial(self._on_state, arm), SAMPLED)
             self.create_subscription(DiagnosticArray, topics.fault(arm), partial(self._on_fault, arm), LATCHED)
@@ -127,8 +127,8 @@ class DoctorNode(Node):
         self.create_subscription(Bool, topics.ESTOP, self._on_estop, LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, EVERY)
         for name in nodes:
-            self.create_subscription(Header, f"{name}/heartbeat", self._on_beat(name), SAMPLED)
-            self.create_subscription(String, topics.lifecycle(name), self._on_stage(name), LATCHED)
+            self.create_subscription(Header, f"{name}/heartbeat", partial(self._on_beat, name), SAMPLED)
+            self.create_subscription(String, topics.lifecycle(name), partial(self._on_stage, name), LATCHED)
         self.frames: set[str] = set()
         if importlib.util.find_spec("tf2_msgs") is not None:  # only with an installed ROS
             self._listen_to_frames()
@@ -141,9 +141,8 @@ class DoctorNode(Node):
         self.probe = self.create_client(GetState, "safety/get_state")
         self.requests = {
             name: self.create_client(Trigger, topics.safety_service(name))
-            for name in ("arm", "start_demo", "end_episode", "disarm")
+            for name in ("arm", "start_demo", "end_episode", "disarm", "clear_stop")
         }
-        self.clearing = self.create_client(Trigger, topics.safety_service("clear_stop"))
 
     def missing(self) -> list[str]:
         """Return the nodes and cameras that nothing has been heard of."""
@@ -179,18 +178,15 @@ class DoctorNode(Node):
         self.create_subscription(TFMessage, "/tf", receive, SAMPLED)
         self.create_subscription(TFMessage, "/tf_static", receive, LATCHED)
 
-    def _on_image(self, name: str) -> Callable[[Image], None]:
-        def receive(msg: Image) -> None:
-            stream = self.cameras[name]
-            stream.add(time.monotonic_ns(), stamp_ns_of(msg.header))
-            stream.size = f"{msg.width}x{msg.height}"
-            digest, still = zlib.crc32(msg.data), self._still[name]
-            still.take(stamp_ns_of(msg.header), same=digest == self._digests.get(name))
-            self._digests[name] = digest
-            stream.frozen = str(still) if still.frozen else stream.frozen
-            stream.brightness = float(np.frombuffer(msg.data, np.uint8).mean())
-
-        return receive
+    def _on_image(self, name: str, msg: Image) -> None:
+        stream = self.cameras[name]
+        stream.add(time.monotonic_ns(), stamp_ns_of(msg.header))
+        stream.size = f"{msg.width}x{msg.height}"
+        digest, still = zlib.crc32(msg.data), self._still[name]
+        still.take(stamp_ns_of(msg.header), same=digest == self._digests.get(name))
+        self._digests[name] = digest
+        stream.frozen = str(still) if still.frozen else stream.frozen
+        stream.brightness = float(np.frombuffer(msg.data, np.uint8).mean())
 
     def _on_state(self, arm: str, msg: JointState) -> None:
         heard = self.arms[arm]
@@ -236,18 +232,12 @@ class DoctorNode(Node):
     def _on_estop(self, msg: Bool) -> None:
         self.stops.append((time.monotonic_ns(), msg.data))
 
-    def _on_beat(self, name: str) -> Callable[[Header], None]:
-        def receive(_: Header) -> None:
-            self.beats[name] = time.monotonic_ns()
+    def _on_beat(self, name: str, _: Header) -> None:
+        self.beats[name] = time.monotonic_ns()
 
-        return receive
-
-    def _on_stage(self, name: str) -> Callable[[String], None]:
-        def receive(msg: String) -> None:
-            with suppress(SpecError):
-                self.stages[name] = Heard.from_text(msg.data)
-
-        return receive
+    def _on_stage(self, name: str, msg: String) -> None:
+        with suppress(SpecError):
+            self.stages[name] = Heard.from_text(msg.data)
 
     def _on_diagnostics(self, msg: DiagnosticArray) -> None:
         stamp_s = msg.header.stamp.sec + msg.header.stamp.nanosec / 1e9
@@ -270,14 +260,6 @@ def round_trips(here: Listening[DoctorNode], count: int) -> tuple[list[float], i
         elif not times_s:
             break  # nobody there: no need to wait for each
     return times_s, count - len(times_s)
-
-
-def clear_stop(here: Listening[DoctorNode]) -> str:
-    """Ask the safety process to clear a STOP, as an operator said so; return why it was refused, or ""."""
-    answer = here.ask(here.node.clearing, Trigger.Request())
-    if answer is None:
-        return "the safety process does not answer"
-    return "" if answer.success else str(answer.message)
 
 
 def request(here: Listening[DoctorNode], name: str) -> str:

@@ -6,9 +6,13 @@ so that every message counts where they say so, and nobody is missed.
 
 from __future__ import annotations
 
+import importlib
+import re
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import rclpy
 from rclpy.clock import Clock, ClockType
@@ -19,8 +23,57 @@ from rclpy.task import Future
 
 from robot_stack.datasets.bag.topic_log import Channel, TopicLog
 from robot_stack.nodes.base import FOREVER_S, make_executor
-from robot_stack.nodes.tools.message_definition import definition_of, message_class
 from robot_stack.types.errors import StoreError
+
+SEPARATOR = "=" * 80
+IDL_NAMES = {"double": "float64", "float": "float32", "boolean": "bool", "octet": "byte"}
+
+
+def message_class(kind: str) -> Any:
+    """Import the class of a message type like "sensor_msgs/msg/Image".
+
+    Raises:
+        ImportError, AttributeError: If its package is not installed here, or has no such type.
+    """
+    package, _, name = kind.split("/")
+    return getattr(importlib.import_module(f"{package}.msg"), name)
+
+
+def definition_of(kind: str) -> str:
+    """Write a type's definition as bags have it: its fields, then those of every type in it, each once.
+
+    Constants and defaults are left out: they are not on the wire.
+
+    Raises:
+        ImportError, AttributeError: As in `message_class`.
+    """
+    texts: dict[str, str] = {}
+    _collect(kind, texts)
+    own, *others = texts.values()
+    names = [name.replace("/msg/", "/") for name in texts][1:]
+    parts = [own, *(f"{SEPARATOR}\nMSG: {name}\n{text}" for name, text in zip(names, others, strict=True))]
+    return "".join(parts)
+
+
+def _collect(kind: str, texts: dict[str, str]) -> None:
+    fields: dict[str, str] = message_class(kind).get_fields_and_field_types()
+    texts[kind] = "".join(f"{in_msg_words(idl)} {name}\n" for name, idl in fields.items())
+    for idl in fields.values():
+        base = re.sub(r"^sequence<([^,>]+).*", r"\1", idl).split("[")[0]
+        if "/" in base and (inner := "{}/msg/{}".format(*base.split("/"))) not in texts:
+            _collect(inner, texts)
+
+
+def in_msg_words(idl: str) -> str:
+    """Write a type of IDL as a .msg file has it: "sequence<double, 3>" becomes "float64[<=3]"."""
+    if match := re.fullmatch(r"sequence<(.+?)(?:, (\d+))?>", idl):
+        return f"{in_msg_words(match[1])}[{f'<={match[2]}' if match[2] else ''}]"
+    if match := re.fullmatch(r"(.+)\[(\d+)\]", idl):
+        return f"{in_msg_words(match[1])}[{match[2]}]"
+    if match := re.fullmatch(r"(w?string)<(\d+)>", idl):
+        return f"{match[1]}<={match[2]}"
+    return IDL_NAMES.get(idl, idl)
+
 
 COMMON = ("/diagnostics", "/rosout", "/tf", "/tf_static")
 """Outside the namespaces of cells, and about all of them."""
@@ -80,7 +133,7 @@ class TopicRecorder(Node):
         qos = self._fitting(topic)
         latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
         channel = Channel(topic=topic, kind=kinds[0], definition=definition, latched=latched)
-        self.create_subscription(kind, topic, self._writer(channel), qos, raw=True)
+        self.create_subscription(kind, topic, partial(self._write, channel), qos, raw=True)
 
     def _fitting(self, topic: str) -> QoSProfile:
         """Return the most in QoS that every publisher of a topic offers."""
@@ -94,16 +147,12 @@ class TopicRecorder(Node):
             durability=DurabilityPolicy.TRANSIENT_LOCAL if kept else DurabilityPolicy.VOLATILE,
         )
 
-    def _writer(self, channel: Channel) -> Callable[[bytes], None]:
-        """Return a callback that logs a topic's messages by their arrival.
+    def _write(self, channel: Channel, data: bytes) -> None:
+        """Log a topic's message by its arrival.
 
-        Their own times and number are left out: the events executor cannot hand them over (rclpy 7.1).
+        Its own time and number are left out: the events executor cannot hand them over (rclpy 7.1).
         """
-
-        def receive(data: bytes) -> None:
-            self._try(lambda: self._log.add(channel, data, time.time_ns()))
-
-        return receive
+        self._try(lambda: self._log.add(channel, data, time.time_ns()))
 
     def _try(self, write: Callable[[], None]) -> None:
         if self.ended.done():
