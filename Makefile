@@ -105,7 +105,7 @@ ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wi
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.
 LONGEST := $(addprefix tests/,cli/test_journey.py flow run policies conformance cli launch nodes transport)
 BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/*/))))
-CORES := $(shell nproc 2>/dev/null || echo 2)
+CORES := $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 # Many wait for another process, a timeout or a port rather than for a core.
 WORKERS := $(shell echo $$(($(CORES) + 1)))
 
