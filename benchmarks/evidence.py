@@ -66,6 +66,13 @@ def wanted(seeds: Sequence[int], names: Sequence[str]) -> Iterator[tuple[str, in
         yield from ((name, seed) for seed in seeds for name in group if name in names)
 
 
+def twin(identity: Result, done: Sequence[Result]) -> Result | None:
+    """The run that was measured with the same settings and seed under another name, under this one; None without."""
+    same = ("seed", "minutes", "settings")
+    found = next((r for r in done if all(r[key] == identity[key] for key in same)), None)
+    return None if found is None else {**found, "condition": identity["condition"]}
+
+
 def measure_missing(runs: Measures, seeds: Sequence[int], names: Sequence[str], folder: Path) -> None:
     """Measure what is not in the folder yet; each run is on disk before the next begins.
 
@@ -76,8 +83,9 @@ def measure_missing(runs: Measures, seeds: Sequence[int], names: Sequence[str], 
         done = read(folder)
         if (name, seed) in [(r["condition"], r["seed"]) for r in done]:
             continue
-        refuse_mixed([*done, runs.identity(name, seed)])
-        result = runs.measure(name, seed)
+        identity = runs.identity(name, seed)
+        refuse_mixed([*done, identity])
+        result = twin(identity, done) or runs.measure(name, seed)
         print({key: value for key, value in result.items() if key not in LONG}, flush=True)
         write([*read(folder), result], folder)
 

@@ -117,7 +117,7 @@ class EvidenceRuns:
             "seed": seed,
             "minutes": self._minutes,
             "commit": commit(),
-            "settings": settings_of(resolved),
+            "settings": {**settings_of(resolved), "imitates": CONDITIONS[name].imitates},
             "defaults": defaults_of(resolved.run.algorithm.name),
         }
 

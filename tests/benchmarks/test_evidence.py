@@ -50,13 +50,14 @@ class Runs:
         self._settings = SETTINGS if settings is None else settings
 
     def identity(self, name: str, seed: int) -> Result:
-        return result(name, seed, settings=self._settings)
+        shipped = "full" if name == "imitation_weight_30" else name
+        return result(name, seed, settings={**self._settings, "of": shipped})
 
     def measure(self, name: str, seed: int) -> Result:
         if len(self.asked) == self._killed_at:
             raise KeyboardInterrupt
         self.asked.append((name, seed))
-        return result(name, seed, settings=self._settings)
+        return self.identity(name, seed)
 
 
 def test_a_killed_benchmark_goes_on_after_the_runs_that_were_done(tmp_path: Path) -> None:
@@ -70,6 +71,16 @@ def test_a_killed_benchmark_goes_on_after_the_runs_that_were_done(tmp_path: Path
     assert (tmp_path / "evidence.png").stat().st_size > 1000
 
 
+def test_what_was_measured_under_another_name_is_not_measured_again(tmp_path: Path) -> None:
+    runs = Runs()
+    measure_missing(runs, [0, 1], ["full", "imitation_weight_30"], tmp_path)
+    assert runs.asked == [("full", 0), ("full", 1)]
+    assert [(r["condition"], r["seed"]) for r in read(tmp_path)][2:] == [
+        ("imitation_weight_30", 0),
+        ("imitation_weight_30", 1),
+    ]
+
+
 def test_the_most_telling_conditions_come_first_seed_after_seed() -> None:
     asked = list(wanted([0, 1], list(CONDITIONS)))
     assert asked[: len(FIRST)] == [(name, 0) for name in FIRST]
@@ -78,7 +89,7 @@ def test_the_most_telling_conditions_come_first_seed_after_seed() -> None:
 
 
 def test_a_run_of_other_settings_is_refused_before_it_is_measured(tmp_path: Path) -> None:
-    write([result()], tmp_path)
+    measure_missing(Runs(), [0], ["full"], tmp_path)
     runs = Runs(settings={"algorithm": "rlpd", "settings": {"utd": 4.0}})
     with pytest.raises(MixedSettings, match=r"settings of full are settings.utd: 8.0 \| 4.0 in seed 0 at abc and"):
         measure_missing(runs, [1], ["full"], tmp_path)
