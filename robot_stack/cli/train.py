@@ -8,6 +8,7 @@ from pathlib import Path
 
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.config.resolve import load_run
+from robot_stack.disk.durable import write_durable
 from robot_stack.processes.table import ONE_THREAD
 from robot_stack.runs.paths import RunPaths
 
@@ -27,7 +28,7 @@ def run(
     resolved = load_run(name, overrides, root)
     place = own_folder(resolved, folder)
     place.mkdir(parents=True, exist_ok=True)
-    RunPaths(place).resolved.write_text(resolved.to_yaml())
+    write_durable(RunPaths(place).resolved, resolved.to_yaml())
     for variable, value in ONE_THREAD.items():
         os.environ.setdefault(variable, value)  # read when torch is imported
     from robot_stack.learner.process import main

@@ -18,6 +18,7 @@ import torch
 
 from policies.distributed import ALONE, Ranks
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import write_durable
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Backend, ParamsBoard
 from robot_stack.learner.distributed import DistributedLearner
@@ -88,7 +89,7 @@ class Training:
         self._closing.callback(server.stop)
         self._closing.callback(self._distributed.end)
         self.backend.on_durable = server.durable_advanced
-        RunPaths(parts.folder).address.write_text(bound)
+        write_durable(RunPaths(parts.folder).address, bound)
         return bound
 
     def run(self, stop: threading.Event) -> None:

@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from robot_stack.config.files.library import run_of_cell
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import write_durable
 from robot_stack.processes.child import wrapped
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 from robot_stack.processes.shared_memory import remove_stale
@@ -63,7 +64,7 @@ def _table(
     folder = Path(values["folder"]) if values["folder"] else new_folder(resolved, Path("runs"))
     if kind == "learner":
         folder.mkdir(parents=True, exist_ok=True)
-        RunPaths(folder).resolved.write_text(resolved.to_yaml())
+        write_durable(RunPaths(folder).resolved, resolved.to_yaml())
         spec = learner_process(folder, values["address"] or resolved.cell.learner_address)
         return f"{resolved.name}: the learner; folder {folder}", [spec], {**os.environ, **ONE_THREAD}
     ready = claim.enter_context(prepared(resolved, folder))

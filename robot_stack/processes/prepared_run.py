@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import write_durable
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_FILE, claim_domain, ros_environment, write_profiles
 from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import (
@@ -74,12 +75,12 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     free_mb = shutil.disk_usage(folder).free >> 20
     if free_mb < MIN_FREE_MB:
         raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
-    RunPaths(folder).resolved.write_text(run.to_yaml())
+    write_durable(RunPaths(folder).resolved, run.to_yaml())
     if run.cell.learner_certs is None:
         LinkToken.keep(folder)
     remove_stale()
     with claim_domain(run.cell.dds_domain, exact=_has_drivers(run)) as domain:
-        RunPaths(folder).domain.write_text(f"{domain}\n")
+        write_durable(RunPaths(folder).domain, f"{domain}\n")
         ros = ros_environment(_profile(run, folder), domain, log_folder.resolve())
         yield PreparedRun(folder=folder, domain=domain, environment={**os.environ, **ros})
 

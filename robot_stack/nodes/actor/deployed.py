@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from robot_stack.disk.durable import write_durable
 from robot_stack.nodes.actor.session import Session, run_session
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
@@ -27,7 +28,7 @@ def run_policy(session: Session) -> int:
             say=session.say,
         )  # fmt: skip
     summary = told.summary()
-    RunPaths(folder).summary.write_text(json.dumps(summary))
+    write_durable(RunPaths(folder).summary, json.dumps(summary))
     low, high = summary["wilson95"]
     session.say(
         f"{summary['success']} of {summary['episodes']} succeeded "
