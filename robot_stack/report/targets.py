@@ -54,8 +54,7 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
         _figure("VOC on held-out demonstrations", reward["voc_heldout"], "{:.3f}"),
         _figure("VOC of the clock, which reads no image", reward["voc_clock"], "{:.3f}"),
         *_critic(summary["critic"]),
-        *_control(summary["control"]),
-        _figure("observation age in the evaluation", summary["policy"]["observation_age_ms"], "{:.0f} ms"),
+        *_control(summary["control"], summary["policy"]["observation_age_ms"]),
         _figure("params age p99", learner["params_age_p99_s"], "{:.2f} s", "below 5 s", lambda s: s < 5),
         _figure("updates per environment step", learner["utd"], "{:.2f}", "at least 4", lambda r: r >= 4),
         _figure("updates per second", learner["updates_per_s"], "{:.0f} /s"),
@@ -88,11 +87,12 @@ def _ranked(name: str, steps: int | None, share: float | None, target: float) ->
     return Figure(name=name, value=value, target=f"at least {100 * target:.0f} %", met=share >= target)
 
 
-def _control(control: dict[str, Any]) -> list[Figure]:
+def _control(control: dict[str, Any], evaluation_age_ms: float | None) -> list[Figure]:
     return [
         _figure("control rate, measured", control["rate_hz"], "{:.2f} Hz"),
         _figure("tick jitter p99", control["jitter_p99_ms"], "{:.1f} ms", "below 20 ms", lambda ms: ms < 20),
         _figure("observation age, median", control["observation_age_p50_ms"], "{:.0f} ms"),
+        _figure("observation age in the evaluation", evaluation_age_ms, "{:.0f} ms"),
         _figure("observation age p99", control["observation_age_p99_ms"], "{:.1f} ms", "below 60 ms",
                 lambda ms: ms < 60),
         _figure("ticks in HOLD that no operator asked for", control["holds"], "{}", "0", lambda n: n == 0),
