@@ -17,7 +17,7 @@ from std_msgs.msg import Bool, Header, String
 
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import NodeSettings, StackNode
-from robot_stack.nodes.conversion import header_of, vector_to_msg
+from robot_stack.nodes.conversion import header_of, stamp_ns_of, vector_to_msg
 from robot_stack.nodes.diagnostics import Diagnosis, Due, RateMeter
 from robot_stack.nodes.episode_status import ResetRequest
 from robot_stack.nodes.parameters import robot_parts
@@ -26,6 +26,7 @@ from robot_stack.nodes.robot.arm_topics import ArmTopics
 from robot_stack.nodes.seeing import seen_to_vector
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.reason import Fault, FaultKind
+from robot_stack.types.stamp import FUTURE_TOLERANCE_NS
 from robot_stack.workcell.build import build_world
 from robot_stack.workcell.local_cell import see
 from sim.description import urdf_of
@@ -45,6 +46,7 @@ class SimRobotNode(StackNode):
         self._world = build_world(run)
         self._world.reset(run.run.seed)
         self._faulty = False
+        self._reset_ns = time.monotonic_ns()
         self._truth: bool | None = None
         self._counters: Counter[str] = Counter()
         self._meter = RateMeter(1.0 / STEP_S)
@@ -120,8 +122,15 @@ class SimRobotNode(StackNode):
                 self._truths.publish(Bool(data=seen.done))
 
     def _on_reset(self, msg: Header) -> None:
-        """Reset the world as requested, and answer with the request and what went wrong, if something did."""
-        answer = msg.frame_id
+        """Reset the world as requested, and answer with the request and what went wrong, if something did.
+
+        A request that is not newer than this process and the last one that it obeyed is one of a bag played back.
+        """
+        asked_ns = stamp_ns_of(msg)
+        if not self._reset_ns < asked_ns <= time.monotonic_ns() + FUTURE_TOLERANCE_NS:
+            self._counters["old_resets"] += 1
+            return
+        answer, self._reset_ns = msg.frame_id, asked_ns
         self._truth = None
         for face in self._faces.values():
             face.reset()
