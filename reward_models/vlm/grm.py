@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from reward_models.interface import Capabilities, Frame, Instruction, PairQuery, Score, pair_score
 from reward_models.vlm.config import GrmSettings
 from reward_models.vlm.images import Album, within
-from reward_models.vlm.model import LargeModel, ask, version_of
+from reward_models.vlm.model import LargeModel, ask, identify
 from reward_models.vlm.prompt import Backend, Prompt
 from reward_models.vlm.wording import Wording
 from robot_stack.types.errors import RewardError
@@ -65,7 +65,7 @@ class Grm(LargeModel):
         params = settings.model_dump(include={"views", "max_pixels"})
         super().__init__(
             "grm",
-            version_of(CODE, [backend], wordings, params),
+            identify(CODE, [backend.identity], wordings, params),
             Capabilities(pair="hop", views=settings.views, needs_goal=True, max_batch=backend.batch),
             [backend],
         )

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from reward_models.interface import Capabilities, ClipQuery, PairQuery, Score, clip_score, pair_score
 from reward_models.vlm.config import LrmSettings
 from reward_models.vlm.images import Album, within
-from reward_models.vlm.model import LargeModel, ask, version_of
+from reward_models.vlm.model import LargeModel, ask, identify
 from reward_models.vlm.prompt import Backend
 from reward_models.vlm.reading import unit
 from reward_models.vlm.wording import Wording
@@ -77,7 +77,7 @@ class Lrm(LargeModel):
         params = settings.model_dump(include={"view", "max_pixels"}) | {"questions": names}
         super().__init__(
             "lrm",
-            version_of(CODE, [backends[name] for name in names], wordings, params),
+            identify(CODE, [backends[name].identity for name in names], wordings, params),
             Capabilities(
                 pair="sign" if "contrastive" in backends else None,
                 progress="progress" in backends,

@@ -87,13 +87,6 @@ def ask(
     return scores
 
 
-def version_of(
-    code: str, backends: Sequence[Backend], wordings: Mapping[str, Wording], params: Mapping[str, object]
-) -> str:
-    """Return the version of a model that is asked in words; see `identify`."""
-    return identify(code, [backend.identity for backend in backends], wordings, params)
-
-
 def identify(code: str, weights: Sequence[str], wordings: Mapping[str, Wording], params: Mapping[str, object]) -> str:
     """Hash the identity of weights, prompts, decoding and code to 16 characters.
 

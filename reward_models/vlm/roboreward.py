@@ -18,7 +18,7 @@ from reward_models.interface import Capabilities, ClipQuery, Score, clip_score
 from reward_models.progress.clips import prefix_indices
 from reward_models.vlm.config import RoboRewardSettings
 from reward_models.vlm.images import Album, within
-from reward_models.vlm.model import LargeModel, ask, version_of
+from reward_models.vlm.model import LargeModel, ask, identify
 from reward_models.vlm.prompt import Backend, Part
 from reward_models.vlm.wording import Wording
 
@@ -51,7 +51,7 @@ class RoboReward(LargeModel):
         params = settings.model_dump(include={"view", "frames", "max_pixels"})
         super().__init__(
             "roboreward",
-            version_of(CODE, [backend], wordings, params),
+            identify(CODE, [backend.identity], wordings, params),
             Capabilities(progress=True, views=(settings.view,), history=settings.frames, max_batch=backend.batch),
             [backend],
         )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, Score, clip_score, pair_score
 from reward_models.vlm.config import VlacSettings
 from reward_models.vlm.images import Album, square
-from reward_models.vlm.model import LargeModel, ask, version_of
+from reward_models.vlm.model import LargeModel, ask, identify
 from reward_models.vlm.prompt import Answer, Backend, Part, Prompt
 from reward_models.vlm.reading import (
     THOUGHT_ENDS,
@@ -78,7 +78,7 @@ class Vlac(LargeModel):
         params = settings.model_dump(include={"view", "references", "soft", "think"})
         super().__init__(
             "vlac",
-            version_of(CODE, [backend], wordings, params),
+            identify(CODE, [backend.identity], wordings, params),
             Capabilities(
                 pair="remaining", progress=settings.think, done=True, views=(settings.view,), max_batch=backend.batch
             ),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from reward_models.interface import Capabilities, ClipQuery, Score, clip_score
 from reward_models.vlm.config import YesNoSettings
 from reward_models.vlm.images import Album, within
-from reward_models.vlm.model import LargeModel, ask, version_of
+from reward_models.vlm.model import LargeModel, ask, identify
 from reward_models.vlm.prompt import Backend
 from reward_models.vlm.reading import one_against_other
 from reward_models.vlm.wording import Wording
@@ -42,7 +42,7 @@ class YesNo(LargeModel):
         params = settings.model_dump(include={"view", "max_pixels"})
         super().__init__(
             "yesno",
-            version_of(CODE, [backend], wordings, params),
+            identify(CODE, [backend.identity], wordings, params),
             Capabilities(done=True, views=(settings.view,), max_batch=backend.batch),
             [backend],
         )

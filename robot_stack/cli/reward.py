@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robot_stack.cli.run_folder import find_folder
+from robot_stack.cli.run_folder import find_folder, say_progress
 from robot_stack.disk.durable import write_durable
 
 if TYPE_CHECKING:
@@ -59,15 +58,9 @@ def _evaluated(folder: Path | None, episodes: int | None, seed: int, every: int)
 
     keep_freed_memory()
     if folder is not None:
-        return evaluate_run(folder, episodes=episodes, seed=seed, every=every, say=_say)
+        return evaluate_run(folder, episodes=episodes, seed=seed, every=every, say=say_progress)
     wanted = FULL if episodes is None else episodes
-    return evaluate_generated(load_run(TASK), episodes=wanted, seed=seed, every=every, say=_say)
-
-
-def _say(what: str, number: int, count: int) -> None:
-    """Print progress to stderr, in about ten lines."""
-    if number == count or number % max(1, count // 10) == 0:
-        print(f"{what} {number} of {count}", file=sys.stderr, flush=True)
+    return evaluate_generated(load_run(TASK), episodes=wanted, seed=seed, every=every, say=say_progress)
 
 
 def _write(path: Path, found: Evaluated, title: str) -> tuple[dict[str, Any], Path]:

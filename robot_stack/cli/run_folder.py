@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ def policy_file(folder: Path, policy: str) -> Path:
         legal = f"one of {there}" if there else "saved first"
         raise ConfigError(f"policy of {folder} is {policy!r}, must be {legal}; finish the run, then evaluate it")
     return RunPaths(folder).policy(policy)
+
+
+def say_progress(what: str, number: int, count: int) -> None:
+    """Print progress to stderr, in about ten lines."""
+    if number == count or number % max(1, count // 10) == 0:
+        print(f"{what} {number} of {count}", file=sys.stderr, flush=True)
 
 
 def check_same(saved: ResolvedRun, wanted: ResolvedRun, folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.section import Name, Section
+from robot_stack.config.section import Name, Section, check_unique
 
 Coordinate = Annotated[float, Field(ge=-5, le=5)]
 Near = Annotated[float, Field(ge=-2, le=2)]
@@ -42,9 +42,7 @@ class CollisionConfig(Section):
     @field_validator("capsules")
     @classmethod
     def _unique_names(cls, capsules: tuple[LinkCapsule, ...]) -> tuple[LinkCapsule, ...]:
-        names = [capsule.name for capsule in capsules]
-        if len(set(names)) != len(names):
-            raise ValueError(f"names of capsules are {names}, must be unique; rename one")
+        check_unique([capsule.name for capsule in capsules], "names of capsules")
         return capsules
 
     @field_validator("unwatched")

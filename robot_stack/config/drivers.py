@@ -41,8 +41,9 @@ class DriverRobot(RobotConfig):
 
     @property
     def commands(self) -> Mapping[str, str]:
-        """Return the topics that command the arm itself: key in the robot file -> name on the wire."""
-        return {}
+        """Return the topics that command the arm itself: key in its file, mostly `command` -> name on the wire."""
+        topic: str | None = getattr(self, "command", None)
+        return {} if topic is None else {"command": topic}
 
     @property
     def command_topics(self) -> dict[str, str]:
@@ -97,11 +98,6 @@ class ServoRobot(DriverRobot):
     switch_command_type: RosName = "/servo_node/switch_command_type"
     """Servo takes no twist before it is told to; needs moveit_msgs."""
 
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """Return the topic of twists, by its key."""
-        return {"command": self.command}
-
 
 class PoseCommandedRobot(DriverRobot):
     """An arm that is sent poses of its TCP."""
@@ -112,11 +108,6 @@ class PoseCommandedRobot(DriverRobot):
     """The target is at most this far ahead of the arm: with an impedance, stiffness times this is the push."""
     max_lead_rad: LeadAngle = 0.2
     """The same for rotation."""
-
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """Return the topic of poses, by its key."""
-        return {"command": self.command}
 
 
 class PoseTargetRobot(PoseCommandedRobot):
@@ -160,11 +151,6 @@ class JointTrajectoryRobot(JointCommandedRobot):
     max_lead_rad: LeadAngle = 0.1
     """The target is at most this far ahead of each joint."""
 
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """Return the topic of trajectories, by its key."""
-        return {"command": self.command}
-
 
 class ForwardVelocityRobot(JointCommandedRobot):
     """An arm behind a forward velocity controller, which keeps the last speeds for ever."""
@@ -173,11 +159,6 @@ class ForwardVelocityRobot(JointCommandedRobot):
     """Joint speeds. Only where the cell has a downstream_timeout_s."""
     command: RosName = "/forward_velocity_controller/commands"
     """Float64MultiArray."""
-
-    @property
-    def commands(self) -> Mapping[str, str]:
-        """Return the topic of speeds, by its key."""
-        return {"command": self.command}
 
     @property
     def keeps_last_speed(self) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.collision import CollisionConfig
 from robot_stack.config.kinematics import DhKinematics, Kinematics
-from robot_stack.config.section import Name, Section, Share
+from robot_stack.config.section import Name, Section, Share, check_unique
 
 Angle = Annotated[float, Field(ge=-4 * math.pi, le=4 * math.pi)]
 
@@ -121,9 +121,7 @@ class RobotConfig(Section):
     @field_validator("joints")
     @classmethod
     def _unique_names(cls, joints: tuple[JointConfig, ...]) -> tuple[JointConfig, ...]:
-        names = [joint.name for joint in joints]
-        if len(set(names)) != len(names):
-            raise ValueError(f"joint names are {names}, must be unique; rename one")
+        check_unique([joint.name for joint in joints], "joint names")
         return joints
 
     @field_validator("home_rad")

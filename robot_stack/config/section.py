@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar, get_args
 
@@ -42,6 +42,12 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
 
 Share = Annotated[float, Field(ge=-1, le=1)]
 """An entry of a unit quaternion."""
+
+
+def check_unique(names: Sequence[str], what: str, remedy: str = "rename one") -> None:
+    """Raise ValueError if a name stands twice among those of several parts."""
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what} are {list(names)}, must be unique; {remedy}")
 
 
 @dataclass(frozen=True, slots=True)

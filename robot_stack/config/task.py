@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from robot_stack.config.safety import TighterLimits
-from robot_stack.config.section import FreeSection, Name, Section
+from robot_stack.config.section import FreeSection, Name, Section, check_unique
 from robot_stack.types.errors import SpecError
 from robot_stack.types.spec import AXES, DIRECTION
 from robot_stack.types.transition import back_id
@@ -192,9 +192,7 @@ class TaskConfig(Section):
     @field_validator("proprio")
     @classmethod
     def _unique(cls, fields: tuple[ProprioConfig, ...]) -> tuple[ProprioConfig, ...]:
-        names = [field.name for field in fields]
-        if len(set(names)) != len(names):
-            raise ValueError(f"proprio names are {names}, must be unique; remove the repeat")
+        check_unique([field.name for field in fields], "proprio names", "remove the repeat")
         return fields
 
     @field_validator("success")

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from robot_stack.config.section import Section
-from robot_stack.config.servos import ServoPort
+from robot_stack.config.feetech import ServoPort
+from robot_stack.config.section import Section, check_unique
 from robot_stack.config.teleop_parts import (
     Axis,
     Buttons,
@@ -262,9 +262,7 @@ class LeaderTeleop(Following, RealTeleop):
             raise ValueError(
                 f"joints has {len(joints)} entries with follow '{follow}', must be given with 'joints' only"
             )
-        names = [joint.name for joint in joints]
-        if len(set(names)) != len(names):
-            raise ValueError(f"joint names are {names}, must be unique; rename one")
+        check_unique([joint.name for joint in joints], "joint names")
         return joints
 
 

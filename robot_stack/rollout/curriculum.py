@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from robot_stack.config.protocol import ProtocolConfig
+from robot_stack.config.run import ProtocolConfig
 from robot_stack.rollout.episode_runner import Plan
 from robot_stack.types.transition import EpisodeKind
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from robot_stack.config.protocol import ProtocolConfig
+from robot_stack.config.run import ProtocolConfig
 from robot_stack.rollout.curriculum import InterventionCurriculum
 from robot_stack.rollout.episode_runner import Plan
 from robot_stack.types.transition import EpisodeKind, ResetType

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from robot_stack.config.servos import ServoPort
+from robot_stack.config.feetech import ServoPort
 from robot_stack.control.drivers.feetech import calibrations_of, chosen
 from robot_stack.nodes.drivers.servo_bus import LeaderServos, ServoBus
 from robot_stack.nodes.drivers.servo_line import DirectLine, LeRobotLine, ServoLine, ServoSilence, open_line

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from robot_stack.cli.data.common import Said, find_data, written
-from robot_stack.cli.run_folder import RUNS
+from robot_stack.cli.run_folder import RUNS, say_progress
 from robot_stack.config.resolve import load_run
 from robot_stack.datasets.bag.read import import_mcap
 from robot_stack.datasets.bag.write import SUFFIX, export_mcap
@@ -70,6 +69,4 @@ def _like(name: str | None) -> Like | None:
 
 
 def _say(what: str, number: int, count: int) -> None:
-    """Print progress to stderr, in about ten lines."""
-    if number == count or number % max(1, count // 10) == 0:
-        print(f"{what} episode {number} of {count}", file=sys.stderr, flush=True)
+    say_progress(f"{what} episode", number, count)

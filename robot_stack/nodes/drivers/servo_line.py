@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from robot_stack.config.servos import ServoPort
+from robot_stack.config.feetech import ServoPort
 from robot_stack.control.drivers.feetech import ServoCalibration
 from robot_stack.control.drivers.feetech_packets import (
     REGISTERS,
