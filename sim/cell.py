@@ -16,12 +16,11 @@ from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import back_id
 from sim.hands import Hands
-from sim.peg_hands import PegHands, PegWithdrawHands
+from sim.peg_hands import PegHands, PegWithdrawHands, TwoHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegWithdraw
 from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
-from sim.two_hands import TwoHands
 from sim.world import World
 
 MakeHands = Callable[[OperatorConfig, np.random.Generator, np.ndarray], Hands]

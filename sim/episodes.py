@@ -17,7 +17,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from sim.hand import GAIN_HZ, Aim, Hand
 from sim.scripts import KINDS, set_stage
-from sim.tasks.two_sockets import TwoSockets
+from sim.tasks.peg_insert import TwoSockets
 from sim.world import World
 
 OTHER_TASKS = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.simulated_arm import as_seen
-from sim.tasks.two_sockets import TwoSockets
+from sim.tasks.peg_insert import TwoSockets
 from sim.world import World
 
 GAIN_HZ = 3.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.hand import Hand, Motion
-from sim.tasks.two_sockets import TwoSockets
+from sim.tasks.peg_insert import TwoSockets
 from sim.world import World
 
 

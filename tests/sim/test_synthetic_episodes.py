@@ -21,8 +21,7 @@ from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode
 from sim.hand import NEVER_QUITE, progress_of
 from sim.scene import CameraRenderer
 from sim.scripts import KINDS
-from sim.tasks.peg_insert import PegInsertConfig
-from sim.tasks.two_sockets import TwoSockets
+from sim.tasks.peg_insert import PegInsertConfig, TwoSockets
 from sim.world import World
 
 SEEDS = (1, 2, 3)

@@ -15,8 +15,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.workcell.build import placed_arms
 from robot_stack.workcell.sim_camera import SimCamera
 from sim.episodes import EpisodeMaker, GeneratedEpisode
-from sim.tasks.peg_insert import PegInsertConfig
-from sim.tasks.two_sockets import TwoSockets
+from sim.tasks.peg_insert import PegInsertConfig, TwoSockets
 from sim.world import World
 
 SHARES: Mapping[str, int] = {
