@@ -49,18 +49,18 @@ def build_digest(folder: Path = STATIC) -> str:
 
 
 class Pages:
-    """Web application of one operator's desk: the static page, one WebSocket a page, pictures of episodes.
+    """Web application of one console session: the static page, one WebSocket a page, pictures of episodes.
 
     Args:
-        desk: Decides what a page may have done.
+        session: Decides what a page may have done.
         picture: Episode -> JPEG of its first and last frames, or None.
     """
 
     def __init__(
-        self, desk: ConsoleSession, gate: Gate, picture: Callable[[str], bytes | None] = lambda _: None
+        self, session: ConsoleSession, gate: Gate, picture: Callable[[str], bytes | None] = lambda _: None
     ) -> None:
-        self.hub = Hub(desk)
-        self._session = desk
+        self.hub = Hub(session)
+        self._session = session
         self._gate = gate
         self._picture = picture
         self._build = build_digest()

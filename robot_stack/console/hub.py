@@ -106,9 +106,9 @@ class Page:
 class Hub:
     """All open pages, and what they have been sent."""
 
-    def __init__(self, desk: ConsoleSession) -> None:
+    def __init__(self, session: ConsoleSession) -> None:
         self.pages: dict[str, Page] = {}
-        self._session = desk
+        self._session = session
         self._sent: dict[str, object] = {}
         self._texts: dict[str, str] = {}
         self._changed = asyncio.Event()

@@ -81,7 +81,7 @@ class Say(PageMessage):
 
 
 class Undo(PageMessage):
-    """Wish to take the newest verdict back."""
+    """Request to take the newest verdict back."""
 
     k: Literal["undo"] = "undo"
 
@@ -95,7 +95,7 @@ class Write(PageMessage):
 
 
 class Sit(PageMessage):
-    """Wish to take the desk, from which one page at a time writes."""
+    """Request for the operator lock, which one page at a time holds."""
 
     k: Literal["sit"] = "sit"
 

@@ -1,4 +1,4 @@
-"""Lock that lets one page write while all others watch: who sits at the desk, and is somebody there at all. Pure."""
+"""Lock that lets one page write while all others watch: which page holds it, and is somebody there at all. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from robot_stack.console.messages import PageError
 PRESENT_NS = 800_000_000
 """A page that shows what it is sent says so many times a second; silent for longer, nobody looks at it."""
 KEPT_NS = 5_000_000_000
-"""So long the desk is kept for a page that has gone, so that a reload does not lose it."""
+"""So long the lock is kept for a page that has gone, so that a reload does not lose it."""
 
 
 class OperatorLock:
-    """The operator's desk, and the open pages, of which one may sit at it and write."""
+    """The lock of the operator, and the open pages, of which one may hold it and write."""
 
     def __init__(self) -> None:
         self._heard_ns: dict[str, int] = {}
         self.writer = ""
-        """Page that sits at the desk, or ""."""
+        """Page that holds the lock, or ""."""
         self._left_ns: int | None = None
 
     @property
@@ -25,13 +25,13 @@ class OperatorLock:
         return len(self._heard_ns)
 
     def join(self, page: str, now_ns: int) -> None:
-        """Add a page that has opened; it sits down if the desk is free, or was its own a moment ago."""
+        """Add a page that has opened; it takes the lock if that is free, or was its own a moment ago."""
         self._heard_ns[page] = now_ns
         if self._free(now_ns) or page == self.writer:
             self.writer, self._left_ns = page, None
 
     def leave(self, page: str, now_ns: int) -> None:
-        """Remove a page that has closed; the desk is kept for it for a while."""
+        """Remove a page that has closed; the lock is kept for it for a while."""
         self._heard_ns.pop(page, None)
         if page == self.writer:
             self._left_ns = now_ns
@@ -42,7 +42,7 @@ class OperatorLock:
             self._heard_ns[page] = now_ns
 
     def sit(self, page: str, now_ns: int, *, driving: bool) -> None:
-        """Give the desk to a page whose operator asks for it; nobody keeps it for ever.
+        """Give the lock to a page whose operator asks for it; nobody keeps it for ever.
 
         Raises:
             PageError: If the one who has it drives the arm, or the page is closed.
@@ -53,7 +53,7 @@ class OperatorLock:
         self.writer, self._left_ns = page, None
 
     def check_writer(self, page: str, now_ns: int) -> None:
-        """Check that a page is at the desk; it sits down first if the desk is free.
+        """Check that a page holds the lock; it takes it first if the lock is free.
 
         Raises:
             PageError: If another page has it, or this one is closed.
@@ -65,7 +65,7 @@ class OperatorLock:
             raise PageError("this page watches, must be at the desk to do that; press 'take the desk'")
 
     def attended(self, now_ns: int) -> bool:
-        """Return whether the page at the desk is open and in view."""
+        """Return whether the page that holds the lock is open and in view."""
         heard_ns = self._heard_ns.get(self.writer)
         return heard_ns is not None and now_ns - heard_ns <= PRESENT_NS
 

@@ -1,4 +1,4 @@
-"""The operator's desk: checks what each page asks for, and has it done by `ConsoleActions`.
+"""The session of the console: checks what each page asks for, and has it done by `ConsoleActions`.
 
 Callers in several threads hold `locked` around everything.
 """
@@ -90,7 +90,7 @@ class Hand:
 
 
 class ConsoleActions(Protocol):
-    """Actions that the desk has done by others; called in the thread of the caller, they never wait."""
+    """Actions that the session has done by others; called in the thread of the caller, they never wait."""
 
     def press(self, events: tuple[str, ...]) -> None:
         """Tell everybody that an operator pressed these, out of `EVENTS`."""
@@ -106,11 +106,11 @@ class ConsoleActions(Protocol):
 
 
 class ConsoleSession:
-    """The operator's desk of one run: obeys its pages and tells them what to show.
+    """The console session of one run: obeys its pages and tells them what to show.
 
     Args:
         run: The run.
-        deeds: Does what pages may have done.
+        actions: Does what pages may have done.
         journal: Keeps verdicts and notes; opened already.
         pictures: Whether there are pictures of an episode.
     """
@@ -118,7 +118,7 @@ class ConsoleSession:
     def __init__(
         self,
         run: ResolvedRun,
-        deeds: ConsoleActions,
+        actions: ConsoleActions,
         journal: Journal,
         pictures: Callable[[str], bool] = lambda _: False,
     ) -> None:
@@ -126,7 +126,7 @@ class ConsoleSession:
         self.rights = Rights.of(run)
         self.seats = OperatorLock()
         self._run = run
-        self._deeds = deeds
+        self._actions = actions
         self._journal = journal
         self._pictures = pictures
         self._lock = threading.RLock()
@@ -148,7 +148,7 @@ class ConsoleSession:
         """Remove a page that has closed or is lost; if it drove, the arm holds."""
         gone = self._hands.pop(page, Hand()).close()
         if gone is not None:
-            self._deeds.move(gone)
+            self._actions.move(gone)
         self.seats.leave(page, now_ns)
 
     def obey(self, page: str, message: Message, now_ns: int, now_unix_s: float) -> None:
@@ -217,11 +217,11 @@ class ConsoleSession:
             self.seats.check_writer(page, now_ns)
         if what in ENABLING:  # by the filter's services, which say why not
             resumes = what == "arm" and self.heard.mode is Mode.HOLD
-            self._deeds.request("resume" if resumes else what)
+            self._actions.request("resume" if resumes else what)
         elif what in tuple(Verdict):
             self._judge(Verdict(what), now_ns, now_unix_s)
         else:
-            self._deeds.press((what,))
+            self._actions.press((what,))
 
     def _judge(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
         """Apply a verdict to the success that the model claims, or to the running episode.
@@ -235,9 +235,9 @@ class ConsoleSession:
             heard.verdicts.ended(label, now_ns)
             heard.answered()
             if heard.finished:  # the actor still listens for a word about it
-                self._deeds.press((verdict.value,))
+                self._actions.press((verdict.value,))
         elif heard.episodes.running:
-            self._deeds.press((verdict.value,))
+            self._actions.press((verdict.value,))
         else:
             raise PageError(f"no episode runs, must run to be called a {verdict}; choose an earlier one in the list")
 
@@ -265,7 +265,7 @@ class ConsoleSession:
         self.seats.check_writer(page, now_ns)
         packet = self._hands[page].take(message, now_ns)
         self._moved_ns = now_ns
-        self._deeds.move(packet)
+        self._actions.move(packet)
 
     def _state_of(self, episode_id: str) -> str:
         """Return in words what is still to happen with an episode's verdict, or ""."""

@@ -54,7 +54,7 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
         rights: Of a page.
         now_ns: On the monotonic clock.
         here: Whether a page's hand is on the arm.
-        writer: Page at the desk, or "".
+        writer: Page that holds the operator lock, or "".
         pages: How many are open.
     """
     words, on = estop_words(heard.facts)

@@ -159,7 +159,7 @@ def test_a_crop_that_is_no_four_numbers_is_wrong_usage(roi) -> None:
 def test_what_does_not_fit_the_cell_leaves_the_file_as_it_was(own_files, monkeypatch, capsys) -> None:
     before = (own_files / "cells/sim.yaml").read_text()
     wrong = measuring.Measured(edits={("workspace", "min_m"): [9.0, 0.0, 0.0]}, text="far away")
-    monkeypatch.setitem(measuring.MEASURE, "workspace", lambda wish, resolved: wrong)
+    monkeypatch.setitem(measuring.MEASURE, "workspace", lambda options, resolved: wrong)
     assert main.main(["calibrate", "workspace", "sim", "--write"]) == 1
     assert "does not fit the cell, nothing is written" in capsys.readouterr().err
     assert (own_files / "cells/sim.yaml").read_text() == before
@@ -168,7 +168,7 @@ def test_what_does_not_fit_the_cell_leaves_the_file_as_it_was(own_files, monkeyp
 def test_where_a_camera_is_goes_into_the_cells_file(own_files, monkeypatch) -> None:
     mount = {"parent": "base", "position_m": [0.6, 0.4, 0.5], "quaternion_xyzw": [1.0, 0.0, 0.0, 0.0], "error_m": 0.002}
     found = measuring.Measured(edits={("cameras", "wrist", "mount"): mount}, text="12 views agree")
-    monkeypatch.setitem(measuring.MEASURE, "extrinsics", lambda wish, resolved: found)
+    monkeypatch.setitem(measuring.MEASURE, "extrinsics", lambda options, resolved: found)
     assert main.main(["calibrate", "extrinsics", "sim", "--camera", "wrist", "--write"]) == 0
     written = load_run("peg_insert").cell.cameras["wrist"].mount
     assert written is not None
@@ -197,8 +197,8 @@ def looked_at(monkeypatch):
     class Here:
         node = Seen(state, corners)
 
-    monkeypatch.setattr(measuring, "_watch", lambda wish, resolved, look: look(Here(), lambda: ""))
-    monkeypatch.setattr(measuring, "_move_the_arm", lambda wish, text: lambda here, ending: None)
+    monkeypatch.setattr(measuring, "_watch", lambda options, resolved, look: look(Here(), lambda: ""))
+    monkeypatch.setattr(measuring, "_move_the_arm", lambda options, text: lambda here, ending: None)
     return state
 
 

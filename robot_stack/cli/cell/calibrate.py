@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_stack.cli.cell.measuring import MEASURE, Wish
+from robot_stack.cli.cell.measuring import MEASURE, CalibrateOptions
 from robot_stack.cli.cell.own_cell import Enter, say
 from robot_stack.cli.run_folder import load_cell
 from robot_stack.config.files.edit import edited, write_edited
@@ -45,14 +45,14 @@ def run(
         return _board(Path(name), Board(square_m=square_m, marker_m=marker_m))
     resolved = load_cell(name, overrides, root)
     policys = resolved.cameras.get(camera)
-    wish = Wish(
+    options = CalibrateOptions(
         aspect=1.0 if policys is None else policys.policy_width_px / policys.policy_height_px,
         name=name, arm=_arm(what, arm, resolved), camera=camera, roi=roi, seconds=seconds, margin_m=margin_m, pose=pose,
         mounted=mounted, square_m=square_m, marker_m=marker_m,
     )  # fmt: skip
     if what in ("crop", "extrinsics") and camera not in resolved.cameras:
         raise ConfigError(f"camera is {camera!r}, must be one of {sorted(resolved.cameras)}; name it with --camera")
-    measured = MEASURE[what](wish, _with_whole_images(resolved, name, overrides, root, camera))
+    measured = MEASURE[what](options, _with_whole_images(resolved, name, overrides, root, camera))
     source = find("cells", resolved.run.cell, search_path(root))
     assert source is not None
     target = _own_file(source)

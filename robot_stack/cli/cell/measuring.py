@@ -53,7 +53,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class CalibrateOptions:
     """Options of `robot-stack calibrate`; see `robot_stack.cli.cell.calibrate.run`."""
 
     name: str
@@ -70,14 +70,16 @@ class Wish:
     marker_m: float
 
 
-def _watch(wish: Wish, resolved: ResolvedRun, look: Callable[[Listening[Onlooker], Callable[[], str]], None]) -> None:
+def _watch(
+    options: CalibrateOptions, resolved: ResolvedRun, look: Callable[[Listening[Onlooker], Callable[[], str]], None]
+) -> None:
     """Start the cell, wait for state and images, then `look`."""
     from robot_stack.nodes.tools.listening import listening
     from robot_stack.nodes.tools.onlooker import Onlooker, take_back
 
     with (
         own_cell(resolved, RUNS / "calibrate" / resolved.name, running=False) as ending,
-        listening(lambda: Onlooker(resolved, namespace_of(resolved), wish.arm)) as here,
+        listening(lambda: Onlooker(resolved, namespace_of(resolved), options.arm)) as here,
     ):
         node = here.node
         came = here.listen(START_S, lambda: bool(ending()) or (node.state is not None and all(node.images.values())))
@@ -89,15 +91,15 @@ def _watch(wish: Wish, resolved: ResolvedRun, look: Callable[[Listening[Onlooker
         take_back(here)
 
 
-def _move_the_arm(wish: Wish, text: str) -> Callable[[Listening[Onlooker], Callable[[], str]], None]:
+def _move_the_arm(options: CalibrateOptions, text: str) -> Callable[[Listening[Onlooker], Callable[[], str]], None]:
     """Return what lets an operator move the arm, by hand or by the device, until Enter or for so long."""
 
     def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
         from robot_stack.nodes.tools.onlooker import hand_over
 
         enter = Enter.on_terminal()
-        say(f"{text}; Enter ends it ({wish.seconds:g} s)")
-        deadline_s = time.monotonic() + wish.seconds
+        say(f"{text}; Enter ends it ({options.seconds:g} s)")
+        deadline_s = time.monotonic() + options.seconds
         while time.monotonic() < deadline_s and not ending() and not (enter is not None and enter.pressed()):
             hand_over(here)
             here.listen(0.2)
@@ -105,78 +107,80 @@ def _move_the_arm(wish: Wish, text: str) -> Callable[[Listening[Onlooker], Calla
     return look
 
 
-def _crop(wish: Wish, resolved: ResolvedRun) -> Measured:
-    config = resolved.cameras[wish.camera]
+def _crop(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
+    config = resolved.cameras[options.camera]
     captured = (config.height_px, config.width_px)
-    if wish.roi is not None:
-        top, left, height, width = wish.roi
+    if options.roi is not None:
+        top, left, height, width = options.roi
         roi = Roi(top=top, left=left, height=height, width=width)
         if top + height > captured[0] or left + width > captured[1]:
             raise SpecError(
-                f"roi is {wish.roi}, must be within {captured[0]} rows and {captured[1]} columns; correct it"
+                f"roi is {options.roi}, must be within {captured[0]} rows and {captured[1]} columns; correct it"
             )
     else:
         frames: list[np.ndarray] = []
 
         def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
-            _move_the_arm(wish, f"move the arm through the task in view of {wish.camera}")(here, ending)
-            frames.extend(here.node.images[wish.camera])
+            _move_the_arm(options, f"move the arm through the task in view of {options.camera}")(here, ending)
+            frames.extend(here.node.images[options.camera])
 
-        _watch(wish, resolved, look)
-        roi = scaled(propose_roi(frames, aspect=wish.aspect), frames[0].shape[:2], captured)
+        _watch(options, resolved, look)
+        roi = scaled(propose_roi(frames, aspect=options.aspect), frames[0].shape[:2], captured)
     box = {"top": roi.top, "left": roi.left, "height": roi.height, "width": roi.width}
-    text = f"{wish.camera}: rows {roi.top} to {roi.top + roi.height}, columns {roi.left} to {roi.left + roi.width}"
-    return Measured(edits={("cameras", wish.camera, "roi_px"): box}, text=text)
+    text = f"{options.camera}: rows {roi.top} to {roi.top + roi.height}, columns {roi.left} to {roi.left + roi.width}"
+    return Measured(edits={("cameras", options.camera, "roi_px"): box}, text=text)
 
 
-def _workspace(wish: Wish, resolved: ResolvedRun) -> Measured:
+def _workspace(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
     positions: list[np.ndarray] = []
 
     def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
-        _move_the_arm(wish, "move the TCP to every end of the workspace, by hand guiding or the device")(here, ending)
+        _move_the_arm(options, "move the TCP to every end of the workspace, by hand guiding or the device")(
+            here, ending
+        )
         positions.extend(here.node.positions_m)
 
-    _watch(wish, resolved, look)
-    low, high = box_of(positions, wish.margin_m)
-    box = (*_part(wish, resolved), "workspace")
+    _watch(options, resolved, look)
+    low, high = box_of(positions, options.margin_m)
+    box = (*_part(options, resolved), "workspace")
     edits: Edits = {(*box, "min_m"): list(low), (*box, "max_m"): list(high)}
     size = " x ".join(f"{(b - a) * 100:.0f}" for a, b in zip(low, high, strict=True))
     return Measured(edits=edits, text=f"workspace of {size} cm, from {len(positions)} positions of the TCP")
 
 
-def _pose(wish: Wish, resolved: ResolvedRun) -> Measured:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", wish.pose):
-        raise ConfigError(f"pose is {wish.pose!r}, must be a name in lower case; name it with --pose")
+def _pose(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", options.pose):
+        raise ConfigError(f"pose is {options.pose!r}, must be a name in lower case; name it with --pose")
     seen: list[RobotState] = []
 
     def look(here: Listening[Onlooker], ending: Callable[[], str]) -> None:
-        _move_the_arm(wish, f"move the arm to the pose {wish.pose!r} and let it stand")(here, ending)
+        _move_the_arm(options, f"move the arm to the pose {options.pose!r} and let it stand")(here, ending)
         state = here.node.state
         if state is None or float(np.abs(state.twist).max()) > STILL:
             raise RobotError("arm moves, must stand still while its pose is taken; let it come to rest")
         seen.append(state)
 
-    _watch(wish, resolved, look)
+    _watch(options, resolved, look)
     place = seen[0].T_base_tcp
     taught = {
         "joints_rad": [round(float(angle), 4) for angle in seen[0].joints_rad],
         "position_m": [round(float(value), 4) for value in place.position_m],
         "quaternion_xyzw": [round(float(value), 5) for value in place.quaternion_xyzw],
     }
-    keys = (*_part(wish, resolved), "poses", wish.pose)
-    return Measured(edits={keys: taught}, text=f"{wish.pose}: TCP at {taught['position_m']} m")
+    keys = (*_part(options, resolved), "poses", options.pose)
+    return Measured(edits={keys: taught}, text=f"{options.pose}: TCP at {taught['position_m']} m")
 
 
-def _part(wish: Wish, resolved: ResolvedRun) -> tuple[str, ...]:
+def _part(options: CalibrateOptions, resolved: ResolvedRun) -> tuple[str, ...]:
     """Return the keys under which the cell's file speaks of the arm; none if it lists no arms."""
-    return ("arms", wish.arm) if resolved.cell.arms else ()
+    return ("arms", options.arm) if resolved.cell.arms else ()
 
 
-def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
+def _extrinsics(options: CalibrateOptions, resolved: ResolvedRun) -> Measured:
     enter = Enter.on_terminal()
     if enter is None:
         raise ConfigError("extrinsics need an operator who moves the arm, must run on a terminal; start it there")
-    board = Board(square_m=wish.square_m, marker_m=wish.marker_m)
+    board = Board(square_m=options.square_m, marker_m=options.marker_m)
     arm: list[Pose] = []
     views: list[tuple[Corners, tuple[int, int]]] = []
 
@@ -188,28 +192,28 @@ def _extrinsics(wish: Wish, resolved: ResolvedRun) -> Measured:
             while not enter.pressed() and not ending():
                 hand_over(here)
                 here.listen(0.2)
-            view = _take_view(here, wish.camera, board)
+            view = _take_view(here, options.camera, board)
             if view is not None:
                 arm.append(view[0])
                 views.append(view[1:])
 
-    _watch(wish, resolved, look)
+    _watch(options, resolved, look)
     lens = find_lens([corners for corners, _ in views], views[0][1])
     boards = [pose_of_board(corners, lens)[0] for corners, _ in views]
-    mounting = find_mounting(arm, boards, "hand" if wish.mounted == "hand" else "base")
+    mounting = find_mounting(arm, boards, "hand" if options.mounted == "hand" else "base")
     pose = mounting.T_parent_camera
     mount = {
-        "parent": "tcp" if wish.mounted == "hand" else "base",
+        "parent": "tcp" if options.mounted == "hand" else "base",
         "position_m": [round(float(value), 4) for value in pose.position_m],
         "quaternion_xyzw": [round(float(value), 5) for value in pose.quaternion_xyzw],
         "error_m": round(mounting.error_m, 4),
-        **({"arm": wish.arm} if resolved.cell.arms else {}),
+        **({"arm": options.arm} if resolved.cell.arms else {}),
     }
     text = (
-        f"{wish.camera}: {len(views)} views agree within {mounting.error_m * 1e3:.1f} mm and "
+        f"{options.camera}: {len(views)} views agree within {mounting.error_m * 1e3:.1f} mm and "
         f"{math.degrees(mounting.error_rad):.2f} degrees; lens {lens.error_px:.2f} px"
     )
-    return Measured(edits={("cameras", wish.camera, "mount"): mount}, text=text)
+    return Measured(edits={("cameras", options.camera, "mount"): mount}, text=text)
 
 
 def _take_view(here: Listening[Onlooker], camera: str, board: Board) -> tuple[Pose, Corners, tuple[int, int]] | None:
@@ -231,7 +235,7 @@ def _take_view(here: Listening[Onlooker], camera: str, board: Board) -> tuple[Po
     return None
 
 
-MEASURE: dict[str, Callable[[Wish, ResolvedRun], Measured]] = {
+MEASURE: dict[str, Callable[[CalibrateOptions, ResolvedRun], Measured]] = {
     "crop": _crop,
     "workspace": _workspace,
     "pose": _pose,
