@@ -98,13 +98,13 @@ def test_ros2_launch_brings_a_cell_up_and_ctrl_c_ends_it_cleanly(tmp_path):
     words = ("cell:=sim", "set:=cell.dds_domain=87", f"folder:={tmp_path / 'run'}")
     launched = Launched(str(ROOT / "launch/workcell.launch.py"), *words, cwd=tmp_path)
     try:
-        launched.says("bring-up: all 5 nodes are active")
-        assert len(launched.children()) == 6
+        launched.says(f"bring-up: all {len(CELL) - 1} nodes are active")
+        assert len(launched.children()) == len(CELL) + 1, "and the bring-up"
         launched.process.send_signal(signal.SIGINT)
         assert launched.process.wait(30) == 0
         launched.end()
         text = "".join(launched.lines)
-        assert text.count("process has finished cleanly") == 6, text
+        assert text.count("process has finished cleanly") == len(CELL) + 1, text
         assert "Traceback" not in text
     finally:
         launched.end()
@@ -137,7 +137,7 @@ def test_namespace_remapping_and_parameters_of_an_including_file_reach_the_nodes
         words = {}
         for pid in launched.children():
             words[pid] = (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
-        assert len(words) == 7
+        assert len(words) == len(CELL)
         for each in words.values():
             assert "__ns:=/lab/sim" in each
             assert "wrist/obs:=/eye" in each
@@ -174,10 +174,10 @@ def test_a_killed_ros2_launch_takes_the_nodes_with_it(tmp_path):
     words = ("cell_only:=true", "set:=cell.dds_domain=89", f"folder:={tmp_path / 'run'}")
     launched = Launched(str(ROOT / "launch/sim.launch.py"), *words, cwd=tmp_path)
     try:
-        launched.says("[teleop-5]: process started")
+        launched.says(f"[{CELL[-1]}-{len(CELL)}]: process started")
         launched.says("DISARMED")
         children = launched.children()
-        assert len(children) == 5
+        assert len(children) == len(CELL)
         launched.process.send_signal(signal.SIGKILL)
         deadline_s = time.monotonic() + 5.0
         while any(alive(pid) for pid in children):
