@@ -50,11 +50,5 @@ def labelled(episodes: Sequence[ScoredEpisode]) -> list[LabelledFrames]:
     found = []
     for episode in episodes:
         last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames
-        found.append(
-            LabelledFrames(
-                frames=episode.frames,
-                success=last & episode.success,
-                hard=last & episode.refused,
-            )
-        )
+        found.append(LabelledFrames(frames=episode.frames, success=last & episode.success, hard=last & episode.refused))
     return found

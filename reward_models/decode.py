@@ -175,12 +175,7 @@ def gated(progress: np.ndarray, spread: np.ndarray, *, alpha: float) -> np.ndarr
 
 
 def fuse(
-    hops: np.ndarray,
-    forward: np.ndarray,
-    backward: np.ndarray,
-    *,
-    mode: Literal["mean", "gated"],
-    alpha: float = 20.0,
+    hops: np.ndarray, forward: np.ndarray, backward: np.ndarray, *, mode: Literal["mean", "gated"], alpha: float = 20.0
 ) -> np.ndarray:
     r"""Fuse three anchors into one Φ.
 

@@ -200,10 +200,7 @@ def evaluate(
 
 
 def _judge_all(
-    model: RewardModel,
-    episodes: Sequence[LabelledEpisode],
-    rule: DoneRule,
-    on_episode: Callable[[int, int], None],
+    model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule, on_episode: Callable[[int, int], None]
 ) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str]]:
     judged, kept = [], []
     refused: dict[str, str] = {}

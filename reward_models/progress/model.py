@@ -144,12 +144,7 @@ class ProgressModel:
 
     def state_dict(self) -> dict[str, Any]:
         """Return tensors by name, and the text and version as strings."""
-        return {
-            "members": self.members.state_dict(),
-            **self._arrays(),
-            "text": self.text,
-            "version": self.version,
-        }
+        return {"members": self.members.state_dict(), **self._arrays(), "text": self.text, "version": self.version}
 
     def stored(self) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         """Return tensors and texts as a file keeps them, by name."""

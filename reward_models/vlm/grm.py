@@ -51,7 +51,7 @@ How did the task change from BEFORE to AFTER?
 - Whether something is gripped or touched, the wrist cameras know better than the front camera.
 - A failure that undoes the task counts if any one camera shows it.
 - If you cannot tell, it is 0%.
-Answer with one line and nothing else, in the form <score>+NN%</score>""",
+Answer with one line and nothing else, in the form <score>+NN%</score>"""
     )
 }
 
@@ -81,13 +81,7 @@ class Grm(LargeModel):
         for query in queries:
             self.capabilities.check(query.instruction, (query.start, query.before, query.after))
             prompts.append(self._prompt(album, query))
-        return ask(
-            self._backend,
-            prompts,
-            lambda answer: read_hop(answer.text),
-            pair_score,
-            max_tokens=LONGEST_ANSWER,
-        )
+        return ask(self._backend, prompts, lambda answer: read_hop(answer.text), pair_score, max_tokens=LONGEST_ANSWER)
 
     def _prompt(self, album: Album, query: PairQuery) -> Prompt:
         task = query.instruction

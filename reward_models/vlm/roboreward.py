@@ -37,7 +37,7 @@ Judge by the last frame how far the task has come, however long it took:
 3: much is done, but something important or several things are missing
 4: all but one small thing is right
 5: everything is as the task asks
-End your answer with ANSWER: and the number.""",
+End your answer with ANSWER: and the number."""
     )
 }
 

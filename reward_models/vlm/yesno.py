@@ -26,7 +26,7 @@ WORDINGS = {
     "done": Wording(
         user="""Camera image of a robot at work: {image}
 Task: {task}
-Is the task finished in this image? Answer with one word, yes or no.""",
+Is the task finished in this image? Answer with one word, yes or no."""
     )
 }
 

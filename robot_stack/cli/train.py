@@ -14,11 +14,7 @@ from robot_stack.runs.paths import RunPaths
 
 
 def run(
-    name: str,
-    overrides: Sequence[str] = (),
-    root: Path | None = None,
-    folder: Path | None = None,
-    address: str = "",
+    name: str, overrides: Sequence[str] = (), root: Path | None = None, folder: Path | None = None, address: str = ""
 ) -> int:
     """Serve actors and train until the learner has had enough; returns the exit code.
 

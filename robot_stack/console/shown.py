@@ -29,12 +29,7 @@ def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
     return {
         "run": run.name,
         "task": run.task.text,
-        "rights": {
-            "enable": rights.enable,
-            "drive": rights.drive,
-            "arms": list(rights.arms),
-            "grips": rights.grips,
-        },
+        "rights": {"enable": rights.enable, "drive": rights.drive, "arms": list(rights.arms), "grips": rights.grips},
         "keys": keys(rights),
         "gamepad": dict(BINDINGS[Device.GAMEPAD]) if rights.drive else {},
         "meaning": MEANING,

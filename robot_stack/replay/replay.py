@@ -296,13 +296,7 @@ class Replay:
     ) -> Batch:
         """Draw transitions as `draw` does, and gather them into a batch."""
         draw = self.draw(
-            rng,
-            batch_size,
-            gamma=gamma,
-            expert_fraction=expert_fraction,
-            n_step=n_step,
-            chunk=chunk,
-            shift=shift,
+            rng, batch_size, gamma=gamma, expert_fraction=expert_fraction, n_step=n_step, chunk=chunk, shift=shift
         )
         return gather(self.frames, draw)
 

@@ -79,13 +79,7 @@ def shaping(discount: np.ndarray, *, phi: np.ndarray, next_phi: np.ndarray, term
 
 
 def returns(
-    rule: RewardRule,
-    gamma: float,
-    *,
-    steps: np.ndarray,
-    outcome: np.ndarray,
-    phi: np.ndarray,
-    next_phi: np.ndarray,
+    rule: RewardRule, gamma: float, *, steps: np.ndarray, outcome: np.ndarray, phi: np.ndarray, next_phi: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Compute reward :math:`\sum_{k<m} \gamma^k r_k + w (\gamma^m \Phi(s') - \Phi(s))` and discount :math:`\gamma^m`.
 

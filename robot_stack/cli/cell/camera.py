@@ -30,11 +30,7 @@ LAST = "policy.png"
 
 
 def run(
-    name: str,
-    camera: str,
-    overrides: Sequence[str] = (),
-    root: Path | None = None,
-    out: Path = Path("views"),
+    name: str, camera: str, overrides: Sequence[str] = (), root: Path | None = None, out: Path = Path("views")
 ) -> int:
     """Take pictures of one camera; returns the exit code."""
     resolved = load_run(name, overrides, root)

@@ -127,11 +127,7 @@ def _learner(resolved: ResolvedRun) -> list[Finding]:
 
 
 def _examine(
-    resolved: ResolvedRun,
-    ending: Callable[[], str],
-    failures: Mapping[str, str],
-    seconds: float,
-    enter: Enter | None,
+    resolved: ResolvedRun, ending: Callable[[], str], failures: Mapping[str, str], seconds: float, enter: Enter | None
 ) -> list[Finding]:
     from robot_stack.nodes.tools.doctor import DoctorNode, commands, may_be_empty, round_trips
     from robot_stack.nodes.tools.listening import listening

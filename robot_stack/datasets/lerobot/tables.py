@@ -133,10 +133,7 @@ def write_tasks(path: Path, tasks: list[str]) -> None:
     pandas = {
         "index_columns": ["task"],
         "column_indexes": [],
-        "columns": [
-            _pandas_column("task_index", "int64", "int64"),
-            _pandas_column("task", "unicode", "object"),
-        ],
+        "columns": [_pandas_column("task_index", "int64", "int64"), _pandas_column("task", "unicode", "object")],
         "creator": {"library": "pyarrow", "version": arrow.__version__},
         "pandas_version": "2.0.0",
     }
@@ -145,13 +142,7 @@ def write_tasks(path: Path, tasks: list[str]) -> None:
 
 
 def _pandas_column(name: str, pandas_type: str, numpy_type: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "field_name": name,
-        "pandas_type": pandas_type,
-        "numpy_type": numpy_type,
-        "metadata": None,
-    }
+    return {"name": name, "field_name": name, "pandas_type": pandas_type, "numpy_type": numpy_type, "metadata": None}
 
 
 def numpy_rows(table: Any) -> dict[str, np.ndarray]:
