@@ -83,7 +83,7 @@ def play(path: Path) -> int:
     node = rclpy.create_node("player")
     with path.open("rb") as stream:
         recorded = [(channel.topic, schema.name, message.data, message.log_time)
-                    for schema, channel, message in NonSeekingReader(stream).iter_messages()]  # fmt: skip
+                    for schema, channel, message in NonSeekingReader(stream).iter_messages() if schema]  # fmt: skip
     kinds = {topic: kind for topic, kind, *_ in recorded}
     outs = {topic: node.create_publisher(message_class(kind), topic, MOST_FITTING) for topic, kind in kinds.items()}
     time.sleep(DISCOVERY_S)
