@@ -14,8 +14,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import cv2
+import mujoco
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 pytest.importorskip("rclpy", reason="no ROS on this machine")
 
@@ -38,6 +40,7 @@ from tests.nodes.cell_rig import START_S, wait_until
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/policy_node.py"
 ARM, NAMESPACE = "fr3", "/sim"
+COMPILER = '<mujoco><compiler fusestatic="false" boundmass="1" boundinertia="1" discardvisual="false"/></mujoco>'
 KINDS: dict[str, Any] = {
     "joint_states": JointState, "tcp_pose": PoseStamped, "tcp_twist": TwistStamped, "wrench": WrenchStamped,
     "gripper": JointState,
@@ -176,3 +179,30 @@ def test_the_example_of_a_policy_moves_the_arm_in_a_circle(stranger: Stranger, t
         process.kill()
         process.wait(5.0)
     wait_until(lambda: mode[-1][1].data.startswith("HOLD"), 5.0, "HOLD after the policy has gone")
+
+
+def test_the_tool_of_the_urdf_at_measured_angles_is_at_the_pose_of_the_same_stamp(stranger: Stranger) -> None:
+    text = stranger.heard[topics.ROBOT_DESCRIPTION][-1][1].data
+    model = mujoco.MjModel.from_xml_string(text.replace('<robot name="cell">', f'<robot name="cell">{COMPILER}'))
+    drawn = mujoco.MjData(model)
+    poses = {stamp_of(m): m for _, m in stranger.heard[topics.state_view(ARM, "tcp_pose")]}
+    measured = [m for _, m in stranger.heard[topics.state_view(ARM, "joint_states")] if stamp_of(m) in poses]
+    assert len(measured) > 10
+    for joints in measured:
+        pose = poses[stamp_of(joints)]
+        for name, angle in zip(joints.name, joints.position, strict=True):
+            drawn.joint(name).qpos[0] = angle
+        mujoco.mj_kinematics(model, drawn)
+        base, tcp = drawn.body(pose.header.frame_id), drawn.body(f"{ARM}_tcp")
+        R_base_world = base.xmat.reshape(3, 3).T
+        point, turn = pose.pose.position, pose.pose.orientation
+        off_m = R_base_world @ (tcp.xpos - base.xpos) - [point.x, point.y, point.z]
+        shown = Rotation.from_quat([turn.x, turn.y, turn.z, turn.w])
+        off_rad = (Rotation.from_matrix(R_base_world @ tcp.xmat.reshape(3, 3)) * shown.inv()).magnitude()
+        assert np.linalg.norm(off_m) < 1e-3
+        assert off_rad < np.deg2rad(0.1)
+
+
+def stamp_of(msg: Any) -> tuple[int, int]:
+    """Return the stamp of a message, to be compared."""
+    return msg.header.stamp.sec, msg.header.stamp.nanosec
