@@ -75,8 +75,11 @@ class Operator:
     def __init__(self, *happenings) -> None:
         self._happenings = list(happenings)
         self.node = SimpleNamespace(
-            arms={"fr3": SimpleNamespace(reaches={}, deadman=False)}, stops=[], stop_pressed_ns=None, clearing=None,
-        )  # fmt: skip
+            arms={"fr3": SimpleNamespace(reaches={}, deadman=False)},
+            stops=[],
+            stop_pressed_ns=None,
+            requests={"clear_stop": None},
+        )
         self.answers: list[tuple[bool, str]] = []
         self._enter = False
 

@@ -16,6 +16,7 @@ import rclpy
 from rclpy.context import Context
 from rclpy.signals import SignalHandlerOptions
 
+from robot_stack.config.cell import CellArm
 from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.robot.node import build
 from tests.conformance import driver_doubles
@@ -47,7 +48,8 @@ def cell(ros, sim_run) -> Iterator[SimpleNamespace]:
             plain = robot_of(backend)
             gripper = {**plain.model_dump()["gripper"], "command": f"/{arm}/gripper/commands"}
             robots[arm] = robot_of(backend, joint_states=f"/{arm}/joint_states", gripper=gripper)
-        run = replace(sim_run, robots=robots)
+        arms = {arm: CellArm(robot=kind, workspace=sim_run.cell.workspace) for arm, (kind, _) in KINDS.items()}
+        run = replace(sim_run, robots=robots, cell=sim_run.cell.model_copy(update={"arms": arms}))
         node = build(NodeSettings(run=run, namespace=run.run.cell, options=argparse.Namespace(), key=KEY))
         node.bring_up()
         spinning.append(Spinning(node))
