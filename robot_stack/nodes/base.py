@@ -54,6 +54,9 @@ FOREVER_S = 1e8
 """Longer timeouts, and None, hang this executor."""
 LINGER_S = 0.05
 """Between the last message and leaving: what a subscriber has not taken by then goes with its publisher."""
+LEAVE_S = 3
+"""What the middleware may take to let go of a process; then SIGALRM ends it. Fast DDS 2.14.5 was seen to wait for
+ever for its own threads while a process ended, on a full core: so whoever leaves gives its priority back too."""
 LEVELS = {Level.OK: DiagnosticStatus.OK, Level.WARN: DiagnosticStatus.WARN, Level.FAIL: DiagnosticStatus.ERROR}
 
 
@@ -214,6 +217,9 @@ def run_node(
         if node is not None:
             node.retire(reason)
             time.sleep(LINGER_S)
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(LEAVE_S)
             node.destroy_node()
         rclpy.try_shutdown()
         end_in_peace()
