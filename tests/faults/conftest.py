@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Iterator
@@ -14,6 +15,13 @@ from tests.faults.matrix_rows import ROWS, Measured
 FILE = "FAULTS_JSON"
 """Set by `make faults`: where the measurements go. With it, the long form of each row runs."""
 _measured: dict[int, Measured] = {}
+
+
+@pytest.fixture(autouse=True)
+def _no_old_garbage() -> None:
+    """Keep the collector off what earlier tests left, as a node does: this process is policy and operator too."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from geometry_msgs.msg import TwistStamped
 from rclpy.executors import Executor
 from rclpy.experimental.events_executor import EventsExecutor
 from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.task import Future
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import Bool, Header, String
@@ -56,6 +57,8 @@ from tests.nodes.cell_rig import wait_until
 
 MS = 1_000_000
 POLICY_HZ, HAND_HZ = 20.0, 50.0
+EVIDENCE = QoSProfile(depth=2000, reliability=ReliabilityPolicy.RELIABLE)
+"""Of what the gaps are measured in: however long this process takes to read a message, none is lost meanwhile."""
 
 
 class FaultSink:
@@ -294,13 +297,14 @@ class FaultSink:
         log = self.log
         listen(
             TwistStamped, topics.command(self._arm),
-            lambda m: self.commands.append((stamp_ns_of(m.header), twist_from_msg(m))), STATE,
+            lambda m: self.commands.append((stamp_ns_of(m.header), twist_from_msg(m))), EVIDENCE,
         )  # fmt: skip
         listen(
             TwistStamped, topics.applied(self._arm),
-            lambda m: log.applied.append(AppliedTwist(stamp_ns=stamp_ns_of(m.header), twist=twist_from_msg(m))), STATE,
+            lambda m: log.applied.append(AppliedTwist(stamp_ns=stamp_ns_of(m.header), twist=twist_from_msg(m))),
+            EVIDENCE,
         )  # fmt: skip
-        listen(Joy, topics.label(self._arm), lambda m: log.decisions.append(decision_from_msg(m, self._arm)), EVERY)
+        listen(Joy, topics.label(self._arm), lambda m: log.decisions.append(decision_from_msg(m, self._arm)), EVIDENCE)
         self._listen_to_states()
         listen(String, topics.MODE, lambda m: setattr(self, "banner", m.data), LATCHED)
         listen(Bool, topics.ESTOP, lambda m: setattr(self, "estop", m.data), LATCHED)
@@ -311,7 +315,7 @@ class FaultSink:
         listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
 
     def _listen_to_states(self) -> None:
-        self._states = self.node.create_subscription(JointState, topics.state(self._arm), self._on_state, STATE)
+        self._states = self.node.create_subscription(JointState, topics.state(self._arm), self._on_state, EVIDENCE)
 
     def _on_state(self, msg: JointState) -> None:
         """Of the robot process, not of a stranger."""
