@@ -341,7 +341,7 @@ def decision_from_msg(msg: Joy, arm: str) -> Decision:
     command = Command(
         arm=arm,
         twist=axes[6:12],
-        frame=msg.header.frame_id,
+        frame=frame_of(msg.header.frame_id),
         gripper=float(axes[12]) if has_gripper else None,
         stamp_ns=stamp_ns_of(msg.header),
         source=Source(source),

@@ -43,7 +43,7 @@ R n: RELIABLE, KEEP_LAST n. Latched: RELIABLE, TRANSIENT_LOCAL, 1. Every node ad
 ~/lifecycle (String, latched: its stage, and why not the next), the services of a managed node, and /diagnostics (1 Hz).
 Stamps are ROS time everywhere (`nodes.ros_time` says how ages survive a step of the clock). Under _wire/ the sender
 says in frame_id who it is: "tcp@actor-3f2a91c0" on policy/cmd, and with a seal that only processes of the run can make
-on state, fault, safety/cmd, safety/gripper, teleop/cmd, teleop/events, teleop/page and safety/operator:
+on state, fault, safety/cmd, safety/gripper, safety/label, teleop/cmd, teleop/events, teleop/page and safety/operator:
 "tcp:POLICY@safety-91c03f2a#5d41..." (`control.safety.seal`). A second living sender is refused, a stranger always; of
 a stranger's keys only `stop` and `hold` count.
 """

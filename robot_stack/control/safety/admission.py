@@ -89,8 +89,43 @@ OLDEST_S = 0.25
 """A key that took longer to arrive is not what the operator means now, where it may start motion."""
 
 
-class KeyAdmission:
-    """The judge of the keys on one topic, which remembers the newest key of each sender.
+class OnceAdmission:
+    """The judge of a topic whose messages count once, while they are young: it remembers the newest of each sender.
+
+    Args:
+        what: What a message is, for sentences.
+        topic: Of the messages, for sentences.
+        oldest_s: Age at which a message no longer counts.
+    """
+
+    def __init__(self, what: str, topic: str, oldest_s: float) -> None:
+        self._what = f"{what} on {topic}"
+        self._oldest_s = oldest_s
+        self._newest_ns: dict[str, int] = {}
+
+    def refusal(self, session: str | None, stamp_ns: int, now_ns: int) -> Refusal | None:
+        """Judge one message; return why it does not count, or None where it does.
+
+        Args:
+            session: Of the process that sealed it; None for a stranger's.
+            stamp_ns: When it was made.
+            now_ns: Steady clock.
+        """
+        if session is None:
+            text = f"{self._what} is of no process of this run, must be; stop what else sends there"
+            return Refusal(kind=RefusalKind.FOREIGN, text=text)
+        late = check_age(self._what, stamp_ns, now_ns, self._oldest_s)
+        if late:
+            return late
+        if stamp_ns <= self._newest_ns.get(session, 0):
+            text = f"{self._what} is not newer than the last one of {session}; is it sent again?"
+            return Refusal(kind=RefusalKind.REPEATED, text=text)
+        self._newest_ns[session] = stamp_ns
+        return None
+
+
+class KeyAdmission(OnceAdmission):
+    """The judge of the keys on one topic.
 
     Args:
         topic: Of the keys, for sentences.
@@ -98,29 +133,7 @@ class KeyAdmission:
     """
 
     def __init__(self, topic: str, oldest_s: float = OLDEST_S) -> None:
-        self._topic = topic
-        self._oldest_s = oldest_s
-        self._newest_ns: dict[str, int] = {}
-
-    def refusal(self, session: str | None, stamp_ns: int, now_ns: int) -> Refusal | None:
-        """Judge the keys of one message; return why they do not count, or None where they do.
-
-        Args:
-            session: Of the process that sealed it; None for a stranger's.
-            stamp_ns: When they were pressed.
-            now_ns: Steady clock.
-        """
-        if session is None:
-            text = f"keys on {self._topic} are of no process of this run, must be; stop what else sends there"
-            return Refusal(kind=RefusalKind.FOREIGN, text=text)
-        late = check_age(f"key on {self._topic}", stamp_ns, now_ns, self._oldest_s)
-        if late:
-            return late
-        if stamp_ns <= self._newest_ns.get(session, 0):
-            text = f"key on {self._topic} is not newer than the last one of {session}; is it sent again?"
-            return Refusal(kind=RefusalKind.REPEATED, text=text)
-        self._newest_ns[session] = stamp_ns
-        return None
+        super().__init__("key", topic, oldest_s)
 
     def counted(
         self, events: tuple[str, ...], session: str | None, stamp_ns: int, now_ns: int

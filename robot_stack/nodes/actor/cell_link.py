@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.control.executed import ExecutedAccumulator
-from robot_stack.control.safety.admission import KeyAdmission
+from robot_stack.control.safety.admission import KeyAdmission, OnceAdmission
 from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes import topics
 from robot_stack.nodes.base import StackNode
@@ -41,6 +41,8 @@ from robot_stack.types.robot import RobotState
 
 OLDEST_VERDICT_S = 2.0
 """An actor that loads a policy may be late to hear a verdict; it judges an episode and moves nothing."""
+OLDEST_LABEL_S = 1.0
+"""As many labels as wait to be heard; one of a replayed bag would be recorded as what the arm does now."""
 SILENT = Refusal(kind=RefusalKind.WIRING, text="the safety process is silent")
 
 
@@ -78,6 +80,7 @@ class CellLink(StackNode):
         """How the one who acts is doing, for /diagnostics."""
         self._faults: dict[str, Fault | None] = dict.fromkeys(arms)
         self._keys = KeyAdmission(topics.EVENTS, OLDEST_VERDICT_S)
+        self._labels = {arm: OnceAdmission("label", topics.label(arm), OLDEST_LABEL_S) for arm in arms}
         self._changed = threading.Condition()
         self._refused: dict[str, str] = {}
         self._subscribe(list(run.cameras), arms)
@@ -172,10 +175,17 @@ class CellLink(StackNode):
             self._refused[topics.fault(arm)] = str(error)
 
     def _on_label(self, arm: str, msg: Joy) -> None:
+        topic = topics.label(arm)
+        refusal = self._labels[arm].refusal(
+            self.sealer.sender(topic, msg), stamp_ns_of(msg.header), time.monotonic_ns()
+        )
+        if refusal is not None:
+            self._refused[topic] = str(refusal)
+            return
         try:
             decision = decision_from_msg(msg, arm)
         except (SpecError, ValueError, IndexError) as error:
-            self._refused[topics.label(arm)] = str(error)
+            self._refused[topic] = str(error)
             return
         with self._changed:
             self.executed[arm].add(decision)

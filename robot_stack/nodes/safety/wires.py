@@ -101,12 +101,12 @@ def _command(arm: RunArm, parts: Mapping[str, Any]) -> Command:
 
 
 class ArmOutput:
-    """Publishes the decisions about one arm; what the arm obeys is sealed."""
+    """Publishes the decisions about one arm, sealed: the arm obeys them, and steps are recorded from them."""
 
     def __init__(self, node: StackNode, arm: RunArm) -> None:
         self._sealer = node.sealer
         self._frame = arm.robot.tcp_frame
-        self._topics = topics.command(arm.name), topics.command_gripper(arm.name)
+        self._topics = topics.command(arm.name), topics.command_gripper(arm.name), topics.label(arm.name)
         self._commands = node.create_lifecycle_publisher(TwistStamped, topics.command(arm.name), NEWEST)
         self._grippers = node.create_lifecycle_publisher(JointState, topics.command_gripper(arm.name), NEWEST)
         self._labels = node.create_publisher(Joy, topics.label(arm.name), EVERY)
@@ -118,7 +118,7 @@ class ArmOutput:
         if command.gripper is not None:
             opening = vector_to_msg(np.array([command.gripper]), command.stamp_ns)
             self._grippers.publish(self._sealer.seal(self._topics[1], opening))
-        self._labels.publish(decision_to_msg(decision))
+        self._labels.publish(self._sealer.seal(self._topics[2], decision_to_msg(decision)))
 
     def stand_still(self, mode: Mode) -> None:
         """Publish a last command: zero."""

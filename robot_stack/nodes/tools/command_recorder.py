@@ -19,8 +19,9 @@ from geometry_msgs.msg import TwistStamped
 from sensor_msgs.msg import JointState, Joy
 from std_msgs.msg import String
 
+from robot_stack.control.safety.admission import OnceAdmission
 from robot_stack.nodes import topics
-from robot_stack.nodes.base import NodeSettings, StackNode, run_node
+from robot_stack.nodes.base import FOREVER_S, NodeSettings, StackNode, run_node
 from robot_stack.nodes.conversion import decision_from_msg, fault_from_msg, stamp_ns_of, state_from_msg, twist_from_msg
 from robot_stack.nodes.diagnostics import Diagnosis
 from robot_stack.nodes.qos import EVERY, LATCHED
@@ -58,6 +59,7 @@ class ArmRecorder:
         self._refused = 0
         self._latched = (topics.LIMITS, topics.MODE)
         self._fault: Fault | None = None
+        self._labels = OnceAdmission("label", topics.label(arm), FOREVER_S)
         node.create_subscription(Joy, topics.label(arm), self._on_label, EVERY)
         node.create_subscription(TwistStamped, topics.applied(arm), self._on_applied, EVERY)
         node.create_subscription(JointState, topics.state(arm), self._on_state, EVERY)
@@ -85,6 +87,10 @@ class ArmRecorder:
             self.close()
 
     def _on_label(self, msg: Joy) -> None:
+        session = self._node.sealer.sender(topics.label(self._arm), msg)
+        if self._labels.refusal(session, stamp_ns_of(msg.header), time.monotonic_ns()) is not None:
+            self._refused += 1
+            return
         try:
             decision = decision_from_msg(msg, self._arm)
         except (SpecError, ValueError, IndexError):

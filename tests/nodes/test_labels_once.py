@@ -1,0 +1,79 @@
+"""What the arm did is recorded from decisions that a process of the run made now: of no stranger, and of no bag."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip("rclpy", reason="no ROS on this machine")
+
+from sensor_msgs.msg import Joy  # noqa: E402
+
+from robot_stack.config.resolve import load_run  # noqa: E402
+from robot_stack.control.safety.seal import WireKey  # noqa: E402
+from robot_stack.nodes import topics  # noqa: E402
+from robot_stack.nodes.actor.cell_link import CellLink  # noqa: E402
+from robot_stack.nodes.base import StackNode  # noqa: E402
+from robot_stack.nodes.conversion import decision_to_msg  # noqa: E402
+from robot_stack.nodes.tools.command_recorder import ArmRecorder  # noqa: E402
+from robot_stack.processes.table import namespace_of  # noqa: E402
+from robot_stack.types.command import Command, Decision, Mode, Source  # noqa: E402
+
+DOMAIN, ARM = 90, "fr3"
+
+
+class Rig:
+    """The actor's link and the recorder, and a safety process that hands them labels."""
+
+    def __init__(self, folder: Path) -> None:
+        run, key = load_run("peg_insert", [f"cell.dds_domain={DOMAIN}"]), WireKey.of_folder(folder)
+        self.safety = StackNode("safety", namespace_of(run), key=key)
+        self.link = CellLink(run, namespace_of(run), key)
+        self.recorder = ArmRecorder(self.link, ARM, "run", folder)
+
+    def heard(self, msg: Joy) -> tuple[bool, bool]:
+        """Hand a label to both; return whether each took it."""
+        before, refused = self.link.decisions.get(ARM), self.recorder.diagnose().values["refused"]
+        self.link._on_label(ARM, msg)
+        self.recorder._on_label(msg)
+        return self.link.decisions.get(ARM) is not before, self.recorder.diagnose().values["refused"] == refused
+
+    def sealed(self, stamp_ns: int) -> Joy:
+        return self.safety.sealer.seal(topics.label(ARM), label(stamp_ns))
+
+
+def label(stamp_ns: int) -> Joy:
+    command = Command(arm=ARM, twist=np.zeros(6), frame="tcp", gripper=None, stamp_ns=stamp_ns, source=Source.POLICY)
+    decision = Decision(command=command, mode=Mode.POLICY, source=Source.POLICY, requested=np.zeros(6), clamped=())
+    return decision_to_msg(decision)
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    monkeypatch.setenv("ROS_DOMAIN_ID", str(DOMAIN))
+    rclpy.init()
+    rig = Rig(tmp_path)
+    yield rig
+    rig.link.destroy_node()
+    rig.safety.destroy_node()
+    rclpy.try_shutdown()
+
+
+def test_a_decision_counts_once(rig: Rig) -> None:
+    msg = rig.sealed(time.monotonic_ns())
+    assert rig.heard(msg) == (True, True)
+    assert rig.link.decisions[ARM].command.frame == "tcp"
+    assert rig.heard(msg) == (False, False)
+    assert rig.heard(rig.sealed(time.monotonic_ns())) == (True, True)
+
+
+def test_a_decision_of_a_stranger_does_not_count(rig: Rig) -> None:
+    assert rig.heard(label(time.monotonic_ns())) == (False, False)
+
+
+def test_an_old_decision_is_evidence_and_no_step(rig: Rig) -> None:
+    assert rig.heard(rig.sealed(time.monotonic_ns() - 3_000_000_000)) == (False, True)
