@@ -1,8 +1,12 @@
 """Whether the critic ranks actions as the simulator does: Q's order against Monte-Carlo's, from restored states.
 
-From states that the published policy visits on held-out resets, each action is played and then the policy is followed,
-without noise, to the end of the episode. The return is the sparse reward, discounted as the learner does it. Progress
-adds the same to all actions of a state that lead to the end of the task, since it telescopes; it is left out.
+From states that the published policy visits on held-out resets, each action is played and then the policy is followed
+to the end of the episode. The return is the sparse reward, discounted as the learner does it. Progress adds the same to
+all actions of a state that lead to the end of the task, since it telescopes; it is left out.
+
+A peg that meets an edge goes in at once or much later, depending on a hair's breadth: the return of one way to the end
+says little of an action. So several are averaged, on each of which the policy is followed with a little noise, the same
+for all actions. How well they agree with each other says what correlation a perfect critic could reach.
 """
 
 from __future__ import annotations
@@ -44,6 +48,8 @@ STATES, NOISY, UNIFORM = 50, 8, 7
 """States, and actions in each beside the policy's own: near it, and anywhere."""
 NOISE = 0.3
 """Standard deviation of the actions near the policy's own."""
+WAYS, WAY_NOISE = 4, 0.1
+"""Ways to the end that are averaged, and the standard deviation of the noise on the policy's actions there."""
 FIRST_RESET = 100_000
 """Number of the first reset, which no evaluation comes to."""
 MOST_EPISODES = 4 * STATES
@@ -80,17 +86,24 @@ def copied(cell: LocalCell) -> LocalCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A state with its actions.
+    """A state with its actions, and what came of them.
 
     Attributes:
+        features: Of the observation, as the learner's encoder gives them, shape (1, F).
+        proprio: Of the observation, float32, shape (P,).
         actions: Chunks of actions, float32, shape (N, C, A); the first is the policy's own.
-        q: Q of each, mean over critics, float64, shape (N,).
-        returns: Discounted sparse reward from there, float64, shape (N,).
+        ways: Discounted sparse reward of each way to the end, float64, shape (N, W), W even.
     """
 
+    features: np.ndarray
+    proprio: np.ndarray
     actions: np.ndarray
-    q: np.ndarray
-    returns: np.ndarray
+    ways: np.ndarray
+
+    @property
+    def returns(self) -> np.ndarray:
+        """Return the mean over the ways, shape (N,)."""
+        return np.asarray(self.ways.mean(axis=1))
 
 
 class Player:
@@ -135,14 +148,18 @@ class Player:
         cell.finish()
         return chosen
 
-    def outcome_of(self, moment: Moment, actions: np.ndarray) -> float:
-        """The return from a moment on, of actions (C, A) and of the policy after them."""
+    def outcome_of(self, moment: Moment, actions: np.ndarray, rng: np.random.Generator, noise: float) -> float:
+        """The return from a moment on, of actions (C, A) and of the policy with noise after them."""
         cell = moment.again()
         self._policy.begin_episode()
         left = self._resolved.task.episode_steps - moment.tick
         for tick in range(left):
             observation = _seen(cell)
-            chosen = actions[tick] if tick < len(actions) else self._policy.act(observation, deterministic=True)
+            if tick < len(actions):
+                chosen = actions[tick]
+            else:
+                own = self._policy.act(observation, deterministic=True)
+                chosen = np.clip(own + rng.normal(0.0, noise, own.shape), -1.0, 1.0).astype(np.float32)
             self._step(cell, chosen)
             if cell.truth():
                 return self._return(tick + 1, Outcome.SUCCESS)
@@ -190,45 +207,62 @@ def proposals(own: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 @torch.no_grad()
-def judged(learner: RLPDLearner, trunk: Trunk, observation: Observation, actions: np.ndarray) -> np.ndarray:
-    """Q of chunks of actions (N, C, A) at one observation, mean over critics, float64, shape (N,)."""
-    features = torch.from_numpy(trunk.encode({name: image[None] for name, image in observation.images.items()})).float()
-    flat = torch.from_numpy(actions.reshape(len(actions), -1))
-    count = len(actions)
-    proprio = torch.from_numpy(observation.proprio)[None].expand(count, -1)
-    q = learner.critic(features.expand(count, -1), proprio, learner.layout.arm(flat))
+def judged(learner: RLPDLearner, trial: Trial) -> np.ndarray:
+    """Q of the actions of a trial, mean over critics, float64, shape (N,)."""
+    count = len(trial.actions)
+    features = torch.from_numpy(trial.features).float().expand(count, -1)
+    proprio = torch.from_numpy(trial.proprio)[None].expand(count, -1)
+    q = learner.critic(features, proprio, learner.layout.arm(torch.from_numpy(trial.actions.reshape(count, -1))))
     return q.float().mean(dim=0).double().numpy()
 
 
-def own_actions(learner: RLPDLearner, trunk: Trunk, observation: Observation, actions: int) -> np.ndarray:
+def own_actions(learner: RLPDLearner, features: np.ndarray, proprio: np.ndarray, actions: int) -> np.ndarray:
     """The published policy's chunk at one observation, without noise, float32, shape (C, A)."""
-    features = torch.from_numpy(trunk.encode({name: image[None] for name, image in observation.images.items()})).float()
-    proprio = torch.from_numpy(observation.proprio)[None]
+    seen, known = torch.from_numpy(features).float(), torch.from_numpy(proprio)[None]
     with torch.no_grad():
-        chunk = learner.published.act(features, proprio, tick=0, rng=torch.Generator(), deterministic=True)
+        chunk = learner.published.act(seen, known, tick=0, rng=torch.Generator(), deterministic=True)
     return chunk.float().numpy().reshape(-1, actions)
 
 
-def correlation(trials: Sequence[Trial]) -> float | None:
-    """Spearman's rank correlation of Q with the return, averaged over the states whose returns differ.
+def rank(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's rank correlation of two rows; 0 where one tells nothing apart."""
+    apart = np.ptp(first) > 0.0 and np.ptp(second) > 0.0
+    return float(spearmanr(first, second).statistic) if apart else 0.0
+
+
+def correlation(trials: Sequence[Trial], q: Sequence[np.ndarray]) -> float | None:
+    """Rank correlation of Q with the return, averaged over the states whose returns differ.
 
     A critic that tells no actions of a state apart counts 0 there.
 
     Returns:
         None if the returns differ in no state.
     """
-    ranked = []
-    for trial in trials:
-        if np.ptp(trial.returns) > 0.0:
-            apart = np.ptp(trial.q) > 0.0
-            ranked.append(float(spearmanr(trial.q, trial.returns).statistic) if apart else 0.0)
+    ranked = [rank(each, trial.returns) for trial, each in zip(trials, q, strict=True) if np.ptp(trial.returns) > 0.0]
     return float(np.mean(ranked)) if ranked else None
 
 
-def rank_correlation(resolved: ResolvedRun, folder: Path, *, seed: int, states: int = STATES) -> dict[str, Any]:
-    """How the critic of a finished run ranks actions; with the number of states, and of those that could tell."""
+def ceiling(trials: Sequence[Trial]) -> float | None:
+    """The rank correlation that a critic could reach who knew the mean over all ways.
+
+    It is the root of the reliability of a mean over W ways, which follows from the correlation r of the means of either
+    half of them: 2r / (1 + r) (Spearman and Brown, 1910).
+
+    Returns:
+        None if the returns differ in no state.
+    """
+    halves = [(t.ways[:, ::2].mean(axis=1), t.ways[:, 1::2].mean(axis=1)) for t in trials if np.ptp(t.returns) > 0.0]
+    if not halves:
+        return None
+    agreed = max(0.0, float(np.mean([rank(first, second) for first, second in halves])))
+    return float(np.sqrt(2 * agreed / (1 + agreed)))
+
+
+def play_trials(
+    resolved: ResolvedRun, folder: Path, learner: RLPDLearner, trunk: Trunk, *, seed: int, states: int = STATES
+) -> list[Trial]:
+    """Play actions from states that a finished run's policy visits."""
     settings = learning_settings(resolved)
-    learner, trunk = load_learner(resolved, folder)
     spec, rng = resolved.spec(), np.random.default_rng(seed)
     policy = ActingPolicy(spec, load_params(RunPaths(folder).policy("policy")), seed=0)
     player = Player(resolved, policy, rule=reward_rule(resolved, settings), gamma=settings.config.sampling.gamma)
@@ -239,20 +273,29 @@ def rank_correlation(resolved: ResolvedRun, folder: Path, *, seed: int, states: 
         moment = player.visit(number, rng, every=learner.policy.chunk)
         if moment is None:
             continue
-        actions = proposals(own_actions(learner, trunk, moment.observation, spec.action_size), rng)
-        trials.append(
-            Trial(
-                actions=actions,
-                q=judged(learner, trunk, moment.observation, actions),
-                returns=np.array([player.outcome_of(moment, chunk) for chunk in actions]),
-            )
-        )
+        seen = moment.observation
+        features = trunk.encode({name: image[None] for name, image in seen.images.items()})
+        actions = proposals(own_actions(learner, features, seen.proprio, spec.action_size), rng)
+        ways = [
+            [player.outcome_of(moment, chunk, np.random.default_rng(way), WAY_NOISE) for way in range(WAYS)]
+            for chunk in actions
+        ]
+        trials.append(Trial(features=features, proprio=seen.proprio, actions=actions, ways=np.array(ways)))
+    return trials
+
+
+def rank_correlation(resolved: ResolvedRun, folder: Path, *, seed: int, states: int = STATES) -> dict[str, Any]:
+    """How the critic of a finished run ranks actions; with the number of states, and of those that could tell."""
+    learner, trunk = load_learner(resolved, folder)
+    trials = play_trials(resolved, folder, learner, trunk, seed=seed, states=states)
+    q = [judged(learner, trial) for trial in trials]
     differ = [trial for trial in trials if np.ptp(trial.returns) > 0.0]
     return {
-        "spearman": correlation(trials),
+        "spearman": correlation(trials, q),
+        "ceiling": ceiling(trials),
         "states": len(trials),
         "states_that_differ": len(differ),
         "own_return": float(np.mean([trial.returns[0] for trial in trials])),
         "best_return": float(np.mean([trial.returns.max() for trial in trials])),
-        "by_q_return": float(np.mean([trial.returns[trial.q.argmax()] for trial in trials])),
+        "by_q_return": float(np.mean([trial.returns[each.argmax()] for trial, each in zip(trials, q, strict=True)])),
     }

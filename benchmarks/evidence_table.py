@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
+from benchmarks.advantage import WAYS
 from benchmarks.comparison import Result
 from benchmarks.evidence_conditions import CONDITIONS
 from benchmarks.evidence_targets import target_rows
@@ -94,6 +95,7 @@ def ranked(results: Iterable[Result]) -> dict[str, Any] | None:
     return {
         "mean": _mean(r[OF_ALL]["spearman"] for r in told),
         "by_seed": {str(r["seed"]): round(r[OF_ALL]["spearman"], 4) for r in told},
+        "ceiling": _mean(r[OF_ALL]["ceiling"] for r in told),
         "states": sum(r[OF_ALL]["states"] for r in told),
         "states_that_differ": sum(r[OF_ALL]["states_that_differ"] for r in told),
     }
@@ -143,7 +145,8 @@ def table(results: Sequence[Result], minutes: float) -> str:
             "Does the critic know which action is better? Rank correlation of Q with the return of the simulator over",
             f"16 actions a state, in those {critic['states_that_differ']} of {critic['states']} states whose returns "
             "differ:",
-            f"mean {critic['mean']:.2f}; {seeds}.",
+            f"mean {critic['mean']:.2f}; {seeds}. The returns are means over {WAYS} ways to the end; a critic that",
+            f"knew the mean over all ways would reach {critic['ceiling']:.2f}.",
         ]
     lines += target_rows(document(results))
     commits = ", ".join(sorted({r["commit"] for r in results}))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from benchmarks.advantage import NOISY, UNIFORM, Moment, Trial, correlation, proposals
+from benchmarks.advantage import NOISY, UNIFORM, Moment, Trial, ceiling, correlation, proposals
 from robot_stack.config.resolve import load_run
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
@@ -14,24 +16,53 @@ from robot_stack.workcell.local_cell import LocalCell
 TICK_NS = 100_000_000
 
 
-def trial(q: list[float], returns: list[float]) -> Trial:
-    return Trial(actions=np.zeros((len(q), 1, 4), np.float32), q=np.array(q), returns=np.array(returns))
+def trial(ways: list[list[float]]) -> Trial:
+    """A state whose actions led to these returns, a row of ways each."""
+    actions = np.zeros((len(ways), 1, 4), np.float32)
+    return Trial(features=np.zeros((1, 2)), proprio=np.zeros(3, np.float32), actions=actions, ways=np.array(ways))
+
+
+def correlated(*pairs: tuple[Sequence[float], Sequence[float]]) -> float | None:
+    """Of states with the Q and the return of each action; the ways to the end differ by the same for all actions."""
+    return correlation(
+        [trial([[r - 0.1, r + 0.1] for r in returns]) for _, returns in pairs], [np.array(q) for q, _ in pairs]
+    )
+
+
+RISING = [0.1, 0.5, 0.9]
 
 
 def test_ranks_are_compared_state_by_state_and_averaged() -> None:
-    same, reverse = trial([1, 2, 3], [0.1, 0.5, 0.9]), trial([103, 102, 101], [0.1, 0.5, 0.9])
-    assert correlation([same]) == pytest.approx(1.0)
-    assert correlation([reverse]) == pytest.approx(-1.0)
-    assert correlation([same, same, reverse]) == pytest.approx(1 / 3)
+    same, reverse = ([1, 2, 3], RISING), ([103, 102, 101], RISING)
+    assert correlated(same) == pytest.approx(1.0)
+    assert correlated(reverse) == pytest.approx(-1.0)
+    assert correlated(same, same, reverse) == pytest.approx(1 / 3)
 
 
 def test_equal_returns_say_nothing_and_equal_values_count_as_no_knowledge() -> None:
-    assert correlation([trial([1, 2, 3], [0.5, 0.5, 0.5])]) is None
-    assert correlation([trial([1, 1, 1], [0.1, 0.5, 0.9]), trial([1, 2, 3], [0.1, 0.5, 0.9])]) == pytest.approx(0.5)
+    assert correlated(([1, 2, 3], [0.5, 0.5, 0.5])) is None
+    assert correlated(([1, 1, 1], RISING), ([1, 2, 3], RISING)) == pytest.approx(0.5)
 
 
 def test_ties_get_average_ranks() -> None:
-    assert correlation([trial([1, 2, 3, 4], [0.0, 0.0, 1.0, 1.0])]) == pytest.approx(2 / 5**0.5)
+    assert correlated(([1, 2, 3, 4], [0.0, 0.0, 1.0, 1.0])) == pytest.approx(2 / 5**0.5)
+
+
+def test_the_ceiling_is_what_the_ways_agree_on() -> None:
+    assert ceiling([trial([[r, r] for r in RISING])]) == pytest.approx(1.0)
+    assert ceiling([trial([[a, b] for a, b in zip(RISING, RISING[::-1], strict=True)])]) is None
+    assert ceiling([trial([[0.1, 0.9], [0.5, 0.6], [0.9, 0.2]])]) == 0.0
+    assert ceiling([trial([[0.5, 0.5]] * 3)]) is None
+
+
+def test_the_ceiling_is_what_a_critic_reaches_that_knows_the_mean() -> None:
+    rng, truth = np.random.default_rng(0), np.random.default_rng(1).normal(size=(400, 16))
+    trials = [trial((row[:, None] + rng.normal(0.0, 1.5, (16, 4))).tolist()) for row in truth]
+    highest, reached = ceiling(trials), correlation(trials, list(truth))
+    assert highest is not None
+    assert reached is not None
+    assert reached == pytest.approx(highest, abs=0.05)
+    assert reached < 0.85
 
 
 def test_proposals_are_the_policys_own_action_noisy_ones_and_uniform_ones() -> None:

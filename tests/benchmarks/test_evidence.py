@@ -126,7 +126,7 @@ def test_a_condition_without_any_success_or_practice_has_a_row() -> None:
 
 
 def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_path: Path) -> None:
-    told = {"spearman": 0.5, "states": 50, "states_that_differ": 40}
+    told = {"spearman": 0.5, "ceiling": 0.9, "states": 50, "states_that_differ": 40}
     runs = [
         result(advantage_rank_correlation=told),
         result(seed=1, advantage_rank_correlation={**told, "spearman": 0.7}),
@@ -137,7 +137,9 @@ def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_pa
     assert found["advantage_rank_correlation"] == 0.6
     assert found["half_skilled"]["full"]["success"] == 0.6
     assert {"success", "wilson95", "cycle_s", "human_share_last20", "seeds"} <= found["full"].keys()
-    assert "mean 0.60; 0.50 (seed 0), 0.70 (seed 1)" in (tmp_path / "EVIDENCE.md").read_text()
+    text = (tmp_path / "EVIDENCE.md").read_text()
+    assert "mean 0.60; 0.50 (seed 0), 0.70 (seed 1)" in text
+    assert "would reach 0.90" in text
 
 
 def verdicts(*runs: Result) -> dict[str, bool]:
@@ -156,7 +158,7 @@ def test_reward_must_add_points_or_speed_with_intervals_apart() -> None:
 
 
 def test_other_targets_have_their_thresholds() -> None:
-    told = {"spearman": 0.61, "states": 50, "states_that_differ": 40}
+    told = {"spearman": 0.61, "ceiling": 0.9, "states": 50, "states_that_differ": 40}
     good = verdicts(
         result(cycles_s=[2.3, 2.4], advantage_rank_correlation=told), result("imitation_weight_0", success=90)
     )
