@@ -23,6 +23,7 @@ from scipy.stats import spearmanr
 
 from policies.acting import ActingPolicy
 from policies.encoders.trunk import Trunk
+from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.config.resolved import ResolvedRun
@@ -184,13 +185,19 @@ def _seen(cell: LocalCell) -> Observation:
     return observation
 
 
+def sizes_of(resolved: ResolvedRun, folder: Path, trunk: Trunk) -> LearnerSpec:
+    """The sizes that a run's learner was built from."""
+    paths = RunPaths(folder)
+    fit = of_kind(read_rows(paths.metrics).rows, FitRow)[-1]
+    demos = [read_episode(paths.store.episode(name), images=False) for name in fit.demo_ids]
+    return fitting.learner_spec(trunk, demos, resolved.spec(), trained=False)
+
+
 def load_learner(resolved: ResolvedRun, folder: Path) -> tuple[RLPDLearner, Trunk]:
     """The learner of a run as its newest checkpoint has it, with the encoder that it sees through."""
     paths, settings = RunPaths(folder), learning_settings(resolved)
-    fit = of_kind(read_rows(paths.metrics).rows, FitRow)[-1]
-    demos = [read_episode(paths.store.episode(name), images=False) for name in fit.demo_ids]
     trunk = fitting.load_trunk(paths.trunk, resolved.spec(), settings.device)
-    sizes = fitting.learner_spec(trunk, demos, resolved.spec(), trained=False)
+    sizes = sizes_of(resolved, folder, trunk)
     learner = find_algorithm(settings.algorithm).learner(sizes, settings.config, seed=0, device=settings.device)
     state = CheckpointFolder(paths.checkpoints).load_latest()
     if state is None or not isinstance(learner, RLPDLearner):

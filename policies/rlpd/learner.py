@@ -131,6 +131,12 @@ class RLPDLearner:
         self.updates += 1
         return metrics
 
+    def update_critics(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """Make one critic update towards the values of the policy as it is, which stays; return detached metrics."""
+        metrics = self._compute(batch, self.draw_inputs(len(batch.reward), with_actor=False))
+        self.updates += 1
+        return metrics
+
     @property
     def _cql_weight(self) -> float:
         """Return the weight of the contrast between actions in the next update."""

@@ -88,6 +88,18 @@ def test_critic_update_moves_neither_actor_nor_temperature() -> None:
     assert not torch.equal(flat(made.critic), critic)
 
 
+def test_critics_that_are_updated_alone_leave_the_policy_and_move_as_in_any_update() -> None:
+    alone, beside = (learner(critic_actor_ratio=1) for _ in range(2))
+    policy, published = flat(alone.policy), flat(alone.published)
+    alone.update_critics(random_batch(0))
+    beside.update(random_batch(0))
+    assert alone.updates == 1
+    assert torch.equal(flat(alone.policy), policy)
+    assert torch.equal(flat(alone.published), published)
+    assert torch.equal(flat(alone.critic), flat(beside.critic))
+    assert torch.equal(flat(alone.target), flat(beside.target))
+
+
 def test_actor_update_does_not_move_the_critic() -> None:
     without, with_actor = learner(critic_actor_ratio=20), learner(critic_actor_ratio=1)
     without.update(random_batch(0))
