@@ -17,7 +17,7 @@ from benchmarks.evidence_runs import resolve
 from benchmarks.lockstep import train_online
 from tests.benchmarks.test_evidence_runs import TINY
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("few_ways")]
 
 
 def test_each_candidate_has_a_row(

@@ -24,7 +24,7 @@ TINY = (
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> EvidenceRuns:
+def runs(tmp_path_factory: pytest.TempPathFactory, few_ways: None) -> EvidenceRuns:
     return EvidenceRuns(tmp_path_factory.mktemp("work"), 0.1, overrides=TINY, resets=2, states=1)
 
 
