@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -32,7 +32,9 @@ class AlarmConfig(BaseModel):
     strange_episodes: int = Field(3, ge=1, le=100, description="episodes with strange frames, of the newest five")
     strange_share: float = Field(0.5, gt=0.0, le=1.0, description="share of its frames that makes an episode strange")
     cycling: float = Field(5.0, gt=1.0, le=100.0, description="way that Φ goes up and down, over its highest value")
-    haste: float = Field(0.5, gt=0.0, lt=1.0, description="share of the fastest demonstration that is too fast a claim")
+    haste: float = Field(
+        0.5, gt=0.0, lt=1.0, description="share of the fastest success so far that is too fast an unconfirmed claim"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,7 @@ class EpisodeEvidence:
         distance: How far each frame's inputs are from all that was trained on, same.
         claimed_at: Frame at which the model declared success, None if it did not.
         refused: An operator refused that claim.
+        confirmed: An operator said that it was a success.
         again: It began where an earlier try had ended, perhaps nearly done: how fast it was says nothing.
     """
 
@@ -55,6 +58,7 @@ class EpisodeEvidence:
     distance: np.ndarray
     claimed_at: int | None
     refused: bool
+    confirmed: bool = False
     again: bool = False
 
 
@@ -63,7 +67,7 @@ class Normal:
     """The usual figures of the demonstrations: 99th percentiles per frame, and the fastest way to success.
 
     Attributes:
-        fastest: Frames of the shortest demonstration.
+        fastest: Frames of the shortest success: of a demonstration at first, then of what was learned.
     """
 
     spread: float
@@ -78,6 +82,19 @@ class Normal:
             distance=float(np.nanpercentile(np.concatenate([d.distance for d in demos]), 99)),
             fastest=min(len(d.progress) for d in [d for d in demos if not d.again] or demos),
         )
+
+    def too_fast(self, frames: int, *, haste: float) -> bool:
+        """Return whether a success after so many frames is faster than what is usual explains."""
+        return frames < haste * self.fastest
+
+    def with_success(self, frames: int, *, confirmed: bool, haste: float) -> Normal:
+        """Return what is usual after a success that nobody refused: people teach slowly, and a policy grows quicker.
+
+        A leap beyond `haste` becomes usual only if an operator confirmed it.
+        """
+        if not confirmed and self.too_fast(frames, haste=haste):
+            return self
+        return replace(self, fastest=min(self.fastest, frames))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +122,10 @@ class Watch:
     def add(self, episode: EpisodeEvidence) -> tuple[Alarm, ...]:
         """Add an episode once people have had time to judge it; return the alarms that it raises."""
         self._newest.append(episode)
+        if episode.claimed_at is not None and not episode.refused and not episode.again:
+            self._normal = self._normal.with_success(
+                episode.claimed_at, confirmed=episode.confirmed, haste=self._config.haste
+            )
         found = (self._false_claims(), self._strange("disagreement"), self._strange("unfamiliar"), *self._farming())
         return tuple(alarm for alarm in found if alarm is not None)
 
@@ -146,16 +167,17 @@ class Watch:
             phi = episode.progress[np.isfinite(episode.progress)]
             if len(phi) > 1 and np.abs(np.diff(phi)).sum() > self._config.cycling * max(phi.max(), 0.2):
                 cycling.append(episode)
-            early = self._config.haste * self._normal.fastest
-            if not episode.again and episode.claimed_at is not None and episode.claimed_at < early:
+            if episode.claimed_at is None or episode.confirmed or episode.again:
+                continue
+            if self._normal.too_fast(episode.claimed_at, haste=self._config.haste):
                 hasty.append(episode)
         return (
             _repeated("cycling", cycling, f"Φ goes up and down, {self._config.cycling:g} times its highest value"),
             _repeated(
                 "haste",
                 hasty,
-                f"success declared within {self._config.haste:g} of the fastest demonstration's "
-                f"{self._normal.fastest} frames",
+                f"success declared within {self._config.haste:g} of the fastest success's "
+                f"{self._normal.fastest} frames and confirmed by nobody",
             ),
         )
 

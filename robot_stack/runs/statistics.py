@@ -94,6 +94,11 @@ class EpisodeAccount:
         said = self.verdicts
         return said.get(LabelSource.MODEL) is Verdict.SUCCESS and said.get(LabelSource.OPERATOR) is Verdict.FAILURE
 
+    @property
+    def confirmed(self) -> bool:
+        """Return whether the operator said that it was a success."""
+        return self.verdicts.get(LabelSource.OPERATOR) is Verdict.SUCCESS
+
     def row(self, rate_hz: float, reward_version: str) -> EpisodeRow:
         """Return the episode's row for metrics.jsonl.
 

@@ -22,6 +22,7 @@ def evidence(
     distance: float = 0.1,
     claimed_at: int | None = 38,
     refused: bool = False,
+    confirmed: bool = False,
 ) -> EpisodeEvidence:
     return EpisodeEvidence(
         name=f"{number:06d}",
@@ -30,6 +31,7 @@ def evidence(
         distance=np.full(FRAMES, distance),
         claimed_at=claimed_at,
         refused=refused,
+        confirmed=confirmed,
     )
 
 
@@ -103,6 +105,26 @@ def test_flicker_around_nothing_is_no_farm() -> None:
 def test_success_faster_than_anyone_ends_trust() -> None:
     assert kinds([evidence(claimed_at=14), evidence(), evidence(claimed_at=10)]) == ["haste"]
     assert kinds([evidence(claimed_at=15)] * 5) == []
+
+
+def test_a_policy_that_grows_faster_than_its_teachers_is_left_in_peace() -> None:
+    learned = [evidence(claimed_at=frames) for frames in (28, 20, 14, 11, 8, 7, 7, 7)]
+    assert [alarm for known in range(1, len(learned) + 1) for alarm in kinds(learned[:known])] == []
+
+
+def test_what_an_operator_confirms_is_not_too_fast_and_what_he_refuses_makes_nothing_usual() -> None:
+    assert kinds([evidence(claimed_at=5, confirmed=True)] * 5) == []
+    assert kinds([evidence(claimed_at=5, confirmed=True), evidence(claimed_at=3), evidence(claimed_at=4)]) == []
+    quick = [evidence(claimed_at=frames, refused=True) for frames in (20, 11)]
+    assert kinds([*quick, evidence(claimed_at=10), evidence(claimed_at=10)]) == ["haste"]
+
+
+def test_how_fast_a_success_may_be_is_known_again_after_a_restart() -> None:
+    normal = NORMAL
+    for frames, confirmed in ((20, False), (9, False), (14, False), (2, False), (6, True)):
+        normal = normal.with_success(frames, confirmed=confirmed, haste=CONFIG.haste)
+    assert normal.fastest == 6
+    assert NORMAL.with_success(9, confirmed=False, haste=CONFIG.haste) == NORMAL
 
 
 def test_frames_without_a_score_are_no_evidence() -> None:

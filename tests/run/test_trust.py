@@ -57,10 +57,10 @@ def adopt(bench: Bench, trust: RewardMonitor, model: Model) -> None:
     trust.renew(model, ["000000-demo-a", "000001-demo-a"])  # type: ignore[arg-type]
 
 
-def train_online(bench: Bench, number: int, *, refused: bool) -> None:
-    """The model claims success at the second frame; the operator answers at once."""
-    name = f"{number:06d}-online-a"
-    bench.send(name, [P] * 6, EndReason.SUCCESS, said=Verdict.FAILURE if refused else Verdict.SUCCESS)
+def train_online(bench: Bench, number: int, *, refused: bool, answered: bool = True) -> None:
+    """The model claims success at the second frame; the operator answers at once, or not at all."""
+    name, said = f"{number:06d}-online-a", Verdict.FAILURE if refused else Verdict.SUCCESS
+    bench.send(name, [P] * 6, EndReason.SUCCESS, said=said if answered else None)
     bench.take()
     bench.statistics.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
 
@@ -155,10 +155,21 @@ def test_what_is_too_fast_for_the_task_may_be_usual_on_its_way_back(bench: Bench
     bench.scorer.adopt(model, list(bench.statistics.episodes))  # type: ignore[arg-type]
     trust.renew(model, [f"{number:06d}-demo-a" for number in range(4)])  # type: ignore[arg-type]
     for number in range(10, 16):
-        train_online(bench, number, refused=False)  # claimed at frame 1
+        train_online(bench, number, refused=False, answered=False)  # claimed at frame 1
         goes_back(bench, f"{number:06d}-online-a")
         assert not trust.consider()
-    for number in range(16, 18):
-        train_online(bench, number, refused=False)
+    for number in range(16, 20):
+        train_online(bench, number, refused=False, answered=False)
         trust.consider()
     assert [alarm.kind for _, alarm in alarms] == ["haste"]
+
+
+def test_a_new_version_is_told_how_quick_the_policy_has_become(bench: Bench) -> None:
+    trust = trust_of(bench, haste=0.3)
+    adopt(bench, trust, Model("first", 0.99))
+    bench.send("000010-online-a", [P] * 2, EndReason.SUCCESS, said=Verdict.SUCCESS)
+    bench.take()
+    adopt(bench, trust, Model("second", 0.99))
+    for number in range(11, 20):
+        train_online(bench, number, refused=False, answered=False)
+        assert not trust.consider()

@@ -167,6 +167,9 @@ class RewardMonitor:
         demos = [a.header.episode_id for a in self._statistics.demos() if a.header.episode_id in known] or known
         others = {name: [other for other in demos if other != name] or [name] for name in demos}
         normal = Normal.of([self._evidence(self._statistics.episodes[name], others[name]) for name in demos])
+        for account in self._statistics.ended(EpisodeKind.ONLINE):
+            if account.header.task_id == task_id and account.success and not self._statistics.again(account):
+                normal = normal.with_success(account.steps, confirmed=account.confirmed, haste=self._config.haste)
         self._watches[task_id], self._known[task_id] = Watch(self._config, normal), known
         return demos
 
@@ -182,6 +185,7 @@ class RewardMonitor:
             distance=nearest_distance(inputs, trained),
             claimed_at=self._scorer.declared_at.get(episode_id),
             refused=account.refused,
+            confirmed=account.confirmed,
             again=self._statistics.again(account),
         )
 
