@@ -13,7 +13,7 @@ from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 WAITS = f"""#!/bin/sh
 trap 'echo saved; exit {INTERRUPTED}' INT
 echo running
