@@ -64,16 +64,20 @@ def load_run(name_or_path: str | Path, overrides: Sequence[str] = (), root: Path
     return _Resolver(overrides, roots).resolve(path)
 
 
-def load_resolved(path: Path) -> ResolvedRun:
+def load_resolved(path: Path, overrides: Sequence[str] = ()) -> ResolvedRun:
     """Load a run as `ResolvedRun.to_yaml` saved it; no other file is read.
 
+    Args:
+        path: Of the saved file.
+        overrides: Texts `dotted.key=value`, of what is to be different from the run.
+
     Raises:
-        ConfigError: If the file was changed into something that does not fit.
+        ConfigError: If the file was changed into something that does not fit, or an override does not.
     """
     mistakes: list[Mistake] = []
     tree = read(path, mistakes)
     raise_if_any(mistakes)
-    resolver = _Resolver((), ())
+    resolver = _Resolver(overrides, ())
     if tree is not None:
         resolver.take(tree)
     name = tree.get("name") if tree is not None else None
@@ -120,6 +124,7 @@ class _Resolver:
         cameras = tree.get("cameras")
         for name, camera in (cameras.entries if cameras is not None else {}).items():
             self._add(f"cameras.{name}", camera)
+        self._refuse_stray_overrides()
 
     def finish(self, name: str) -> ResolvedRun:
         """Check the trees gathered so far, and return the run with their models."""

@@ -134,6 +134,17 @@ def evaluate(
             has none.
     """
     cell = build_local_cell(resolved, seed=0, observation_age_s=observation_age_s)
+    return evaluate_in(cell, resolved, params, episodes, on_episode)
+
+
+def evaluate_in(
+    cell: LocalCell,
+    resolved: ResolvedRun,
+    params: Params,
+    episodes: int,
+    on_episode: Callable[[int, bool], None] = lambda number, success: None,
+) -> Evaluation:
+    """Evaluate a policy on `episodes` held-out resets in a cell of this process; see `evaluate`."""
     runner = evaluation_runner(resolved, params, cell)
     successes: list[bool] = []
     durations_s: list[float] = []
