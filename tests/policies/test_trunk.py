@@ -60,6 +60,20 @@ def test_slice_of_a_camera_depends_on_that_camera_alone() -> None:
     assert not np.allclose(before[:, fused], after[:, fused])
 
 
+def test_light_of_another_brightness_and_colour_changes_no_feature() -> None:
+    made = fit_trunk([demo(1), demo(2)], SHAPES, QUICK, seed=0)
+    seen = {name: frames.astype(np.float64) for name, frames in demo(3).images.items()}
+    plain = made.encode({name: frames.astype(np.uint8) for name, frames in seen.items()}).astype(np.float32)
+    for gain in ((0.7, 0.7, 0.7), (0.5, 0.8, 1.0)):
+        lit = made.encode({name: np.rint(frames * gain).astype(np.uint8) for name, frames in seen.items()})
+        assert np.abs(lit.astype(np.float32) - plain).mean() < 0.2 * plain.std()
+
+
+def test_a_black_image_has_features_too() -> None:
+    black = {name: np.zeros((1, *shape), np.uint8) for name, shape in SHAPES.items()}
+    assert np.isfinite(trunk().encode(black)).all()
+
+
 def test_long_recordings_are_encoded_in_chunks_of_no_consequence() -> None:
     made, seen = trunk(), images(7)
     np.testing.assert_allclose(made.encode(seen, chunk=3), made.encode(seen, chunk=100), atol=5e-3)
