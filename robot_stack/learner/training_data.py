@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from policies.encoders.embedded import DemoFrames
+from robot_stack.replay.grippers import DiscreteGrippers
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.pose import Pose
 from robot_stack.types.spec import Spec
@@ -16,30 +17,50 @@ LEVER_M = 0.05
 """How far from the TCP lies the point whose way counts as progress when the tool turns; about the size of a tool."""
 
 
-def to_go(proprio: np.ndarray, spec: Spec) -> np.ndarray:
-    """Return the displacement of each TCP from each frame to the episode's last, in that frame's tcp frame.
+def next_goals(proprio: np.ndarray, executed: np.ndarray, spec: Spec) -> np.ndarray:
+    """Return the frame to which each frame of a demonstration leads, int64, shape (T+1,), from T actions (T, A).
+
+    It is the next one at which a discrete gripper is opened or closed, there included, or else the last: where a part
+    is taken or left, the arm has come to where it wanted to be. Without such a gripper it is always the last frame.
+
+    Source: keyframes where the gripper changes, as in James and Davison, 2022, arXiv:2105.14829.
+    """
+    grippers, last = DiscreteGrippers(spec), len(executed)
+    goals = np.full(last + 1, last)
+    is_open, begun = grippers.at_start(proprio[0]), 0
+    for frame, action in enumerate(executed):
+        before, is_open = is_open, grippers.after(action, is_open)
+        if (before != is_open).any():
+            goals[begun : frame + 1], begun = frame, frame + 1
+    return goals
+
+
+def to_go(proprio: np.ndarray, spec: Spec, goals: np.ndarray | None = None) -> np.ndarray:
+    """Return the displacement of each TCP from each frame to the one it leads to, in that frame's tcp frame.
 
     Hindsight from proprioception of a finished demonstration: no object pose is known.
 
     Args:
         proprio: float32, shape (T+1, P), with the `tcp_pose` of each arm relative to its start pose.
         spec: Of the cell.
+        goals: From `next_goals`; None is the episode's last frame for all.
 
     Returns:
         One column per active axis of the arms, scaled by `TO_GO_SCALE`, float32, shape (T+1, G).
     """
     one = len(spec.arms) == 1
+    goals = np.full(len(proprio), len(proprio) - 1) if goals is None else goals
     parts = [
-        _left(proprio[:, spec.part("tcp_pose" if one else f"{arm.name}.tcp_pose")])[:, list(arm.axis_indices)]
+        _left(proprio[:, spec.part("tcp_pose" if one else f"{arm.name}.tcp_pose")], goals)[:, list(arm.axis_indices)]
         for arm in spec.arms
     ]
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def _left(rows: np.ndarray) -> np.ndarray:
-    """Return the displacement from each pose (T+1, 6) to the last, in that pose's frame, scaled; float64 (T+1, 6)."""
+def _left(rows: np.ndarray, goals: np.ndarray) -> np.ndarray:
+    """Return the displacement from each pose (T+1, 6) to that of its goal, in its frame, scaled; float64 (T+1, 6)."""
     poses = [Pose.from_rotation(row[:3], Rotation.from_rotvec(row[3:])) for row in rows.astype(np.float64)]
-    left = [poses[-1].relative_to(pose) for pose in poses]
+    left = [poses[goal].relative_to(pose) for pose, goal in zip(poses, goals, strict=True)]
     return np.array([np.concatenate([pose.position_m, pose.rotation.as_rotvec()]) for pose in left]) / TO_GO_SCALE
 
 
@@ -68,7 +89,7 @@ def demo_frames(episode: StoredEpisode) -> DemoFrames:
         images={camera.name: arrays[f"image_{camera.name}"] for camera in spec.cameras},
         proprio=arrays["proprio"],
         actions=arrays["executed"],
-        to_go=to_go(arrays["proprio"], spec),
+        to_go=to_go(arrays["proprio"], spec, next_goals(arrays["proprio"], arrays["executed"], spec)),
     )
 
 

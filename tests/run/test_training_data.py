@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,11 +14,19 @@ from policies.encoders.embedded import EmbeddedTrunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from policies.rlpd.config import RLPDConfig
-from robot_stack.learner.training_data import LEVER_M, TO_GO_SCALE, distance_progress, reward_inputs, to_go
+from robot_stack.learner.training_data import (
+    LEVER_M,
+    TO_GO_SCALE,
+    distance_progress,
+    next_goals,
+    reward_inputs,
+    to_go,
+)
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.types.errors import SpecError
 from robot_stack.types.params import Params
 from robot_stack.types.pose import Pose
+from robot_stack.types.spec import GripperKind
 from tests.run.bench import SPEC, observation_of
 
 CONFIG = RLPDConfig(hidden=(16, 16), head=8)
@@ -64,6 +74,22 @@ def test_to_go_is_the_same_wherever_the_episode_started() -> None:
         there = start @ pose
         row[:6] = [*there.position_m, *there.rotation.as_rotvec()]
     np.testing.assert_allclose(to_go(moved, SPEC), to_go(rows, SPEC), atol=1e-4)
+
+
+def test_a_frame_leads_to_where_the_gripper_is_next_used_and_then_to_the_end() -> None:
+    poses, rows = _walk()
+    gripping = replace(SPEC, arms=(replace(SPEC.arms[0], gripper=GripperKind.DISCRETE),))
+    executed = np.zeros((12, gripping.action_size), np.float32)
+    executed[3:6, -1], executed[8, -1] = -1.0, 1.0  # closes at 3 and holds the key, opens at 8
+    goals = next_goals(rows, executed, gripping)
+    assert goals.tolist() == [3] * 4 + [8] * 5 + [12] * 4
+    left = to_go(rows, gripping, goals)
+    np.testing.assert_allclose(left[[3, 8, 12]], 0.0, atol=1e-6)
+    step = poses[8].relative_to(poses[4]).position_m / TO_GO_SCALE[:3]
+    np.testing.assert_allclose(left[4, :2], step[:2], atol=1e-4)
+    executed[:, -1] = 1.0  # open as it was: no change, whatever is pressed
+    assert set(next_goals(rows, executed, gripping)) == {12}
+    assert set(next_goals(rows, executed[:, :-1], SPEC)) == {12}
 
 
 def test_progress_by_distance_knows_no_clock_and_falls_when_the_arm_goes_back() -> None:
