@@ -124,7 +124,11 @@ REWARD_MODELS = Kind(
 TASKS = Kind(
     what="simulated task",
     group="robot_stack.tasks",
-    builtin={"peg_insert": "sim.cell:PEG_INSERT", "two_arm_insert": "sim.cell:TWO_ARM_INSERT"},
+    builtin={
+        "peg_insert": "sim.cell:PEG_INSERT",
+        "pick_insert": "sim.cell:PICK_INSERT",
+        "two_arm_insert": "sim.cell:TWO_ARM_INSERT",
+    },
 )
 KINDS = (ROBOTS, CAMERAS, DEVICES, ENCODERS, ALGORITHMS, LIVE_REWARD_MODELS, REWARD_MODELS, TASKS)
 

@@ -17,9 +17,11 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import back_id
 from sim.hands import Hands
 from sim.peg_hands import PegHands, PegWithdrawHands, TwoHands
+from sim.pick_hands import PickHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegWithdraw
+from sim.tasks.pick_insert import PickInsert, PickInsertConfig
 from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
 from sim.world import World
 
@@ -50,6 +52,7 @@ class TaskEntry(Part[ConfigT]):
 PEG_INSERT = TaskEntry(
     config=PegInsertConfig, build=PegInsert, hands=PegHands, back=PegWithdraw, back_hands=PegWithdrawHands
 )
+PICK_INSERT = TaskEntry(config=PickInsertConfig, build=PickInsert, hands=PickHands)
 TWO_ARM_INSERT = TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT))
 
 TASKS: Registry[TaskEntry[Any]] = Registry(plugins.TASKS, TaskEntry)

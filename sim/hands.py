@@ -27,6 +27,8 @@ class Seen:
         stamp_ns: When.
         tcp: Of each of N arms, x, y, z [m] and yaw [rad] in its base, shape (N, 4).
         goal: Where it shall be, same shape.
+        grasp: Where it would have its part in its middle, same shape; the TCP itself where no part lies free.
+        opening: Of each gripper, in [0, 1], shape (N,).
         force_n: The largest contact force.
         done: The task looks finished.
         lost: It can no longer be done.
@@ -35,6 +37,8 @@ class Seen:
     stamp_ns: int
     tcp: np.ndarray
     goal: np.ndarray
+    grasp: np.ndarray
+    opening: np.ndarray
     force_n: float
     done: bool
     lost: bool
@@ -73,6 +77,10 @@ class Hands(Protocol):
 
     def drive(self, seen: Seen) -> np.ndarray:
         """Return the deflection of each device, shape (N, 6), unitless in [-1, 1], tcp frames."""
+        ...
+
+    def grip(self, seen: Seen) -> np.ndarray:
+        """Return the key of each gripper that is pressed, int, shape (N,): -1 closes, +1 opens, 0 none."""
         ...
 
 
@@ -149,6 +157,10 @@ class PegHandsBase(ABC):
     def all_but_done(self, seen: Seen) -> bool:
         """Return True if the peg is almost in: gravity or the policy does the rest."""
         return self.left_m(seen) < self._let_go_m
+
+    def grip(self, seen: Seen) -> np.ndarray:
+        """Return zeros, shape (N,): what is in a hand stays there."""
+        return np.zeros(len(seen.tcp), np.int64)
 
 
 def in_tool(twist: np.ndarray, yaw: float) -> np.ndarray:

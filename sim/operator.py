@@ -118,21 +118,22 @@ class ScriptedOperator:
             return self.hold_still(now_ns, events=events)
         self._hands.look_again(seen)
         deflections = self._astray(self._hands.drive(seen), now_ns)
-        return self._samples(now_ns, deflections, deadman=True, events=events)
+        return self._samples(now_ns, deflections, self._hands.grip(seen), deadman=True, events=events)
 
     def hold_still(
         self, now_ns: int, *, deadman: bool = False, events: tuple[str, ...] = ()
     ) -> dict[str, TeleopSample]:
         """Return samples of teleop in which no hand moves."""
-        return self._samples(now_ns, np.zeros((len(self._arms), 6)), deadman=deadman, events=events)
+        count = len(self._arms)
+        return self._samples(now_ns, np.zeros((count, 6)), np.zeros(count), deadman=deadman, events=events)
 
     def _samples(
-        self, now_ns: int, deflections: np.ndarray, *, deadman: bool, events: tuple[str, ...]
+        self, now_ns: int, deflections: np.ndarray, pressed: np.ndarray, *, deadman: bool, events: tuple[str, ...]
     ) -> dict[str, TeleopSample]:
         said = (events, *((),) * (len(self._arms) - 1))
         return {
-            arm: TeleopSample(stamp_ns=now_ns, twist=twist, deadman=deadman, events=words)
-            for arm, twist, words in zip(self._arms, deflections, said, strict=True)
+            arm: TeleopSample(stamp_ns=now_ns, twist=twist, gripper=int(key), deadman=deadman, events=words)
+            for arm, twist, key, words in zip(self._arms, deflections, pressed, said, strict=True)
         }
 
     def _perceive(self, now_ns: int) -> None:

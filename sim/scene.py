@@ -77,6 +77,13 @@ class Task(Protocol):
         """Return the goal as an operator sees it: each TCP's x, y, z [m] and yaw [rad] when done, shape (N, 4)."""
         ...
 
+    def grasp_poses(self, data: mujoco.MjData) -> np.ndarray | None:
+        """Return where each TCP would have its part in its middle, as `goal_poses`; the hands then start open.
+
+        None if they start with their parts.
+        """
+        ...
+
 
 def prefix_of(arm: str, arms: Collection[str]) -> str:
     """Return the prefix of an arm's names in the scene: its own name where there are several arms, else none."""

@@ -16,6 +16,10 @@ from sim.controller import Impedance, ImpedanceController
 
 CLOSED_FORCE_TARGET_M = -0.02
 """Position target that makes the gripper press with its force limit."""
+FINGER_SPEED_M_S = 0.1
+"""Of each finger, when the gripper is told to open or close."""
+LONGEST_STEP_RAD = 1.5
+"""Of a joint between two guesses of the inverse kinematics: a longer one may wind a joint up by whole turns."""
 AT_ORIGIN = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 WRENCH_SMOOTHING = 0.05
 """Share of a new reading in the reported wrench, at each time step."""
@@ -58,6 +62,9 @@ class SimulatedArm:
         self._dofs = np.array([model.joint(joint).dofadr[0] for joint in joints])
         self._site = model.site(f"{prefix}hand/tcp").id
         self._gripper = model.actuator(f"{prefix}hand/gripper").id
+        self._finger_range_m = model.actuator_ctrlrange[self._gripper]
+        self._finger_target_m: float | None = None
+        """Where the fingers are going; None where they stay as they were told at the start."""
         self._fingers = [int(model.joint(f"{prefix}hand/{side}_finger").qposadr[0]) for side in ("left", "right")]
         force, torque = (model.sensor(f"{prefix}hand/wrist_{kind}").adr[0] for kind in ("force", "torque"))
         self._sensor = np.array([*range(force, force + 3), *range(torque, torque + 3)])
@@ -82,9 +89,18 @@ class SimulatedArm:
 
     def take_hold(self, data: mujoco.MjData) -> None:
         """Hold the present pose, and close the gripper with its force limit."""
+        self._hold_still(data)
+        data.ctrl[self._gripper] = CLOSED_FORCE_TARGET_M
+
+    def open_hand(self, data: mujoco.MjData) -> None:
+        """Hold the present pose, with the gripper open from now on."""
+        self._hold_still(data)
+        data.qpos[self._fingers] = data.ctrl[self._gripper] = self._arm.gripper_open_m
+
+    def _hold_still(self, data: mujoco.MjData) -> None:
         self._controller.reset(data)
         self._twist[:] = 0.0
-        data.ctrl[self._gripper] = CLOSED_FORCE_TARGET_M
+        self._finger_target_m = None
 
     def tare(self, data: mujoco.MjData) -> None:
         """Set the present reading of the force sensor as zero."""
@@ -96,11 +112,14 @@ class SimulatedArm:
         self._twist[:] = twist
         if gripper is not None:
             open_m = self._arm.gripper_open_m
-            data.ctrl[self._gripper] = CLOSED_FORCE_TARGET_M + gripper * (open_m - CLOSED_FORCE_TARGET_M)
+            self._finger_target_m = CLOSED_FORCE_TARGET_M + gripper * (open_m - CLOSED_FORCE_TARGET_M)
 
     def actuate(self, data: mujoco.MjData, dt_s: float) -> None:
-        """Write the joint torques of one time step."""
+        """Write the joint torques of one time step, and move the fingers on."""
         self._controller.step(data, self._twist, dt_s)
+        if self._finger_target_m is not None:
+            step, now = FINGER_SPEED_M_S * dt_s, np.clip(data.ctrl[self._gripper], *self._finger_range_m)
+            data.ctrl[self._gripper] = now + np.clip(self._finger_target_m - now, -step, step)
 
     def feel(self, data: mujoco.MjData) -> None:
         """Read the force sensor after a time step."""
@@ -149,7 +168,8 @@ class SimulatedArm:
                 return q
             mujoco.mj_jacSite(self._model, data, self._jacobian[:3], self._jacobian[3:], self._site)
             jacobian = self._jacobian[:, self._dofs]
-            q = q + jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + 1e-6 * np.eye(6), error)
+            step = jacobian.T @ np.linalg.solve(jacobian @ jacobian.T + 1e-6 * np.eye(6), error)
+            q = q + step * min(1.0, LONGEST_STEP_RAD / float(np.abs(step).max()))
         raise RobotError(f"start pose is {target}, must be reachable by {self.name}; move the task closer to the base")
 
     def _raw_wrench(self, data: mujoco.MjData) -> np.ndarray:

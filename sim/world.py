@@ -55,7 +55,7 @@ class World:
         self.task = self._tasks[wanted]
 
     def reset(self, seed: int) -> None:
-        """Draw a start state from `seed`: same seed, same state. The arms end at rest with what they hold in hand.
+        """Draw a start state from `seed`: same seed, same state. The arms end at rest, holding their parts or open.
 
         Raises:
             RobotError: If a start pose cannot be reached.
@@ -69,13 +69,14 @@ class World:
         mujoco.mj_forward(self.model, data)
         self.task.settle(self.model, data)
         mujoco.mj_forward(self.model, data)
+        holding = self.task.grasp_poses(data) is None
         for arm in arms:
-            arm.take_hold(data)
+            arm.take_hold(data) if holding else arm.open_hand(data)
         self._substep(SETTLE_STEPS)
         for arm in arms:
             arm.tare(data)
         if self.task.failed(data):
-            raise RobotError(f"reset with seed {seed} dropped the object, must end with it in hand; try another seed")
+            raise RobotError(f"reset with seed {seed} lost the object, must end with it in place; try another seed")
 
     def snapshot(self) -> np.ndarray:
         """Return all that a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights."""

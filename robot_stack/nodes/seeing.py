@@ -7,13 +7,17 @@ import numpy as np
 from robot_stack.types.errors import SpecError
 from sim.hands import Seen
 
-OF_ARM, OF_ALL = 8, 3
-"""Entries: TCP 4 and goal 4 of each arm; force, done and lost of all."""
+OF_POSES, OF_ARM, OF_ALL = 12, 13, 3
+"""Entries: TCP 4, goal 4, grasp 4 and opening of each arm; force, done and lost of all."""
 
 
 def seen_to_vector(seen: Seen) -> np.ndarray:
-    """Pack what an operator sees of N arms: TCPs 4 N, goals 4 N, force, done, lost; float64, shape (8 N + 3,)."""
-    return np.concatenate([seen.tcp.ravel(), seen.goal.ravel(), [seen.force_n, float(seen.done), float(seen.lost)]])
+    """Pack what an operator sees of N arms, float64, shape (13 N + 3,).
+
+    In this order: TCPs 4 N, goals 4 N, grasps 4 N, openings N, force, done, lost.
+    """
+    poses = (seen.tcp.ravel(), seen.goal.ravel(), seen.grasp.ravel())
+    return np.concatenate([*poses, seen.opening, [seen.force_n, float(seen.done), float(seen.lost)]])
 
 
 def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
@@ -28,11 +32,13 @@ def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
             f"what is seen has {len(values)} entries, must have {OF_ALL} and {OF_ARM} for each arm; "
             "start all processes alike"
         )
-    poses = values[: arms * OF_ARM].reshape(2, arms, 4)
+    tcp, goal, grasp = values[: arms * OF_POSES].reshape(3, arms, 4)
     return Seen(
         stamp_ns=stamp_ns,
-        tcp=poses[0],
-        goal=poses[1],
+        tcp=tcp,
+        goal=goal,
+        grasp=grasp,
+        opening=values[arms * OF_POSES : arms * OF_ARM],
         force_n=float(values[-3]),
         done=bool(values[-2] > 0.5),
         lost=bool(values[-1] > 0.5),

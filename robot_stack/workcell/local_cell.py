@@ -7,7 +7,7 @@ or swept here is what runs over DDS. Time moves when the loop sleeps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.sim_camera import SimCamera
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
-from sim.simulated_arm import as_seen
+from sim.simulated_arm import SimulatedArm, as_seen
 from sim.world import World
 
 TICK_S = 0.01
@@ -41,15 +41,22 @@ ROLES = {EpisodeKind.DEMO: Role.DEMO, EpisodeKind.ONLINE: Role.ASSIST, EpisodeKi
 def see(world: World) -> Seen:
     """Return what an operator at the cell sees now."""
     states = [world.state(name) for name in world.arms]
-    goals = zip(world.arms.values(), world.task.goal_poses(world.data), strict=True)
+    arms, grasps = world.arms.values(), world.task.grasp_poses(world.data)
+    tcp = np.array([as_seen(state.T_base_tcp) for state in states])
     return Seen(
         stamp_ns=world.time_ns,
-        tcp=np.array([as_seen(state.T_base_tcp) for state in states]),
-        goal=np.array([arm.in_base(goal) for arm, goal in goals]),
+        tcp=tcp,
+        goal=_in_base(arms, world.task.goal_poses(world.data)),
+        grasp=tcp if grasps is None else _in_base(arms, grasps),
+        opening=np.array([state.gripper for state in states]),
         force_n=max(float(np.linalg.norm(state.wrench[:3])) for state in states),
         done=world.task.succeeded(world.data),
         lost=world.task.failed(world.data),
     )
+
+
+def _in_base(arms: Iterable[SimulatedArm], poses: np.ndarray) -> np.ndarray:
+    return np.array([arm.in_base(pose) for arm, pose in zip(arms, poses, strict=True)])
 
 
 class LocalCell:

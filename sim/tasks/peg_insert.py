@@ -183,6 +183,10 @@ class PegInsert:
         yaw = Rotation.from_matrix(socket.xmat.reshape(3, 3)).as_euler("xyz")[2]
         return np.array([[*socket.xpos[:2], self._config.peg_below_tcp_m + 0.003, yaw]])
 
+    def grasp_poses(self, data: mujoco.MjData) -> np.ndarray | None:
+        """Return None: the peg is in the hand from the start; see `sim.scene.Task`."""
+        return None
+
 
 class PegWithdraw(PegInsert):
     """The way back in the same scene, whose goal is the middle of the starts of an insertion; see `sim.scene.Task`."""
@@ -233,6 +237,7 @@ class TwoSockets:
         self.failed = self._one.failed
         self.left_m = self._one.left_m
         self.goal_poses = self._one.goal_poses
+        self.grasp_poses = self._one.grasp_poses
 
     def add_to(self, spec: mujoco.MjSpec) -> None:
         """Add what the dry run's scene has, then the second socket."""

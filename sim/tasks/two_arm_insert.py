@@ -187,3 +187,6 @@ class TwoArmInsert:
         block_yaw = np.arctan2(outwards[1], outwards[0])
         peg_yaw = np.arctan2(-outwards[1], -outwards[0])
         return np.array([[x, y + config.tcp_distance_m / 2, z, block_yaw], [*tcp, peg_yaw]])
+
+    def grasp_poses(self, data: mujoco.MjData) -> None:
+        """Return None: block and peg are in the hands from the start; see `sim.scene.Task`."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import SpecError
 from sim.arms import find_arm
 from sim.controller import Impedance
@@ -48,6 +49,17 @@ def test_arm_starts_where_the_task_wants_it_pointing_down(world: World) -> None:
     np.testing.assert_allclose(pose.position_m, [0.48, 0.03, 0.2], atol=5e-4)
     tilt = Rotation.from_euler("z", 0.1) * Rotation.from_euler("x", np.pi) * pose.rotation.inv()
     assert tilt.magnitude() < 3e-3
+
+
+def test_all_over_the_workspace_the_arm_starts_without_a_joint_wound_up(resolved: ResolvedRun, world: World) -> None:
+    box, rng, arm = resolved.cell.workspace, np.random.default_rng(0), world.arms["fr3"]
+    assert box is not None
+    low, high = world.model.jnt_range[[world.model.joint(f"arm/joint{number}").id for number in range(1, 8)]].T
+    for _ in range(150):
+        arm.stand_at(world.data, np.array([*rng.uniform(box.min_m, box.max_m), rng.uniform(-0.7, 0.7)]))
+        angles = arm.state(world.data, 0).joints_rad
+        assert (angles > low).all(), angles
+        assert (angles < high).all(), angles
 
 
 def test_arm_holds_its_pose(world: World) -> None:

@@ -32,7 +32,10 @@ def _operator(seed: int = 0, **config: float) -> ScriptedOperator:
 
 def _seen(tick: int, above_m: float = 0.08, *, force_n: float = 0.0, done: bool = False, x_m: float = 0.0) -> Seen:
     tcp = GOAL + np.array([x_m, 0, above_m, 0])
-    return Seen(stamp_ns=tick * TICK_NS, tcp=tcp[None], goal=GOAL[None], force_n=force_n, done=done, lost=False)
+    return Seen(
+        stamp_ns=tick * TICK_NS, tcp=tcp[None], goal=GOAL[None], grasp=tcp[None], opening=np.zeros(1), force_n=force_n,
+        done=done, lost=False,
+    )  # fmt: skip
 
 
 def _watch(operator: ScriptedOperator, scene: list[Seen], mode: Mode = Mode.POLICY) -> list[TeleopSample]:
