@@ -87,19 +87,28 @@ class LocalCell:
         self._spec = spec
         self._task = task
         self._world = world
-        self._safety = safety
-        self._operator = operator
         self._observer = Observer(spec)
         self._space = ActionSpace(spec)
-        self._executed = {arm.name: ExecutedAccumulator() for arm in spec.arms}
         self._cameras = {name: SimCamera(world, name, config) for name, config in cameras.items()}
-        self._events: list[str] = []
         self._age_ns = round(observation_age_s / TICK_S) * round(1e9 * TICK_S)
         self._period_ns = round(1e9 * spec.period_s)
         self._past: deque[tuple[int, Snapshot]] = deque()
         """What was seen on the way to each control tick, with its time; the oldest first."""
-        self._ticks = 0
         self._task_id: str | None = None
+        self.anew(safety, operator)
+
+    def anew(self, safety: SafetyFilter, operator: ScriptedOperator) -> None:
+        """Take another filter and operator, as a cell that has just been built; world and cameras stay."""
+        self._safety = safety
+        self._operator = operator
+        self._executed = {arm.name: ExecutedAccumulator() for arm in self._spec.arms}
+        self._events: list[str] = []
+        self._ticks = 0
+
+    def close(self) -> None:
+        """Free the GL contexts of the cameras; the cell cannot be observed any more."""
+        for camera in self._cameras.values():
+            camera.close()
 
     @property
     def world(self) -> World:
