@@ -120,6 +120,22 @@ def test_a_hold_of_a_page_that_has_gone_for_good_is_ended_by_the_scripted_person
     assert pressed[0] - begun_ns == pytest.approx(OWNERLESS_NS, abs=2 * TICK_NS)
 
 
+def test_a_cell_in_which_a_stop_was_cleared_is_armed_by_whoever_cleared_it(both):
+    both.operator.read_banner(Mode.DISARMED, both.now_ns)
+    assert any("arm" in sample.events for sample in both.run(1.0)), "at the start"
+    both.demo()
+    both.operator.read_banner(Mode.STOP, both.now_ns, RefusalKind.KEY)
+    stopped = both.run(5.0)
+    both.operator.read_banner(Mode.DISARMED, both.now_ns)
+    for sample in (*stopped, *both.run(30.0)):
+        assert sample.events == ()
+        assert not sample.deadman, "it would keep the stop from being cleared"
+    both.operator.read_banner(Mode.READY, both.now_ns)
+    both.run(0.1)
+    both.operator.read_banner(Mode.DISARMED, both.now_ns)
+    assert any("arm" in sample.events for sample in both.run(1.0)), "after somebody has armed it"
+
+
 def test_what_the_scripted_person_says_is_heard_while_the_page_drives(both):
     both.page.lost, both.page.deadman = False, True
     both.operator.read_banner(Mode.DISARMED, both.now_ns)

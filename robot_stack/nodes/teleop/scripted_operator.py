@@ -30,7 +30,8 @@ from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
 
 PATIENCE_NS = {Mode.DISARMED: 300_000_000, Mode.HOLD: 1_000_000_000}
-"""How long an operator looks at a cell that waits for them before they press the key. A STOP they never clear."""
+"""How long an operator looks at a cell that waits for them before they press the key. A STOP they never clear, and a
+cell in which one was cleared they do not arm: whoever cleared it says when it may move again."""
 OWNERLESS_NS = 10_000_000_000
 """A HOLD of somebody at the console's page is theirs to end, until nobody has been at the page for so long."""
 OF_A_PAGE = (RefusalKind.KEY, RefusalKind.TELEOP_LOST)
@@ -46,6 +47,7 @@ class OperatorRoutine:
         self._mode: Mode | None = None
         self._since_ns = 0
         self._of_a_page = False
+        self._stopped = False
 
     def follow(self, status: EpisodeStatus) -> None:
         """Follow the actor's episode: watch through a reset, and begin the role of a new episode."""
@@ -63,6 +65,7 @@ class OperatorRoutine:
     def read_banner(self, mode: Mode, now_ns: int, reason: RefusalKind | None = None) -> None:
         """Read the mode that the safety filter shows, and why."""
         if mode is not self._mode:
+            self._stopped = mode is Mode.STOP or (self._stopped and mode is Mode.DISARMED)
             self._mode, self._since_ns = mode, now_ns
         self._of_a_page = mode is Mode.HOLD and reason in OF_A_PAGE
 
@@ -89,7 +92,7 @@ class OperatorRoutine:
 
         While the cell waits for a key, hands are off, and the key is pressed once per patience.
         """
-        if self._mode is None:
+        if self._mode is None or self._stopped:
             return self._operator.hold_still(now_ns)
         patience_ns = OWNERLESS_NS if self._of_a_page else PATIENCE_NS.get(self._mode)
         if patience_ns is None:
