@@ -35,6 +35,14 @@ def test_a_shipped_run_resolves(path: Path) -> None:
     assert load_run(path).spec().action_size >= 1
 
 
+@pytest.mark.parametrize("path", sorted((config_root() / "tasks").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_prompt_says_what_to_do_and_names_no_key(path: Path) -> None:
+    """The page and each device name their own."""
+    prompt = load(path, MODELS["tasks"]).model_dump()["reset"]["prompt"]
+    assert "press" not in prompt
+    assert not any(event in prompt for event in ("reset_done", "reset done"))
+
+
 def test_the_schemas_on_disk_are_those_of_the_models() -> None:
     for name, text in schema_texts().items():
         assert (config_root() / "schema" / name).read_text() == text, "run robot_stack.config.schema.write_schemas"
