@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -19,8 +18,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from robot_stack.console.access import Gate
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
-from robot_stack.console.messages import Hello, Move, PageError, Seen, parse
-from robot_stack.console.session import ConsoleSession
+from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, parse
+from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
 from robot_stack.types.errors import StackError
 
 STATIC = Path(__file__).with_name("static")
@@ -48,21 +47,31 @@ def build_digest(folder: Path = STATIC) -> str:
     return digest.hexdigest()[:16]
 
 
+class TokenError(PageError):
+    """A page came with a wrong token, or with none; it asks the operator for another."""
+
+
 class Pages:
-    """Web application of one console session: the static page, one WebSocket a page, pictures of episodes.
+    """Web application of one console session: the static page, one WebSocket a page, pictures of episodes, the report.
 
     Args:
         session: Decides what a page may have done.
         picture: Episode -> JPEG of its first and last frames, or None.
+        report: The run's report; there is none before the run has ended.
     """
 
     def __init__(
-        self, session: ConsoleSession, gate: Gate, picture: Callable[[str], bytes | None] = lambda _: None
+        self,
+        session: ConsoleSession,
+        gate: Gate,
+        picture: Callable[[str], bytes | None] = lambda _: None,
+        report: Path | None = None,
     ) -> None:
         self.hub = Hub(session)
         self._session = session
         self._gate = gate
         self._picture = picture
+        self._report = report
         self._build = build_digest()
 
     def app(self) -> Starlette:
@@ -71,6 +80,7 @@ class Pages:
             Route("/", self._index),
             Route("/static/{name}", self._static),
             Route("/picture/{episode}", self._episode_picture),
+            Route("/report", self._whole_report),
             WebSocketRoute("/ws", self._socket),
         ]
         return Starlette(routes=routes)
@@ -83,17 +93,26 @@ class Pages:
         return self._refused(request) or self._file(request.path_params["name"])
 
     async def _episode_picture(self, request: Request) -> Response:
-        refusal = self._refused(request)
+        refusal = self._refused(request) or self._not_let_in(request)
         if refusal is not None:
             return refusal
-        token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
-        why = self._gate.refuse_token(token)
-        if why:
-            return PlainTextResponse(why, 401, HEADERS)
         jpeg = await asyncio.to_thread(self._picture, request.path_params["episode"])
         if jpeg is None:
             return PlainTextResponse("there is no picture of this episode", 404, HEADERS)
         return Response(jpeg, 200, HEADERS, "image/jpeg")
+
+    async def _whole_report(self, request: Request) -> Response:
+        refusal = self._refused(request) or self._not_let_in(request)
+        if refusal is not None:
+            return refusal
+        if self._report is None or not self._report.is_file():
+            return PlainTextResponse("there is no report yet", 404, HEADERS)
+        return FileResponse(self._report, headers=HEADERS, media_type=TYPES[".html"])
+
+    def _not_let_in(self, request: Request) -> Response | None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
+        why = self._gate.refuse_token(token)
+        return PlainTextResponse(why, 401, HEADERS) if why else None
 
     def _refused(self, request: Request) -> Response | None:
         why = self._gate.refuse_host(request.headers.get("host", ""))
@@ -115,9 +134,9 @@ class Pages:
         try:
             page = await self._greet(socket)
         except PageError as error:
-            await _bye(socket, str(error))
+            await _bye(socket, str(error), "token" if isinstance(error, TokenError) else "refused")
         except TimeoutError:
-            await _bye(socket, f"nothing was said within {HELLO_S:g} s, must be a hello; reload the page")
+            await _bye(socket, f"nothing was said within {HELLO_S:g} s, must be a hello; reload the page", "refused")
         except WebSocketDisconnect:
             pass
         else:
@@ -151,7 +170,7 @@ class Pages:
         why = self._gate.refuse_token(message.token)
         if why:
             await asyncio.sleep(0.3)  # nobody tries many of them
-            raise PageError(why)
+            raise TokenError(why)
         if message.build != self._build:
             raise PageError("this page is of another version than the server, must be the same; reload it")
         if len(self.hub.pages) >= MAX_PAGES and message.page not in self.hub.pages:
@@ -213,8 +232,12 @@ class Pages:
         page.wake.set()
         await asyncio.sleep(0.2)
 
-    async def _obey(self, page: Page, message: Any) -> None:
+    async def _obey(self, page: Page, message: Message) -> None:
         if self.hub.pages.get(page.name) is not page:
+            return
+        halts = isinstance(message, Press) and message.what in FOR_EVERYBODY
+        if self.hub.stalled and not (halts or isinstance(message, Seen)):
+            page.notice("refused", "server stood still for a moment, must run to know what is meant now; do it again")
             return
         if isinstance(message, Seen):
             page.outbox.seen(message.state, message.image)
@@ -227,10 +250,14 @@ class Pages:
                 await asyncio.to_thread(self._do, page, message)  # it may write to the disk
         except StackError as error:
             page.notice("refused", str(error))
+        else:
+            if isinstance(message, Press) and message.n:
+                page.outbox.put_text(json.dumps({"k": "taken", "n": message.n}))
+                page.wake.set()
         if not quick:
             self.hub.change()
 
-    def _do(self, page: Page, message: Any) -> None:
+    def _do(self, page: Page, message: Message) -> None:
         with self._session.locked():
             self._session.obey(page.name, message, time.monotonic_ns(), time.time())
 
@@ -248,9 +275,9 @@ async def _receive(socket: WebSocket) -> str | bytes:
     return text if text is not None else received.get("bytes") or b""
 
 
-async def _bye(socket: WebSocket, text: str) -> None:
+async def _bye(socket: WebSocket, text: str, kind: str) -> None:
     with suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
-        await socket.send_text(json.dumps({"k": "bye", "text": text}))
+        await socket.send_text(json.dumps({"k": "bye", "kind": kind, "text": text}))
     await _close(socket, CLOSE_REFUSED)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from robot_stack.console.rights import Rights
+from robot_stack.runs.stage import Stage, StageName
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.command import Mode
 
@@ -35,6 +36,7 @@ class Scene:
         claim: Success probability of the episode that the model calls a success; None unless it can be refused now.
         learner: What the learner does between episodes, in words, or "".
         rights: Of a page.
+        stage: Of the run once its cell has stopped, else None.
     """
 
     mode: Mode | None
@@ -48,6 +50,7 @@ class Scene:
     claim: float | None
     learner: str
     rights: Rights
+    stage: Stage | None
 
 
 SILENT_S = 3.0
@@ -59,7 +62,8 @@ class Banner:
     """Banner as the page shows it.
 
     Attributes:
-        mode: Colour and shape go by it: a mode in lower case, or "silent".
+        mode: Colour and shape go by it: a mode in lower case, "silent", or once the cell has stopped "over", "ended" or
+            "failed".
         word: In large letters.
         why: One sentence.
         now: What an operator is to do, one sentence.
@@ -73,6 +77,8 @@ class Banner:
 
 def banner(scene: Scene) -> Banner:
     """Make the banner of a scene."""
+    if scene.stage is not None:
+        return after_cell(scene.stage)
     if scene.mode is None or scene.silent_s > SILENT_S:
         heard = "has not been heard yet" if scene.mode is None else f"has been silent for {scene.silent_s:.0f} s"
         return Banner(
@@ -88,6 +94,39 @@ def banner(scene: Scene) -> Banner:
         Mode.DISARMED: "Nothing can move.",
     }.get(scene.mode) or _sentence(scene.reason)
     return Banner(mode=str(scene.mode).lower(), word=WORDS[scene.mode], why=why, now=_now(scene))
+
+
+AFTER = {
+    StageName.CLOSING: "THE CELL STOPS",
+    StageName.CLONING: "TRAINING IS OVER",
+    StageName.EVALUATING: "EVALUATION",
+    StageName.REPORT: "REPORT",
+    StageName.ENDED: "RUN ENDED",
+    StageName.FAILED: "RUN FAILED",
+}
+
+
+def after_cell(stage: Stage) -> Banner:
+    """Make the banner of a run whose cell has stopped."""
+    share = "" if stage.share is None else f" {100 * stage.share:.0f} % are done."
+    why = " ".join(map(_sentence, (stage.text, *stage.result))) + share
+    if stage.final:
+        now = f"Next: {stage.next_step}" if stage.next_step else "The terminal of the run says what to do next."
+        return Banner(mode=stage.name.value, word=AFTER[stage.name], why=why, now=now)
+    now = "Nothing to do here: the arms of the cell are stopped. The page goes on to the result."
+    return Banner(mode="over", word=AFTER[stage.name], why=why, now=now)
+
+
+def farewell(stage: Stage | None) -> Banner:
+    """Make the banner that stays on a page once its server is gone."""
+    if stage is not None and stage.final:
+        return after_cell(stage)
+    return Banner(
+        mode="lost",
+        word="PAGE CLOSED",
+        why="The process of this page was ended. Whether the run goes on is not known here.",
+        now="Look at the robot, not at the page. The terminal of the run says more.",
+    )
 
 
 def _policy_why(scene: Scene) -> str:
@@ -106,15 +145,15 @@ def _way(scene: Scene) -> str:
 def _now(scene: Scene) -> str:
     keys = {event: key_of(Device.BROWSER, event).upper() for event in ("success", "failure", "reset_done")}
     if scene.mode is Mode.STOP:
-        done = "press 'clear the stop', then" if scene.rights.enable else "clear the stop at the robot, then"
-        return f"Make the cell safe and release the emergency stop, {done} {_arm(scene)}."
+        clear = "keep 'clear the stop' pressed for a second" if scene.rights.enable else "clear the stop at the robot"
+        return f"Make the cell safe and release the emergency stop, {clear}, then {_arm(scene)}."
     if scene.mode is Mode.HOLD:
         return f"The arm holds its pose. Once the cause is gone, {_arm(scene)}."
     if scene.claim is not None:
         sure = f" ({scene.claim:.2f})" if scene.claim == scene.claim else ""
-        return f"The model says success{sure}. If that is wrong press {keys['failure']}."
+        return f"The model says success{sure}. If that is wrong press 'REFUSE' ({keys['failure']})."
     if scene.prompt:
-        return f"{_sentence(scene.prompt)} Then press {keys['reset_done']}."
+        return f"{_sentence(scene.prompt)} Then press 'reset done' ({keys['reset_done']})."
     if scene.mode is Mode.DISARMED:
         return f"If the cell is safe, {_arm(scene)}."
     if scene.mode is Mode.HUMAN and scene.rights.scripted and not scene.here:
@@ -133,7 +172,7 @@ def _now(scene: Scene) -> str:
 
 def _arm(scene: Scene) -> str:
     key = key_of(Device.KEYBOARD, "arm").upper()
-    return f"press {key}" if scene.rights.enable else "press arm on the device at the robot"
+    return f"press 'arm / resume' ({key})" if scene.rights.enable else "press arm on the device at the robot"
 
 
 def _sentence(text: str) -> str:

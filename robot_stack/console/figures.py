@@ -57,6 +57,7 @@ class Facts:
         score_behind: Frames from it to the newest one.
         free_gb: On the disk of the run.
         clips: What the filter had clamped when the episode began.
+        stop_wired: Whether the cell's file names a wired emergency stop.
         stop_input: What the wired emergency stop says; None if none was heard.
         estop: Whether STOP is latched.
         cell: What the bring-up says of the nodes, or "".
@@ -73,6 +74,7 @@ class Facts:
     score_behind: int = 0
     free_gb: float | None = None
     clips: dict[str, int] = field(default_factory=dict)
+    stop_wired: bool = False
     stop_input: bool | None = None
     estop: bool = False
     cell: str = ""
@@ -108,12 +110,14 @@ def figures(facts: Facts, now_ns: int) -> list[Figure]:
 
 
 def estop_words(facts: Facts) -> tuple[str, bool]:
-    """Return the emergency stop in words, and whether it is pressed or latched."""
+    """Return the emergency stop in words, and whether it is pressed or STOP is latched."""
     if facts.stop_input:
         return "pressed", True
-    if facts.estop:
-        return "released, STOP is latched", True
-    return ("not wired to this computer" if facts.stop_input is None else "released"), False
+    if facts.stop_input is None:
+        words = "wired, but not heard" if facts.stop_wired else "none wired to this computer"
+    else:
+        words = "released"
+    return (f"{words}; STOP is latched" if facts.estop else words), facts.estop
 
 
 def _loop(facts: Facts) -> Figure:

@@ -14,6 +14,7 @@ from robot_stack.console.episodes import EpisodeList
 from robot_stack.console.figures import Diagnosed, Facts
 from robot_stack.console.verdicts import Verdicts, operator_label
 from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
+from robot_stack.runs.stage import Stage
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.reward import LiveScore
@@ -88,6 +89,7 @@ class Heard:
         curve: Of the running episode.
         log: Changes of state and what processes complain of, the newest last.
         mode, reason: Of the safety filter; None before it is heard.
+        stage: Of the run once its cell has stopped, else None.
         prompt: What the cell asks an operator to do, or "".
         kind: Of the running episode, or "".
         finished: Whether one has just ended and the scene is not yet put back.
@@ -97,8 +99,12 @@ class Heard:
 
     def __init__(self, run: ResolvedRun) -> None:
         self.facts = Facts(
-            rate_hz=run.run.rate_hz, max_params_age_s=run.run.training.max_params_age_s, safety_hz=run.safety.rate_hz
+            rate_hz=run.run.rate_hz,
+            max_params_age_s=run.run.training.max_params_age_s,
+            safety_hz=run.safety.rate_hz,
+            stop_wired=bool(run.cell.stop_inputs),
         )
+        self.stage: Stage | None = None
         self.cameras = {name: CameraView(name, config) for name, config in run.cameras.items()}
         self.episodes = EpisodeList(run.run.rate_hz)
         self.verdicts = Verdicts()

@@ -12,9 +12,10 @@ import struct
 import time
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from robot_stack.console.banner import Banner
 from robot_stack.console.session import ConsoleSession
 from robot_stack.console.shown import versions
 
@@ -26,6 +27,8 @@ LEAST_GAP_S = 0.03
 """Between two states, however much happens."""
 MAX_PAGES = 20
 NOTICE_AGAIN_S = 2.0
+STALL_S, SETTLE_S = 1.0, 0.3
+"""A server that stood still for so long finds what pages sent meanwhile; for a moment more it may be old."""
 
 
 class Outbox:
@@ -112,6 +115,14 @@ class Hub:
         self._sent: dict[str, object] = {}
         self._texts: dict[str, str] = {}
         self._changed = asyncio.Event()
+        self._passed_s = float("inf")
+        self._settled_s = 0.0
+
+    @property
+    def stalled(self) -> bool:
+        """Return whether the server stood still a moment ago, so that nobody knows how old a message is."""
+        now_s = time.monotonic()
+        return now_s - self._passed_s > STALL_S or now_s < self._settled_s
 
     def add(self, page: Page) -> None:
         """Add a page that has opened, and send it everything."""
@@ -134,6 +145,12 @@ class Hub:
         for page in self.pages.values():
             page.notice("refused", text)
 
+    def farewell(self, banner: Banner) -> None:
+        """Tell every page, as the last thing, what is to stay on it once the server is gone."""
+        for page in self.pages.values():
+            page.outbox.put_text(json.dumps({"k": "bye", "kind": "ended", "banner": asdict(banner)}))
+            page.wake.set()
+
     def show(self, camera: int, jpeg: bytes) -> None:
         """Send every page a camera's newest image."""
         for page in self.pages.values():
@@ -146,6 +163,10 @@ class Hub:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), TICK_S)
             self._changed.clear()
+            now_s = time.monotonic()
+            if now_s - self._passed_s > STALL_S:
+                self._settled_s = now_s + SETTLE_S
+            self._passed_s = now_s
             if self.pages:
                 self._spread()
             await asyncio.sleep(LEAST_GAP_S)

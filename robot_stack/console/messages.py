@@ -66,10 +66,18 @@ class Hello(PageMessage):
 
 
 class Press(PageMessage):
-    """A key or button out of `PRESSES`."""
+    """A key or button out of `PRESSES`.
+
+    Attributes:
+        what: Which.
+        n: Under this number the page waits to hear that it was taken; 0 for one that it does not wait for.
+        episode: Of a verdict, the episode that the button named; "" for the one that is first when it arrives.
+    """
 
     k: Literal["press"] = "press"
     what: Annotated[str, _out_of(PRESSES)]
+    n: Count = 0
+    episode: EpisodeId = ""
 
 
 class Say(PageMessage):

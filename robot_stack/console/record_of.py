@@ -13,6 +13,7 @@ from robot_stack.replay.annotations import label_from
 from robot_stack.runs.metrics import row_from
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import MetricsRow
+from robot_stack.runs.stage import Stage
 
 MOST_BYTES = 4 << 20
 """At one look; of a longer file the newest part."""
@@ -59,6 +60,7 @@ class RunRecord:
 
     def __init__(self, folder: Path) -> None:
         paths = RunPaths(folder)
+        self._folder = folder
         self._actor = paths.actor
         # what is wrong with its own file, the learner says
         self._labels = Tail(paths.store.labels, label_from)
@@ -71,3 +73,4 @@ class RunRecord:
             heard.rows(self._actors.setdefault(path, Tail(path, row_from)).rows())
         heard.rows(self._metrics.rows())
         heard.labels(self._labels.rows())
+        heard.stage = Stage.read(self._folder)

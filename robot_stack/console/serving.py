@@ -12,6 +12,7 @@ import uvicorn
 
 from robot_stack.console.access import is_local, split_address
 from robot_stack.console.app import Pages
+from robot_stack.console.banner import Banner
 from robot_stack.types.errors import RobotError
 
 MAX_MESSAGE_BYTES = 65_536
@@ -128,6 +129,10 @@ class PageServer:
     def notice(self, text: str) -> None:
         """Tell every page a sentence; callable from any thread."""
         self._soon(self._pages.hub.notice, text)
+
+    def farewell(self, banner: Banner) -> None:
+        """Tell every page what is to stay on it once the server is gone; callable from any thread."""
+        self._soon(self._pages.hub.farewell, banner)
 
     def show(self, camera: int, jpeg: bytes) -> None:
         """Send every page a camera's newest image; callable from any thread."""

@@ -165,7 +165,7 @@ class ConsoleSession:
         elif isinstance(message, Sit):
             self.seats.sit(page, now_ns, driving=self.here(now_ns))
         elif isinstance(message, Press):
-            self._press(page, message.what, now_ns, now_unix_s)
+            self._press(page, message, now_ns, now_unix_s)
         else:
             self.seats.check_writer(page, now_ns)
             if isinstance(message, Say):
@@ -209,7 +209,8 @@ class ConsoleSession:
         """Return one of the parts in `shown.versions`."""
         return shown.part(self.heard, name, self._state_of, self._pictures)
 
-    def _press(self, page: str, what: str, now_ns: int, now_unix_s: float) -> None:
+    def _press(self, page: str, message: Press, now_ns: int, now_unix_s: float) -> None:
+        what = message.what
         refusal = self.rights.refuse_press(what)
         if refusal:
             raise PageError(refusal)
@@ -219,17 +220,21 @@ class ConsoleSession:
             resumes = what == "arm" and self.heard.mode is Mode.HOLD
             self._actions.request("resume" if resumes else what)
         elif what in tuple(Verdict):
-            self._judge(Verdict(what), now_ns, now_unix_s)
+            self._judge(Verdict(what), message.episode, now_ns, now_unix_s)
         else:
             self._actions.press((what,))
 
-    def _judge(self, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
+    def _judge(self, verdict: Verdict, named: str, now_ns: int, now_unix_s: float) -> None:
         """Apply a verdict to the success that the model claims, or to the running episode.
 
-        A claim is answered by name: the next episode may have begun by the time an operator has made up their mind.
+        A claim is answered by name: the next episode may have begun by the time an operator has made up their mind. For
+        the same reason an episode that the button named, and which has ended meanwhile, is judged as one of the list.
         """
         heard, claim = self.heard, self.heard.claim(now_ns)
-        if claim is not None:
+        first = heard.episodes.running if claim is None else claim.episode_id
+        if named and named != first:
+            self._say(Say(episode=named, verdict=verdict), now_ns, now_unix_s)
+        elif claim is not None:
             label = operator_label(claim.episode_id, verdict, now_unix_s)
             self._journal.add(label)
             heard.verdicts.ended(label, now_ns)

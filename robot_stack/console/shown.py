@@ -13,6 +13,7 @@ from robot_stack.console.heard import CLAIM_NS, Heard
 from robot_stack.console.messages import MAX_NOTE_CHARS
 from robot_stack.console.rights import Rights
 from robot_stack.console.verdicts import UNDO_NS
+from robot_stack.runs.stage import StageName
 from robot_stack.teleop.bindings import BINDINGS, MEANING, Device
 
 
@@ -56,13 +57,14 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
     score = heard.curve.newest
     return {
         "banner": asdict(banner(_scene(heard, rights, now_ns, here=here))),
+        "over": None if heard.stage is None else {"report": heard.stage.name is StageName.ENDED},
         "episode": _episode(heard, now_ns),
         "estop": {"text": words, "on": on},
         "cameras": [view.to_json(now_ns) for view in heard.cameras.values()],
         "score": None if score is None else {"progress": _plain(score.progress), "success": _plain(score.success)},
         "claim": _claim(heard, now_ns),
         "undo": _undo(heard, now_ns),
-        "figures": [asdict(figure) for figure in figures(heard.facts, now_ns)],
+        "figures": [] if heard.stage is not None else [asdict(figure) for figure in figures(heard.facts, now_ns)],
         "writer": writer,
         "pages": pages,
     }
@@ -102,6 +104,7 @@ def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:
         claim=None if claim is None else claim.success,
         learner=busy,
         rights=rights,
+        stage=heard.stage,
     )
 
 

@@ -52,6 +52,8 @@ class RunPaths:
         """Peak memory of all processes, in MB."""
         self.phases = folder / "phases.json"
         """Seconds of wall time per phase."""
+        self.stage = folder / "stage.json"
+        """What the run does once its cell has stopped, and how it ended, see `Stage`."""
 
     def policy(self, name: str) -> Path:
         """Return the file of a policy's parameters: `policy`, `best`, `bc`, or what else was kept."""

@@ -63,12 +63,52 @@ def sim_run(*overrides: str) -> ResolvedRun:
     return load_run("peg_insert", overrides)
 
 
+class Obedient(Done):
+    """What a desk has had done, by a safety filter that obeys at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell: FakeCell | None = None
+
+    def press(self, events: tuple[str, ...]) -> None:
+        """See `ConsoleActions`."""
+        super().press(events)
+        if "stop" in events:
+            self._turn(Mode.STOP)
+        elif "hold" in events and self._mode in (Mode.READY, Mode.POLICY, Mode.HUMAN):
+            self._turn(Mode.HOLD)
+
+    def request(self, name: str) -> None:
+        """See `ConsoleActions`."""
+        super().request(name)
+        before, after = {
+            "arm": (Mode.DISARMED, Mode.READY),
+            "resume": (Mode.HOLD, Mode.POLICY),
+            "clear_stop": (Mode.STOP, Mode.DISARMED),
+        }[name]
+        if self._mode is before:
+            self._turn(after)
+
+    @property
+    def _mode(self) -> Mode | None:
+        assert self.cell is not None
+        return self.cell.desk.heard.mode
+
+    def _turn(self, mode: Mode) -> None:
+        assert self.cell is not None
+        self.cell.mode(mode, "by the page")
+
+
 class FakeCell:
     """Tells a desk what a cell would, in the test's own words and time."""
 
-    def __init__(self, run: ResolvedRun, folder: Path, pictures: set[str] | None = None) -> None:
+    def __init__(
+        self, run: ResolvedRun, folder: Path, pictures: set[str] | None = None, done: Done | None = None
+    ) -> None:
         self.run = run
-        self.done = Done()
+        self.done = Done() if done is None else done
+        if isinstance(self.done, Obedient):
+            self.done.cell = self
         self.journal = Journal(folder)
         self.journal.open()
         kept = pictures if pictures is not None else set()
@@ -143,11 +183,13 @@ class FakeCell:
 
 
 @contextmanager
-def served(cell: FakeCell, *, token: str = "", picture: Any = lambda _: None, port: int = 0) -> Iterator[str]:
+def served(
+    cell: FakeCell, *, token: str = "", picture: Any = lambda _: None, port: int = 0, report: Path | None = None
+) -> Iterator[str]:
     """The address of the page, for as long as it is served."""
     listening = listen(f"127.0.0.1:{port}")
     number = listening.getsockname()[1]
-    with PageServer(Pages(cell.desk, Gate(token, number), picture), listening) as server:
+    with PageServer(Pages(cell.desk, Gate(token, number), picture, report), listening) as server:
         cell.server = server
         try:
             yield page_address(listening, "127.0.0.1", token)

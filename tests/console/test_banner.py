@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from robot_stack.console.banner import SILENT, WORDS, Scene, banner
+from robot_stack.console.banner import SILENT, WORDS, Scene, banner, farewell
 from robot_stack.console.rights import Rights
+from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.command import Mode
 
 SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted operator")
 REAL = Rights(enable=False, drive=False, arms=("fr3",), grips=False, device="The device at the robot")
 SCENE = Scene(
     mode=Mode.POLICY, reason="", silent_s=0.5, kind="online", way="", resetting=False, prompt="", here=False,
-    claim=None, learner="the learner is training", rights=SIM,
+    claim=None, learner="the learner is training", rights=SIM, stage=None,
 )  # fmt: skip
 
 
@@ -40,15 +41,18 @@ def test_every_mode_has_its_word_a_reason_and_something_to_do(mode):
         ({"mode": Mode.HUMAN, "kind": "demo", "rights": REAL}, "at the robot drives", "Press S when it is"),
         ({"mode": Mode.HUMAN, "here": True}, "A page drives: a correction.", "then let go. Press S"),
         ({"mode": Mode.HOLD, "reason": "camera wrist silent for 412 ms (limit 200)"},
-         "Camera wrist silent for 412 ms (limit 200).", "holds its pose. Once the cause is gone, press ENTER."),
+         "Camera wrist silent for 412 ms (limit 200).",
+         "holds its pose. Once the cause is gone, press 'arm / resume' (ENTER)."),
         ({"mode": Mode.HOLD, "reason": "x", "rights": REAL}, "X.", "press arm on the device at the robot"),
-        ({"mode": Mode.STOP, "reason": "stop pressed (joy)"}, "Stop pressed (joy).", "press 'clear the stop'"),
+        ({"mode": Mode.STOP, "reason": "stop pressed (joy)"}, "Stop pressed (joy).",
+         "keep 'clear the stop' pressed for a second, then press 'arm / resume' (ENTER)."),
         ({"mode": Mode.STOP, "reason": "x", "rights": REAL}, "X.", "clear the stop at the robot"),
-        ({"mode": Mode.DISARMED}, "Nothing can move.", "press ENTER"),
-        ({"mode": Mode.READY, "prompt": "place the peg"}, "Nothing moves", "Place the peg. Then press R."),
+        ({"mode": Mode.DISARMED}, "Nothing can move.", "press 'arm / resume' (ENTER)"),
+        ({"mode": Mode.READY, "prompt": "place the peg"}, "Nothing moves",
+         "Place the peg. Then press 'reset done' (R)."),
         ({"mode": Mode.READY, "resetting": True}, "Nothing moves", "put back"),
         ({"mode": Mode.READY}, "Nothing moves", "The learner is training. The arm can be taken once an episode runs."),
-        ({"mode": Mode.READY, "claim": 0.93}, "Nothing moves", "success (0.93). If that is wrong press F."),
+        ({"mode": Mode.READY, "claim": 0.93}, "Nothing moves", "success (0.93). If that is wrong press 'REFUSE' (F)."),
         ({"mode": Mode.READY, "claim": float("nan")}, "Nothing moves", "The model says success. If that is wrong"),
     ],
 )  # fmt: skip
@@ -56,6 +60,23 @@ def test_the_words_fit_the_scene(changes, why, now):
     shown = banner(replace(SCENE, **changes))
     assert why in shown.why
     assert now in shown.now
+
+
+@pytest.mark.parametrize("name", list(StageName))
+def test_a_run_whose_cell_has_stopped_is_no_accident(name):
+    stage = Stage(name=name, text="20 held-out resets", share=0.4, result=("policy: 19 of 20",), next_step="eval sim")
+    shown = banner(replace(SCENE, mode=None, silent_s=60.0, stage=stage))
+    assert shown.mode == (name.value if stage.final else "over")
+    assert shown.why == "20 held-out resets. Policy: 19 of 20. 40 % are done."
+    assert shown.now == "Next: eval sim" if stage.final else "are stopped" in shown.now
+
+
+def test_the_last_word_of_a_page_says_how_the_run_ended_only_if_that_is_known():
+    assert farewell(Stage(name=StageName.FAILED, text="actor ended with exit code 1")).word == "RUN FAILED"
+    for stage in (None, Stage(name=StageName.EVALUATING)):
+        said = farewell(stage)
+        assert (said.mode, said.word) == ("lost", "PAGE CLOSED")
+        assert "not known here" in said.why
 
 
 @pytest.mark.parametrize("changes", [{"mode": None}, {"silent_s": 3.5}])

@@ -135,6 +135,21 @@ def test_after_three_seconds_the_claim_stands_and_the_key_is_for_the_running_epi
     assert at.counts() == (Verdict.SUCCESS, LabelSource.MODEL)
 
 
+def test_a_verdict_is_on_the_episode_that_the_button_named(at):
+    at.episode()
+    at.ends()
+    at.claim()
+    at.episode("000042-online-actor")
+    at.now_ns += CLAIM_NS + 1
+    at.does(Press(what="failure", episode=EPISODE))
+    assert at.done.pressed == [], "the claim is over, but the running episode was not meant"
+    assert at.counts() == (Verdict.FAILURE, LabelSource.OPERATOR)
+    at.does(Press(what="failure", episode="000042-online-actor"))
+    assert at.done.pressed == ["failure"]
+    with pytest.raises(PageError, match="it is gone, or of another run"):
+        at.does(Press(what="failure", episode="000001-online-actor"))
+
+
 def test_a_claim_about_what_a_person_has_judged_is_no_proposal(at):
     at.episode()
     at.events("failure", device="gamepad")

@@ -111,13 +111,18 @@ def test_room_on_the_disk(free, text, over):
 
 
 @pytest.mark.parametrize(
-    ("stop_input", "estop", "words", "on"),
+    ("wired", "stop_input", "estop", "words", "on"),
     [
-        (None, False, "not wired to this computer", False), (False, False, "released", False),
-        (True, True, "pressed", True), (False, True, "released, STOP is latched", True),
+        (False, None, False, "none wired to this computer", False),
+        (False, None, True, "none wired to this computer; STOP is latched", True),
+        (True, None, False, "wired, but not heard", False),
+        (True, False, False, "released", False),
+        (True, False, True, "released; STOP is latched", True),
+        (True, True, True, "pressed", True),
+        (False, True, True, "pressed", True),
     ],
-)  # fmt: skip
-def test_the_emergency_stop_is_shown_as_it_is(stop_input, estop, words, on):
+)
+def test_the_emergency_stop_is_shown_as_it_is(wired, stop_input, estop, words, on):
     heard = facts()
-    heard.stop_input, heard.estop = stop_input, estop
+    heard.stop_wired, heard.stop_input, heard.estop = wired, stop_input, estop
     assert estop_words(heard) == (words, on)

@@ -5,119 +5,37 @@ Bounds are generous: a busy machine makes a page late, never wrong.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
-pytest.importorskip("playwright", reason="no Playwright on this machine: pip install playwright")
-
-from playwright import sync_api
-
 from robot_stack.config.resolve import load_run
 from robot_stack.disk.jsonl import mapping, read_jsonl
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
+from tests.console.browser_rig import (
+    PHONE,
+    WAIT_MS,
+    keep,
+    lively,
+    look,
+    needs_chromium,
+    picture,
+    says,
+    sync_api,
+    until,
+    word,
+)
 from tests.console.page_rig import FakeCell, served
 from tests.console.test_rights import real_run
 from tests.faults.tcp_proxy import SLOW, TcpProxy
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
+pytestmark = needs_chromium
 
-WAIT_MS = 15_000
-PHONE = {"width": 390, "height": 844}
-QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync")  # fmt: skip
 PIXEL = "document.querySelector('.camera canvas').getContext('2d').getImageData(60, 4, 1, 1).data[0]"
-PICTURES = os.environ.get("CONSOLE_PICTURES", "")
-"""Folder that screenshots are kept in, for an operator to look at."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[object]:
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def tab(browser) -> Iterator[Callable[..., object]]:
-    """tab(url, **options) -> an open page; what it complains of fails the test."""
-    contexts, complaints = [], []
-
-    def open_tab(url: str, *, context: object = None, **options: object) -> object:
-        if context is None:
-            context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-            contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
-        page.goto(url)
-        return page
-
-    yield open_tab
-    for context in contexts:
-        context.close()
-    assert not complaints
-
-
-@pytest.fixture
-def url(cell: FakeCell) -> Iterator[str]:
-    with served(cell) as address:
-        yield address
-
-
-def picture(page, name: str) -> None:
-    if PICTURES:
-        Path(PICTURES).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=name.startswith("phone"))
-
-
-def word(page, text: str) -> None:
-    sync_api.expect(page.locator("#word")).to_have_text(text, timeout=WAIT_MS)
-
-
-def says(page, selector: str, text: str) -> None:
-    sync_api.expect(page.locator(selector)).to_contain_text(text, timeout=WAIT_MS)
-
-
-def until(fits: Callable[[], object], what: str, page=None) -> None:
-    """Without blocking the browser, which is driven from this thread."""
-    deadline_s = time.monotonic() + WAIT_MS / 1e3
-    while not fits():
-        assert time.monotonic() < deadline_s, f"{what} not within {WAIT_MS / 1e3:g} s"
-        page.wait_for_timeout(10) if page is not None else time.sleep(0.01)
-
-
-def look(cell: FakeCell, shade: int) -> None:
-    for camera in cell.run.cameras:
-        x, y = np.meshgrid(np.arange(64), np.arange(64))
-        image = np.stack([4 * x, 4 * y, np.full_like(x, shade)], -1).astype(np.uint8)
-        cell.frame(camera, image, cv2.imencode(".jpg", image)[1].tobytes())
-
-
-def lively(cell: FakeCell) -> None:
-    """What the other processes say of themselves."""
-    cell.diagnosis("camera_wrist: frames", frequency_hz=30)
-    actor = {
-        "jitter_p99_ms": 1.2,
-        "act_ms": 8.1,
-        "params_version": 212,
-        "params_age_s": 3.1,
-        "link": "up",
-        "spooled": 0,
-    }
-    cell.diagnosis("actor: policy", **actor)
 
 
 def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
@@ -126,7 +44,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     word(page, "NO WORD FROM THE CELL")
     cell.mode(Mode.DISARMED)
     word(page, "DISARMED")
-    says(page, "#do", "press ENTER")
+    says(page, "#do", "press 'arm / resume' (ENTER)")
     page.keyboard.press("Enter")
     until(lambda: cell.done.requested == ["arm"], "the arm key", page)
 
@@ -161,7 +79,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     says(page, "[data-what=failure]", "REFUSE 41")
     page.keyboard.press("f")
     says(page, f"li[data-id='{first}'] .said", "failure")
-    says(page, "#undo", "Episode 41: failure.")
+    says(page, "#undo", "41: failure")
     assert cell.desk.heard.verdicts.counts(first).verdict is Verdict.FAILURE
     page.get_by_role("button", name=re.compile("^undo")).click()
     says(page, f"li[data-id='{first}'] .said", "success")
@@ -181,7 +99,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     with cell.desk.locked():
         cell.desk.heard.prompt = "place the peg"
     cell.mode(Mode.READY)
-    says(page, "#do", "Place the peg. Then press R.")
+    says(page, "#do", "Place the peg. Then press 'reset done' (R).")
     page.keyboard.press("r")
     until(lambda: cell.done.pressed[-1] == "reset_done", "the reset", page)
 
@@ -196,7 +114,7 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     assert [row["verdict"] for row in said if "verdict" in row][-1] == "discard"
     cell.mode(Mode.STOP, "stop pressed (gamepad)")
     word(page, "STOP")
-    page.get_by_role("button", name="clear the stop").click()
+    keep(page, "clear_stop", 1300)
     until(lambda: cell.done.requested == ["arm", "clear_stop"], "the request", page)
     assert cell.done.pressed == ["failure", "hold", "success", "reset_done"]
     picture(page, "stop")
@@ -375,7 +293,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways_and_its_pad_drives(c
     page.set_viewport_size(PHONE)
     says(page, f"li[data-id='{first}']", "online training")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    for button in page.locator("#verdicts button:visible").all():
+    for button in page.locator("#keys button:visible, #halt button").all():
         box = button.bounding_box()
         assert box["height"] >= 44
         assert box["width"] >= 44
@@ -496,7 +414,7 @@ def test_the_token_opens_the_page_once_and_leaves_the_address(cell, tab):
         page.reload()
         word(page, "POLICY IN CONTROL")
         stranger = tab(url.partition("#")[0])
-        word(stranger, "THIS PAGE IS CLOSED")
+        word(stranger, "TOKEN NEEDED")
         says(stranger, "#why", "token is missing, must be the one printed with the page's address")
 
 

@@ -21,7 +21,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from robot_stack.console.access import read_port, write_address
 from robot_stack.console.app import MAX_BAD
-from robot_stack.console.hub import IMAGE_HEAD
+from robot_stack.console.hub import IMAGE_HEAD, Hub
 from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
@@ -128,6 +128,26 @@ def test_a_change_reaches_every_page_at_once(cell, url):
         for page in (first, second):
             page.shows(lambda now: now["banner"]["why"] == "Camera wrist silent.", "the reason")
         assert time.monotonic() - began_s < 8.0
+
+
+def test_a_press_that_the_page_waits_for_is_answered_by_its_number(cell, url):
+    with tab(url) as page:
+        page.say(k="press", what="hold")
+        page.say(k="press", what="stop", n=7)
+        answers = []
+        page.until(lambda message: message["k"] == "taken" and answers.append(message["n"]) is None, "the answer")
+        assert (answers, cell.done.pressed) == ([7], ["hold", "stop"])
+
+
+def test_after_a_stall_only_hold_and_stop_are_obeyed(cell, url, monkeypatch):
+    with tab(url) as page:
+        page.shows(lambda now: now["writer"] == "a", "the desk")
+        monkeypatch.setattr(Hub, "stalled", True)
+        page.say(k="press", what="arm")
+        page.told("server stood still for a moment")
+        page.say(k="press", what="stop")
+        page.shows(lambda _: cell.done.pressed == ["stop"], "the stop")
+        assert cell.done.requested == []
 
 
 def test_commands_are_done_and_refusals_told(cell, url):
@@ -241,11 +261,14 @@ def test_a_name_that_somebody_points_at_this_machine_is_not_answered(url):
     assert "host is 'evil.example'" in text
 
 
-def test_beyond_this_machine_nothing_is_told_without_the_token(cell):
-    with served(cell, token=TOKEN, picture=lambda _: b"jpeg") as url:
+def test_beyond_this_machine_nothing_is_told_without_the_token(cell, tmp_path):
+    report = tmp_path / "report.html"
+    with served(cell, token=TOKEN, picture=lambda _: b"jpeg", report=report) as url:
         assert url.endswith(f"#{TOKEN}")
         with tab(url, token="wrong") as page:
-            page.told("token is wrong, must be the one printed with the page's address")
+            said = page.until(lambda message: message["k"] == "bye", "a refusal")
+            assert said["kind"] == "token"
+            assert "token is wrong, must be the one printed with the page's address" in said["text"]
             assert page.closed() == 4400
         with tab(url) as page:
             page.told("token is missing")
@@ -253,6 +276,10 @@ def test_beyond_this_machine_nothing_is_told_without_the_token(cell):
             page.shows(lambda now: now["writer"] == "a", "the desk")
         assert get(url, "picture/e")[0] == 401
         assert get(url, "picture/e", Authorization=f"Bearer {TOKEN}")[0] == 200
+        assert get(url, "report", Authorization=f"Bearer {TOKEN}")[0] == 404, "there is none yet"
+        report.write_text("19 of 20")
+        assert get(url, "report")[0] == 401
+        assert get(url, "report", Authorization=f"Bearer {TOKEN}")[:2] == (200, "19 of 20")
         assert get(url)[0] == 200, "the page itself tells nothing"
 
 

@@ -12,19 +12,21 @@ export function set(id, text) {
   if (element.textContent !== text) element.textContent = text;  // unchanged text is not read out again
 }
 
-export function mode(name) {
-  if (name === shown) return;
-  shown = name;
-  document.body.dataset.mode = name;
-  at("shape").innerHTML = SHAPES[name] || SHAPES.silent;
-  tone(name);
+function show(mode, word, why, now) {
+  if (mode !== shown) {
+    shown = mode;
+    document.body.dataset.mode = mode;
+    at("shape").innerHTML = SHAPES[mode] || SHAPES.silent;
+    tone(mode);
+  }
+  set("word", word);
+  set("why", why);
+  set("do", now);
 }
 
 export function showBanner(now, welcome, name) {
-  mode(now.banner.mode);
-  set("word", now.banner.word);
-  set("why", now.writer === name ? now.banner.why.replace("A page drives", "You drive") : now.banner.why);
-  set("do", now.banner.now);
+  const { mode, word, why } = now.banner;
+  show(mode, word, now.writer === name ? why.replace("A page drives", "You drive") : why, now.banner.now);
   const episode = now.episode;
   set("episode", episode
     ? `${welcome.run} · ${KINDS[episode.kind] || episode.kind}, episode ${episode.number} · ${episode.s.toFixed(1)} s / ${welcome.limit_s.toFixed(0)} s`
@@ -35,11 +37,23 @@ export function showBanner(now, welcome, name) {
   set("seat", now.writer === name ? `you are at the desk${others}` : `you watch${others}`);
 }
 
-export function showLost(why, seconds, final) {
-  mode("lost");
+// the server is connected and says nothing: it stands still, or the network does
+export function showSilent(seconds) {
   set("seat", "");
-  set("word", final ? "THIS PAGE IS CLOSED" : "CONNECTION LOST");
-  set("why", why || `The server has been away for ${seconds.toFixed(0)} s. What is shown below is old.`);
-  set("do", final ? "Reload the page to go on here."
-    : "Look at the robot, not at the page. It is tried again by itself; if a hand here was driving, the arm holds.");
+  show("lost", "SERVER SILENT", `The server has said nothing for ${seconds.toFixed(0)} s. What is shown below is old.`,
+    "Look at the robot, not at the page. HOLD and STOP may not arrive: use the device, or the emergency stop at the robot.");
+}
+
+// the connection is closed; `bye` is what the server said with it, or null
+export function showLost(bye, seconds, final) {
+  set("seat", "");
+  if (bye && bye.banner) show(bye.banner.mode, bye.banner.word, bye.banner.why, bye.banner.now);
+  else if (bye && bye.kind === "token") {
+    show("lost", "TOKEN NEEDED", `This page's ${bye.text}.`, "Give the token below.");
+  } else if (final) {
+    show("lost", "THIS PAGE IS CLOSED", bye.text, "Reload the page to go on here.");
+  } else {
+    show("lost", "CONNECTION LOST", `The server has been away for ${seconds.toFixed(0)} s. What is shown below is old.`,
+      "Look at the robot, not at the page. It is tried again by itself; if a hand here was driving, the arm holds.");
+  }
 }

@@ -8,13 +8,14 @@ function cropSketch(layout) {
   sketch.setAttribute("viewBox", `-4 -4 ${width + 8} ${height + 8}`);
   sketch.setAttribute("aria-hidden", "true");
   for (const [x, y, w, h, fill, stroke] of [
-    [0, 0, width, height, "#d5dade", "#5a636b"],
-    [left, top, keptWidth, keptHeight, "#70777d", "#000"],
+    [0, 0, width, height, "var(--line)", "var(--soft)"],
+    [left, top, keptWidth, keptHeight, "var(--grey)", "var(--ink)"],
   ]) {
     const box = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [name, value] of Object.entries({ x, y, width: w, height: h, fill, stroke, "stroke-width": width / 40 })) {
+    for (const [name, value] of Object.entries({ x, y, width: w, height: h, "stroke-width": width / 40 })) {
       box.setAttribute(name, value);
     }
+    [box.style.fill, box.style.stroke] = [fill, stroke];
     sketch.append(box);
   }
   return sketch;

@@ -7,14 +7,19 @@ let threshold = null;
 let limit = 1;
 let elapsed = 0;
 let watcher = null;
+let told = null;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+dark.addEventListener("change", () => { if (plot) { layCurve(limit); if (told) showCurve(told); } });
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 function hatched(context) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;
   const pen = tile.getContext("2d");
-  pen.fillStyle = "#ffefcc";
+  pen.fillStyle = colour("tint");
   pen.fillRect(0, 0, 8, 8);
-  pen.strokeStyle = "#e69f00";
+  pen.strokeStyle = colour("orange");
   pen.lineWidth = 2;
   pen.beginPath();
   for (const shift of [-8, 0, 8]) { pen.moveTo(shift, 8); pen.lineTo(shift + 8, 0); }
@@ -39,7 +44,7 @@ function drawThreshold(chart) {
   const { ctx, bbox } = chart;
   const y = chart.valToPos(threshold, "y", true);
   ctx.save();
-  ctx.strokeStyle = ctx.fillStyle = "#7d0012";
+  ctx.strokeStyle = ctx.fillStyle = colour("bad");
   ctx.lineWidth = 2;
   ctx.setLineDash([3, 4]);
   ctx.beginPath();
@@ -49,7 +54,7 @@ function drawThreshold(chart) {
   ctx.textAlign = "left";
   ctx.textBaseline = "bottom";
   ctx.setLineDash([]);
-  ctx.strokeStyle = "#fff";
+  ctx.strokeStyle = colour("card");
   ctx.lineWidth = 5;
   const words = [`threshold ${threshold}`, bbox.left + 6, y - 4];
   ctx.strokeText(...words);
@@ -61,15 +66,16 @@ export function layCurve(limitS) {
   limit = limitS;
   const room = document.getElementById("plot");
   room.replaceChildren();
+  const look = { stroke: colour("ink"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
   const options = {
     width: Math.max(200, room.clientWidth), height: HEIGHT, legend: { show: false }, cursor: { show: false },
     scales: { x: { time: false, range: () => [0, limit] }, y: { range: () => [0, 1.02] } },
     series: [
       {},
-      { label: "progress", stroke: "#0059a8", width: 3, spanGaps: true },
-      { label: "success", stroke: "#000", width: 2, dash: [8, 5], spanGaps: true },
+      { label: "progress", stroke: colour("curve"), width: 3, spanGaps: true },
+      { label: "success", stroke: colour("ink"), width: 2, dash: [8, 5], spanGaps: true },
     ],
-    axes: [{ label: "s", size: 34, labelSize: 14 }, { size: 34 }],
+    axes: [{ label: "s", size: 34, labelSize: 14, ...look }, { size: 34, ...look }],
     hooks: { drawClear: [drawSpans], draw: [drawThreshold] },
   };
   plot = new uPlot(options, [[], [], []], room);
@@ -79,6 +85,7 @@ export function layCurve(limitS) {
 }
 
 export function showCurve(curve) {
+  told = curve;
   spans = curve.spans;
   threshold = curve.threshold;
   if (plot) plot.setData([curve.t, curve.progress, curve.success]);

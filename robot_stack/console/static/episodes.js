@@ -1,11 +1,15 @@
 // The newest episodes: how they went, at a glance and one by one, with verdicts and notes.
 import { KINDS } from "./banner.js";
+import { onPress } from "./buttons.js";
 import { OUTCOMES, svg } from "./shapes.js";
 
 const VERDICTS = [["success", "S"], ["failure", "F"], ["discard", "D"]];
 const SHOWN = 50;
+const REST_MS = 3000;
 const rows = new Map();
 const pictures = new Map();
+let usedMs = -REST_MS;
+let later = 0;
 
 const clock = (seconds) => (seconds ? new Date(1000 * seconds).toTimeString().slice(0, 5) : "");
 
@@ -42,7 +46,7 @@ function makeRow(episode, link, chars) {
     button.textContent = letter;
     button.title = `episode ${episode.number} was: ${verdict}`;
     button.setAttribute("aria-label", button.title);
-    button.addEventListener("click", () => link.send({ k: "say", episode: episode.id, verdict }));
+    onPress(button, () => link.send({ k: "say", episode: episode.id, verdict }));
     say.append(button);
   }
   const note = document.createElement("input");
@@ -84,8 +88,8 @@ function showRow(row, episode, token) {
 
 function bar(x, y, width, height, fill, hollow) {
   const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  const look = hollow ? { fill: "none", stroke: fill, "stroke-width": 1.5 } : { fill };
-  for (const [name, value] of Object.entries({ x, y, width, height, ...look })) rect.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x, y, width, height, "stroke-width": 1.5 })) rect.setAttribute(name, value);
+  [rect.style.fill, rect.style.stroke] = hollow ? ["none", fill] : [fill, "none"];
   return rect;
 }
 
@@ -100,9 +104,9 @@ function showTrend(episodes) {
   const marks = [];
   ended.forEach((each, index) => {
     const x = index * step + 2, width = step - 4;
-    marks.push(bar(x, 2, width, 24, each.success ? "#00735c" : "#7d0012", !each.success));
-    if (each.interventions) marks.push(bar(x, 60 - 28 * each.interventions / most, width, 28 * each.interventions / most, "#e69f00"));
-    marks.push(bar(x, 94 - 28 * each.s / longest, width, 28 * each.s / longest, "#5a636b"));
+    marks.push(bar(x, 2, width, 24, each.success ? "var(--good)" : "var(--bad)", !each.success));
+    if (each.interventions) marks.push(bar(x, 60 - 28 * each.interventions / most, width, 28 * each.interventions / most, "var(--orange)"));
+    marks.push(bar(x, 94 - 28 * each.s / longest, width, 28 * each.s / longest, "var(--soft)"));
   });
   trend.replaceChildren(...marks);
   const good = ended.filter((each) => each.success).length;
@@ -115,8 +119,24 @@ function showTrend(episodes) {
   document.getElementById("sums").textContent = words;
 }
 
+// Nothing moves under a hand that is at the list: what is new is put in once it has rested.
+function layLater(list, episodes, link, chars) {
+  const restMs = usedMs + REST_MS - performance.now();
+  const moves = episodes.some((episode) => !rows.has(episode.id));
+  clearTimeout(later);
+  if (restMs <= 0 || !moves || !list.children.length) return false;
+  later = setTimeout(() => showEpisodes(episodes, link, chars), restMs);
+  for (const episode of episodes) if (rows.has(episode.id)) showRow(rows.get(episode.id), episode, link.token);
+  return true;
+}
+
+for (const kind of ["pointermove", "pointerdown", "keydown", "wheel"]) {
+  document.getElementById("list").addEventListener(kind, () => { usedMs = performance.now(); }, { passive: true });
+}
+
 export function showEpisodes(episodes, link, chars) {
   const list = document.getElementById("list");
+  if (layLater(list, episodes, link, chars)) return;
   const items = episodes.map((episode) => {
     const row = rows.get(episode.id) || makeRow(episode, link, chars);
     showRow(row, episode, link.token);

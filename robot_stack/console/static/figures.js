@@ -14,6 +14,7 @@ export function showFigures(figures) {
     row.append(name);
     row.insertCell();
   }
+  while (body.rows.length > figures.length) body.deleteRow(-1);
   figures.forEach((figure, index) => {
     const row = body.rows[index];
     row.className = figure.over ? "over" : "";

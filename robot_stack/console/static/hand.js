@@ -14,8 +14,9 @@ const PADS = [
 ];
 
 export class Hand {
-  constructor(link) {
+  constructor(link, press) {
     this.link = link;
+    this.press = press;  // labels and the like on a gamepad
     this.drives = false;
     this.writes = false;
     this.held = new Set();
@@ -155,7 +156,7 @@ export class Hand {
       if (this.takes(action)) pressed.add(action);
       else {
         now.add(action);
-        if (!this.down.has(action)) this.link.send({ k: "press", what: action });
+        if (!this.down.has(action)) this.press(action);
       }
     });
     this.down = now;

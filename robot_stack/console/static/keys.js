@@ -1,9 +1,13 @@
 // Buttons and keys, from the one key table that the server sends. Esc is hold, always, and nothing else.
+import { Once, onKept, onPress } from "./buttons.js";
+
 const NAMES = { " ": "space", Escape: "esc", ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-const BUTTONS = ["success", "failure", "discard", "hold", "reset_done", "arm", "stop", "clear_stop"];
+const ROOMS = { verdicts: ["success", "failure", "discard"], going: ["reset_done", "arm"], clearing: ["clear_stop"] };
+const VERDICTS = ROOMS.verdicts;
+const CLEAR_MS = 1000;
 const WORDS = {
-  success: "success", failure: "failure", discard: "discard", hold: "HOLD", reset_done: "reset done",
-  arm: "arm / resume", stop: "STOP", clear_stop: "clear the stop", sit: "take the desk",
+  success: "success", failure: "failure", discard: "discard", reset_done: "reset done", arm: "arm / resume",
+  clear_stop: "clear the stop",
 };
 
 // The name that the key table has for a key: by what is printed on it, on other alphabets by its place.
@@ -17,32 +21,28 @@ export function keyName(event) {
 const writing = (element) => element && /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
 
 export class Keys {
-  constructor(link, hand) {
+  constructor(link, hand, halt, notice) {
     this.link = link;
     this.hand = hand;
+    this.halt = halt;
+    this.notice = notice;
     this.actions = new Map();
+    this.once = new Once();
+    this.episode = "";
+    this.cease = () => {};
+    onPress(document.getElementById("sit"), () => this.send({ k: "sit" }));
+    onPress(document.getElementById("undo"), () => this.send({ k: "undo" }));
     addEventListener("keydown", (event) => this.down(event));
     addEventListener("keyup", (event) => this.up(event));
   }
 
   lay(welcome) {
     this.actions = new Map(Object.entries(welcome.keys).filter(([, key]) => key).map(([action, key]) => [key, action]));
-    const room = document.getElementById("verdicts");
-    room.replaceChildren();
-    for (const what of BUTTONS) {
-      const allowed = welcome.rights.enable || !["arm", "clear_stop"].includes(what);
-      if (!allowed) continue;
-      if (what === "hold") {
-        const gap = document.createElement("span");
-        gap.className = "gap";
-        room.append(gap);
-      }
-      room.append(this.button(what, welcome.keys[what]));
+    this.halt.lay(welcome.keys);
+    for (const [room, actions] of Object.entries(ROOMS)) {
+      const allowed = actions.filter((what) => welcome.rights.enable || !["arm", "clear_stop"].includes(what));
+      document.getElementById(room).replaceChildren(...allowed.map((what) => this.button(what, welcome.keys[what])));
     }
-    const sit = this.button("sit", "");
-    sit.id = "sit";
-    sit.hidden = true;
-    room.append(sit);
   }
 
   button(what, key) {
@@ -55,12 +55,29 @@ export class Keys {
       cap.textContent = key.toUpperCase();
       button.append(" ", cap);
     }
-    button.addEventListener("click", () => this.press(what));
+    const about = document.createElement("small");
+    button.append(about);
+    if (what === "clear_stop") {
+      about.textContent = "keep pressed 1 s";
+      this.cease = onKept(button, CLEAR_MS, () => this.press(what));
+    } else {
+      button.addEventListener("click", () => this.press(what));
+    }
     return button;
   }
 
   press(what) {
-    this.link.send(what === "sit" ? { k: "sit" } : { k: "press", what });
+    if (this.halt.takes(what)) this.halt.press(what);
+    else if (this.once.allows(what)) {
+      const message = VERDICTS.includes(what) ? { k: "press", what, episode: this.episode } : { k: "press", what };
+      this.send(message);
+    }
+  }
+
+  // nothing but HOLD and STOP is sent to a server that does not answer: it would count when nobody means it any more
+  send(message) {
+    if (this.link.up) this.link.send(message);
+    else this.notice("Not sent: the server does not answer. Only HOLD and STOP are sent again once it does.");
   }
 
   down(event) {
@@ -91,32 +108,31 @@ export class Keys {
     if (!writing(event.target)) event.preventDefault();  // a space that is let go of clicks no button
     this.hand.letGo(action);
   }
-}
 
-export function showKeys(now, name) {
-  const room = document.getElementById("verdicts");
-  const writes = now.writer === name;
-  for (const button of room.querySelectorAll("button")) {
-    const what = button.dataset.what;
-    if (what === "sit") button.hidden = writes;
-    else if (what === "clear_stop") button.hidden = now.banner.mode !== "stop";
-    else button.disabled = !writes && now.writer !== "" && !["hold", "stop"].includes(what);
+  show(now, name) {
+    const writes = now.writer === name;
+    const { claim, episode } = now;
+    this.episode = claim ? claim.id : episode ? episode.id : "";
+    const about = claim ? `of episode ${claim.number}` : episode ? `of episode ${episode.number}` : "";
+    for (const button of document.querySelectorAll("#keys [data-what]")) {
+      const what = button.dataset.what;
+      const watches = !writes && now.writer !== "";
+      const idle = what === "clear_stop" && now.banner.mode !== "stop";
+      button.disabled = watches || idle || Boolean(now.over);
+      if (what === "clear_stop" && button.disabled) this.cease();
+      if (VERDICTS.includes(what)) {
+        const text = claim && what === "failure" ? `REFUSE ${claim.number}` : about;
+        if (button.lastChild.textContent !== text) button.lastChild.textContent = text;
+      }
+    }
+    document.getElementById("sit").classList.toggle("away", writes);
+    this.showUndo(now.undo);
   }
-  const failure = room.querySelector("[data-what=failure]");
-  failure.firstChild.textContent = now.claim ? `REFUSE ${now.claim.number}` : WORDS.failure;
-}
 
-export function showUndo(now, link) {
-  const room = document.getElementById("undo");
-  room.hidden = !now.undo;
-  if (!now.undo) return;
-  const text = `Episode ${now.undo.number}: ${now.undo.verdict}.`;
-  if (!room.firstChild) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.addEventListener("click", () => link.send({ k: "undo" }));
-    room.append(document.createElement("span"), button);
+  showUndo(undo) {
+    const button = document.getElementById("undo");
+    button.classList.toggle("away", !undo);
+    if (!undo) return;
+    button.querySelector("small").textContent = `${undo.number}: ${undo.verdict}, ${Math.ceil(undo.left_s)} s`;
   }
-  room.firstChild.textContent = text;
-  room.lastChild.textContent = `undo (${Math.ceil(now.undo.left_s)} s)`;
 }

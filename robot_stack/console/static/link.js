@@ -1,7 +1,15 @@
-// The connection: one WebSocket, opened again as often as it breaks. What is on the screen is told back to the server.
+// The connection: one WebSocket, opened again as often as it breaks, and watched by the page's own clock. What is on the
+// screen is told back to the server.
 const AGAIN_MS = [300, 600, 1000, 2000, 3000];
 const IMAGE_HEAD = 8;
 const REPLACED = 4409, REFUSED = 4400;
+const LOOK_MS = 100;
+// the server says something ten times a second; silent for so long, nobody knows what is so
+const SILENT_MS = 1200;
+// a page that stood still itself hears first what came meanwhile
+const LATE_MS = 400;
+// a connection that says nothing for so long is given up, and another is opened
+const ANEW_MS = 6000;
 
 function ownName() {
   let name = sessionStorage.getItem("page");
@@ -14,33 +22,61 @@ function ownName() {
   return name;
 }
 
-function ownToken() {
-  const given = decodeURIComponent(location.hash.slice(1));
-  if (given) {
-    sessionStorage.setItem("token", given);
-    history.replaceState(null, "", location.pathname);  // not to be seen over a shoulder, nor kept with the page
-  }
-  return sessionStorage.getItem("token") || "";
+// The token in what an operator typed or pasted: it alone, or the whole address with it behind the mark.
+export function tokenIn(text) {
+  const words = text.trim();
+  return decodeURIComponent(words.slice(words.indexOf("#") + 1));
+}
+
+function tokenOfAddress() {
+  if (location.hash.length <= 1) return "";
+  const token = tokenIn(location.hash);
+  history.replaceState(null, "", location.pathname);  // not to be seen over a shoulder, nor kept with the page
+  return token;
 }
 
 export class Link {
   constructor(on) {
-    this.on = on;  // welcome, state, image, notice, lost
+    this.on = on;  // welcome, state, image, notice, taken, silent, lost
     this.name = ownName();
-    this.token = ownToken();
     this.tries = 0;
-    this.since = performance.now();
-    this.closing = "";
+    this.pressed = 0;
+    this.sinceMs = this.heardMs = this.lookedMs = performance.now();
+    this.late = false;
+    this.silent = false;
+    this.bye = null;
     this.shown = { state: 0, image: 0 };
     this.telling = false;
+    this.use(tokenOfAddress() || sessionStorage.getItem("token") || "");
+    addEventListener("hashchange", () => {  // the address was pasted anew into a page that is open
+      const token = tokenOfAddress();
+      if (token) this.enter(token);
+    });
+    document.addEventListener("visibilitychange", () => { this.heardMs = performance.now(); });
+    setInterval(() => this.look(), LOOK_MS);
+  }
+
+  use(token) {
+    this.token = token;
+    sessionStorage.setItem("token", token);
+  }
+
+  // come in with a token that an operator gave
+  enter(token) {
+    this.use(token);
+    this.abandon();
+    this.open();
   }
 
   open() {
+    clearTimeout(this.timer);
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(`${scheme}//${location.host}/ws`);
     socket.binaryType = "arraybuffer";
     this.socket = socket;
-    this.closing = "";
+    this.greeted = false;
+    if (this.bye && this.bye.kind !== "ended") this.bye = null;  // how the run ended stays said
+    this.heardMs = performance.now();
     socket.onopen = () => {
       const build = document.querySelector("meta[name=build]").content;
       this.send({ k: "hello", token: this.token, page: this.name, build });
@@ -49,10 +85,19 @@ export class Link {
     socket.onclose = (event) => this.closed(event);
   }
 
-  get up() { return this.socket && this.socket.readyState === WebSocket.OPEN && this.greeted; }
+  get up() { return Boolean(this.socket && this.socket.readyState === WebSocket.OPEN && this.greeted && !this.silent); }
+
+  get awayS() { return (performance.now() - this.sinceMs) / 1000; }
 
   send(message) {
     if (this.socket && this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  // a key or button; the number with which the server will confirm that it was taken
+  press(what) {
+    this.pressed += 1;
+    this.send({ k: "press", what, n: this.pressed });
+    return this.pressed;
   }
 
   hear(data) {
@@ -64,18 +109,28 @@ export class Link {
     }
     const message = JSON.parse(data);
     if (message.k === "welcome") {
+      this.heard();
+      this.bye = null;
       this.greeted = true;
       this.tries = 0;
       this.shown = { state: 0, image: 0 };
       this.on.welcome(message);
     } else if (message.k === "state") {
+      this.heard();
       this.on.state(message.parts);
       this.tell("state", message.n);
     } else if (message.k === "bye") {
-      this.closing = message.text;
+      this.bye = message;
+    } else if (message.k === "taken") {
+      this.on.taken(message.n);
     } else {
       this.on.notice(message.text);
     }
+  }
+
+  heard() {
+    this.heardMs = this.sinceMs = performance.now();
+    this.silent = false;
   }
 
   // once the browser has drawn it: a page out of view draws nothing, and so says nothing
@@ -89,14 +144,39 @@ export class Link {
     });
   }
 
-  closed(event) {
-    if (this.greeted) this.since = performance.now();
-    this.greeted = false;
+  look() {
+    const now = performance.now();
+    const late = now - this.lookedMs > LATE_MS;
+    const believed = !late || this.late;
+    [this.lookedMs, this.late] = [now, late];
+    if (!believed || document.hidden || !this.socket) return;
+    const silentMs = now - this.heardMs;
+    if (this.greeted && silentMs > SILENT_MS) {
+      this.silent = true;
+      this.on.silent();
+    }
+    if (silentMs > ANEW_MS) {
+      this.abandon();
+      this.open();
+    }
+  }
+
+  // a connection that nobody answers may take minutes to close by itself
+  abandon() {
+    const socket = this.socket;
     this.socket = null;
-    const final = event.code === REPLACED || (event.code === REFUSED && this.closing);
-    this.on.lost(this.closing, final);
+    if (!socket) return;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close();
+  }
+
+  closed(event) {
+    this.greeted = this.silent = false;
+    this.socket = null;
+    const final = event.code === REPLACED || (event.code === REFUSED && this.bye !== null);
+    this.on.lost(this.bye, final);
     if (final) return;
     const wait = AGAIN_MS[Math.min(this.tries++, AGAIN_MS.length - 1)];
-    setTimeout(() => this.open(), wait);
+    this.timer = setTimeout(() => this.open(), wait);
   }
 }

@@ -1,17 +1,19 @@
 // Puts the parts together: what the server says goes to the screen, what an operator does goes to the server.
-import { set, showBanner, showLost } from "./banner.js";
+import { set, showBanner, showLost, showSilent } from "./banner.js";
 import { layCameras, showCameras, showImage } from "./cameras.js";
 import { layCurve, showCurve, showTime } from "./curve.js";
 import { showEpisodes } from "./episodes.js";
 import { allText, copy, showFigures, showLog } from "./figures.js";
+import { Halt } from "./halt.js";
 import { Hand } from "./hand.js";
-import { Keys, showKeys, showUndo } from "./keys.js";
-import { Link } from "./link.js";
+import { Keys } from "./keys.js";
+import { Link, tokenIn } from "./link.js";
+import { keepReport } from "./report.js";
 import { soundButton } from "./tone.js";
 
 const NOTICE_MS = 8000;
 let welcome = null;
-let lost = null;
+let away = () => {};
 let noticeTimer = 0;
 
 function notice(text) {
@@ -24,10 +26,17 @@ function notice(text) {
 
 function share(value) { return value === null || value === undefined ? "–" : value.toFixed(2); }
 
+// says what is wrong with the connection, and goes on to say it while the seconds pass
+function isAway(say) {
+  hand.release();
+  away = say;
+  away();
+}
+
 const link = new Link({
   welcome(message) {
     welcome = message;
-    lost = null;
+    document.getElementById("gate").hidden = true;
     document.title = `${message.run} · robot-stack`;
     layCameras(message.cameras);
     layCurve(message.limit_s);
@@ -35,36 +44,47 @@ const link = new Link({
     hand.lay(message);
   },
   state(parts) {
+    away = () => {};
     if (parts.now) {
       const now = parts.now;
       hand.writes = now.writer === link.name;
       showBanner(now, welcome, link.name);
-      showKeys(now, link.name);
-      showUndo(now, link);
-      showCameras(now.cameras);
+      halt.state(now.banner.mode);
+      keys.show(now, link.name);
+      if (!now.over) showCameras(now.cameras);
       showFigures(now.figures);
+      keepReport(now.over, link.token);
       set("phi", share(now.score && now.score.progress));
       set("success", share(now.score && now.score.success));
+      showTime(now.episode ? now.episode.s : 0);
     }
-    if (parts.now) showTime(parts.now.episode ? parts.now.episode.s : 0);
     if (parts.curve) showCurve(parts.curve);
     if (parts.episodes) showEpisodes(parts.episodes, link, welcome.note_chars);
     if (parts.log) showLog(parts.log);
   },
   image: showImage,
   notice,
-  lost(why, final) {
-    hand.release();
-    lost = { why, final };
-    showLost(why, (performance.now() - link.since) / 1000, final);
+  taken(n) { halt.taken(n); },
+  silent() { isAway(() => showSilent(link.awayS)); },
+  lost(bye, final) {
+    document.getElementById("gate").hidden = !(bye && bye.kind === "token");
+    if (bye && bye.kind === "token") document.querySelector("#gate input").focus();
+    isAway(() => showLost(bye, link.awayS, final));
   },
 });
-const hand = new Hand(link);
-const keys = new Keys(link, hand);
+const halt = new Halt(link, notice);
+const hand = new Hand(link, (what) => keys.press(what));
+const keys = new Keys(link, hand, halt, notice);
 
+document.getElementById("gate").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const field = document.querySelector("#gate input");
+  link.enter(tokenIn(field.value));
+  field.value = "";
+});
 soundButton(document.getElementById("sound"));
 document.getElementById("copy").addEventListener("click", () => {
   copy(allText()).then(() => notice("copied"), () => notice("the browser does not let a page copy; mark it by hand"));
 });
-setInterval(() => { if (lost) showLost(lost.why, (performance.now() - link.since) / 1000, lost.final); }, 500);
+setInterval(() => away(), 500);
 link.open();

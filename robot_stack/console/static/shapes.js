@@ -9,6 +9,9 @@ export const SHAPES = {
   silent: '<path d="M12 2 23 21H1z"/><path d="M12 9v6M12 17v2" stroke="#ffe14d" stroke-width="2.4"/>',
 };
 SHAPES.lost = SHAPES.silent;
+SHAPES.over = '<path d="M3 3h18v3H3zM3 18h18v3H3zM6 6h12L13 12l5 6H6l5-6z"/>';
+SHAPES.ended = '<path d="M2 13 9 20 22 5" fill="none" stroke-width="4"/>';
+SHAPES.failed = '<path d="M4 4 20 20M20 4 4 20" fill="none" stroke-width="4"/>';
 
 export const OUTCOMES = {
   success: '<path d="M2 13 9 20 22 5" fill="none" stroke="currentColor" stroke-width="4"/>',

@@ -1,14 +1,13 @@
 // A tone at each change of state. Browsers allow none before the first key or click.
-const NOTES = { policy: [440], human: [523, 659], hold: [294, 220], stop: [196, 196, 196], ready: [587], lost: [220, 165] };
+import { onPress } from "./buttons.js";
+
+const NOTES = { policy: [440], human: [523, 659], hold: [294, 220], stop: [196, 196, 196], ready: [587], lost: [220, 165], failed: [220, 165] };
 let context = null;
 let on = localStorage.getItem("sound") !== "off";
 
 export function soundButton(button) {
-  const show = () => {
-    button.textContent = on ? "sound on" : "sound off";
-    button.setAttribute("aria-pressed", String(on));
-  };
-  button.addEventListener("click", () => {
+  const show = () => button.setAttribute("aria-pressed", String(on));
+  onPress(button, () => {
     on = !on;
     localStorage.setItem("sound", on ? "on" : "off");
     show();

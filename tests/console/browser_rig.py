@@ -1,0 +1,85 @@
+"""The page in a real browser: what the tests that look at it share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'robot-stack[console]'")
+pytest.importorskip("playwright", reason="no Playwright on this machine: pip install playwright")
+
+from playwright import sync_api
+
+from tests.console.page_rig import FakeCell
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
+
+WAIT_MS = 15_000
+WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 400, "height": 844}
+QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync")  # fmt: skip
+PICTURES = os.environ.get("CONSOLE_PICTURES", "")
+"""Folder that screenshots are kept in, for an operator to look at."""
+
+
+def picture(page, name: str) -> None:
+    if PICTURES:
+        Path(PICTURES).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=f"{PICTURES}/{name}.png", full_page=name.startswith("phone"))
+
+
+def word(page, text: str) -> None:
+    sync_api.expect(page.locator("#word")).to_have_text(text, timeout=WAIT_MS)
+
+
+def says(page, selector: str, text: str) -> None:
+    sync_api.expect(page.locator(selector)).to_contain_text(text, timeout=WAIT_MS)
+
+
+def until(fits: Callable[[], object], what: str, page=None, wait_ms: int = WAIT_MS) -> None:
+    """Without blocking the browser, which is driven from this thread."""
+    deadline_s = time.monotonic() + wait_ms / 1e3
+    while not fits():
+        assert time.monotonic() < deadline_s, f"{what} not within {wait_ms / 1e3:g} s"
+        page.wait_for_timeout(10) if page is not None else time.sleep(0.01)
+
+
+def look(cell: FakeCell, shade: int) -> None:
+    for camera in cell.run.cameras:
+        x, y = np.meshgrid(np.arange(64), np.arange(64))
+        image = np.stack([4 * x, 4 * y, np.full_like(x, shade)], -1).astype(np.uint8)
+        cell.frame(camera, image, cv2.imencode(".jpg", image)[1].tobytes())
+
+
+def lively(cell: FakeCell) -> None:
+    """What the other processes say of themselves."""
+    cell.diagnosis("camera_wrist: frames", frequency_hz=30)
+    actor = {
+        "jitter_p99_ms": 1.2,
+        "act_ms": 8.1,
+        "params_version": 212,
+        "params_age_s": 3.1,
+        "link": "up",
+        "spooled": 0,
+    }
+    cell.diagnosis("actor: policy", **actor)
+
+
+def keep(page, what: str, kept_ms: int) -> None:
+    """Keep a button of the keys pressed."""
+    button = page.locator(f"#keys [data-what={what}]")
+    sync_api.expect(button).to_be_enabled()
+    page.evaluate("scrollTo(0, 0)")
+    box = button.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.wait_for_timeout(kept_ms)
+    page.mouse.up()
