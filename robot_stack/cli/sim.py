@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,12 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.learner.settings import learning_settings
 from robot_stack.processes.memory import tree_megabytes
-from robot_stack.processes.prepared_run import free_address, prepared
+from robot_stack.processes.prepared_run import PreparedRun, free_address, prepared
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import ONE_THREAD, process_table
+from robot_stack.processes.table import ONE_THREAD, ProcessSpec, process_table
 from robot_stack.report.live import LiveView, RunBudget
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.stage import Stage, StageName
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
@@ -83,18 +84,67 @@ def run(
     dry_run = prepare(RUNS / name, task, overrides, plain=plain or not sys.stdout.isatty())
     say = _Say(dry_run)
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
+    again = _again(name, seed, task, algorithm, quick)
     try:
-        if not RunPaths(dry_run.folder).policy("policy").exists():
-            train_online(dry_run, say)
-        evaluate(dry_run, say)
-        report(dry_run, say)
+        with prepared(dry_run.resolved, dry_run.folder) as ready, _terminate_as_interrupt():
+            table = process_table(dry_run.resolved, dry_run.folder)
+            with _Window(table, ready, say) as window:
+                _to_the_report(dry_run, ready, [row for row in table if not row.window], window, say, again)
     except KeyboardInterrupt:
-        told = f"\nThe robot holds and everything is saved. Go on with: {_again(name, seed, task, algorithm, quick)}"
+        told = f"\nThe robot holds and everything is saved. Go on with: {again}"
         raise KeyboardInterrupt(told) from None
     finally:
         say.close()
-    print(f"Report: {RunPaths(dry_run.folder).report}\nNext: robot-stack eval {name} --episodes 20")
+    print(f"Report: {RunPaths(dry_run.folder).report}\nNext: {_evaluate_more(dry_run.folder)}")
     return 0
+
+
+def _to_the_report(
+    dry_run: DryRun, ready: PreparedRun, table: Sequence[ProcessSpec], window: _Window, say: _Say, again: str
+) -> None:
+    """Go through the phases that are left, and tell the page's process how the run ends."""
+    folder = dry_run.folder
+    try:
+        if not RunPaths(folder).policy("policy").exists():
+            train_online(dry_run, ready, table, window, say)
+        evaluate(dry_run, window, say)
+        result = report(dry_run, say)
+    except KeyboardInterrupt:
+        text = "an operator ended it; the robot holds and everything is saved"
+        Stage(name=StageName.ENDED, text=text, next_step=again).write(folder)
+        raise
+    except StackError as error:
+        Stage(name=StageName.FAILED, text=str(error), next_step=again).write(folder)
+        raise
+    text = f"the report is {RunPaths(folder).report}"
+    Stage(name=StageName.ENDED, text=text, result=result, next_step=_evaluate_more(folder)).write(folder)
+
+
+def _evaluate_more(folder: Path) -> str:
+    """Return the command that evaluates the policy of a run that has ended."""
+    return f"robot-stack eval {folder.name} --episodes 20"
+
+
+class _Window:
+    """The page's process of a dry run, which goes on when the cell has stopped."""
+
+    def __init__(self, table: Sequence[ProcessSpec], ready: PreparedRun, say: _Say) -> None:
+        rows = [row for row in table if row.window]
+        environment = {**ready.environment, **ONE_THREAD}
+        self._supervisor = Supervisor(rows, environment=environment, log_folder=ready.log_folder, say=say.text)
+        self._address = PageAddress(ready.folder, say.text)
+
+    def __enter__(self) -> _Window:
+        self._supervisor.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._supervisor.stop()
+
+    def look(self) -> None:
+        """Start the process again if it has failed, and tell its address; called often."""
+        self._supervisor.step()
+        self._address.look()
 
 
 def _again(name: str, seed: int, task: str, algorithm: str | None, quick: bool) -> str:
@@ -128,20 +178,19 @@ def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> Dr
     return DryRun(folder=folder, resolved=wanted, plain=plain, phases=dict(phases), peak_mb=memory.get("peak_mb", 0.0))
 
 
-def train_online(dry_run: DryRun, say: _Say) -> None:
-    """Run all processes until the learner has had enough.
+def train_online(dry_run: DryRun, ready: PreparedRun, table: Sequence[ProcessSpec], window: _Window, say: _Say) -> None:
+    """Run all processes of the cell until the learner has had enough.
 
     Raises:
         StackError: If a process gives up; the message names its log.
     """
-    folder, resolved = dry_run.folder, dry_run.resolved
-    with prepared(resolved, folder) as ready:
-        table = process_table(resolved, folder)
-        supervisor = Supervisor(
-            table, environment={**ready.environment, **ONE_THREAD}, log_folder=ready.log_folder, say=say.text
-        )
-        with _terminate_as_interrupt(), supervisor:
-            _watch(dry_run, supervisor, say)
+    folder = dry_run.folder
+    supervisor = Supervisor(
+        table, environment={**ready.environment, **ONE_THREAD}, log_folder=ready.log_folder, say=say.text
+    )
+    with supervisor:
+        _watch(dry_run, supervisor, window, say)
+        Stage(name=StageName.CLOSING, text=f"online training is over: {supervisor.ending}").write(folder)
     if not RunPaths(folder).policy("policy").exists():
         logs = RunPaths(folder).log
         raise StackError(
@@ -149,13 +198,13 @@ def train_online(dry_run: DryRun, say: _Say) -> None:
         )
 
 
-def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
+def _watch(dry_run: DryRun, supervisor: Supervisor, window: _Window, say: _Say) -> None:
     credentials = actor_credentials(dry_run.resolved.cell.learner_certs, dry_run.folder)
     before_s = sampled_s = time.monotonic()
-    phase, page = "starting", PageAddress(dry_run.folder, say.text)
+    phase = "starting"
     while supervisor.ending is None:
         supervisor.step()
-        page.look()
+        window.look()
         time.sleep(POLL_S)
         try:
             status = learner_status(
@@ -175,7 +224,7 @@ def _watch(dry_run: DryRun, supervisor: Supervisor, say: _Say) -> None:
             write_durable(RunPaths(dry_run.folder).phases, json.dumps(dry_run.phases))
 
 
-def evaluate(dry_run: DryRun, say: _Say) -> None:
+def evaluate(dry_run: DryRun, window: _Window, say: _Say) -> None:
     """Evaluate policy and imitation baseline on the same held-out resets, side by side on two cores.
 
     Raises:
@@ -185,38 +234,49 @@ def evaluate(dry_run: DryRun, say: _Say) -> None:
     folder = dry_run.folder
     episodes = dry_run.resolved.run.training.eval_episodes
     if not RunPaths(folder).policy("bc").exists():
-        say.phase("cloning", "the baseline: imitation of the same demonstrations")
-        _wait([_python(folder, "baseline", "robot_stack.learner.baseline")])
+        text = "the baseline: imitation of the same demonstrations"
+        say.phase("cloning", text)
+        Stage(name=StageName.CLONING, text=text).write(folder)
+        _wait([_python(folder, "baseline", "robot_stack.learner.baseline")], window.look)
     names = [name for name in ("policy", "bc") if not RunPaths(folder).evaluation(name).exists()]
     logs = [RunPaths(folder).log / f"eval_{name}.log" for name in names]
     for log in logs:
         log.unlink(missing_ok=True)
 
+    text = f"{episodes} held-out resets for {' and '.join(names)}"
+
     def show() -> None:
+        window.look()
         done = sum(len(log.read_text().splitlines()) for log in logs if log.exists())
         share = done / max(1, episodes * len(names))
-        say.phase("evaluating", f"{episodes} held-out resets for {' and '.join(names)}", {"share": share})
+        say.phase("evaluating", text, {"share": share})
+        Stage(name=StageName.EVALUATING, text=text, share=share).write(folder)
 
     _wait([_evaluation(folder, name, episodes) for name in names], show)
     dry_run.phases["evaluation"] = dry_run.phases.get("evaluation", 0.0) + time.monotonic() - started_s
     write_durable(RunPaths(folder).phases, json.dumps(dry_run.phases))
 
 
-def report(dry_run: DryRun, say: _Say) -> None:
-    """Write summary, plots and the report, then print the figures on the terminal."""
+def report(dry_run: DryRun, say: _Say) -> tuple[str, ...]:
+    """Write summary, plots and the report, then print the figures on the terminal and return them."""
     from robot_stack.report.html import write_report
 
     say.phase("report")
+    Stage(name=StageName.REPORT, text="it is written").write(dry_run.folder)
     write_report(dry_run.folder)
     say.close()
     summary = json.loads(RunPaths(dry_run.folder).summary.read_text())
+    lines = []
     for name in ("policy", "bc"):
         result = summary[name]
         low, high = result["wilson95"] or (0.0, 1.0)
-        print(
-            f"{name:>6}: {result['success']} of {result['episodes']} held-out resets "
+        figures = (
+            f"{result['success']} of {result['episodes']} held-out resets "
             f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %), cycle {result['cycle_s']} s"
         )
+        print(f"{name:>6}: {figures}")
+        lines.append(f"{name}: {figures}")
+    return tuple(lines)
 
 
 class _Say:

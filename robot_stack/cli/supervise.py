@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from robot_stack.config.resolved import ResolvedRun
@@ -12,6 +13,7 @@ from robot_stack.console.access import ADDRESS_FILE
 from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.supervisor import Supervisor
 from robot_stack.processes.table import ProcessSpec
+from robot_stack.runs.stage import Stage, StageName
 
 
 class PageAddress:
@@ -55,7 +57,11 @@ def supervise(
         signal.signal(number, lambda caught, _: supervisor.end(f"{signal.Signals(caught).name} received"))
     try:
         with supervisor:
-            return supervisor.run(timeout_s, PageAddress(ready.folder, _say).look)
+            code = supervisor.run(timeout_s, PageAddress(ready.folder, _say).look)
+            end = Stage(name=StageName.FAILED if code else StageName.ENDED, text=supervisor.ending or "")
+            with suppress(OSError):  # of a full disk: then the page does not say how the run ended, and nothing else
+                end.write(ready.folder)
+            return code
     finally:
         for number, old in before.items():
             signal.signal(number, old)

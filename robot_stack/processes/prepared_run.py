@@ -24,6 +24,7 @@ from robot_stack.processes.table import (
     process_table,
 )
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.stage import Stage
 from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.types.errors import ConfigError
 
@@ -76,6 +77,7 @@ def prepared(run: ResolvedRun, folder: Path) -> Iterator[PreparedRun]:
     if free_mb < MIN_FREE_MB:
         raise ConfigError(f"free space for {folder} is {free_mb} MB, must be at least {MIN_FREE_MB}; free some space")
     write_durable(RunPaths(folder).resolved, run.to_yaml())
+    Stage.begin(folder)
     if run.cell.learner_certs is None:
         LinkToken.keep(folder)
     remove_stale()

@@ -11,6 +11,7 @@ import pytest
 
 from robot_stack.cli import sim
 from robot_stack.cli.main import INTERRUPTED, main
+from robot_stack.runs.stage import Stage, StageName
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 20.0
@@ -33,13 +34,17 @@ exit 1
     ],
 )
 def test_an_ended_dry_run_says_how_to_go_on(options, command: str, monkeypatch, tmp_path: Path, capsys) -> None:
-    def ended(dry_run: object, say: object) -> None:
+    def ended(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sim, "train_online", ended)
     assert main(["sim", "--plain", *options]) == INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"Go on with: {command}")
+    name = options[1] if options[0] == "--name" else "sim"
+    stage = Stage.read(tmp_path / "runs" / name)
+    assert stage is not None
+    assert (stage.name, stage.next_step) == (StageName.ENDED, command)
 
 
 def make_sim(folder: Path, program: str) -> subprocess.Popen[str]:

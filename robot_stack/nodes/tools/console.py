@@ -34,6 +34,7 @@ from robot_stack.console.access import (
     split_address,
     write_address,
 )
+from robot_stack.console.banner import farewell
 from robot_stack.console.figures import Diagnosed
 from robot_stack.console.journal import Journal
 from robot_stack.console.label_forwarder import LabelForwarder
@@ -55,6 +56,7 @@ from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED, STATE
 from robot_stack.nodes.tools.episode_pictures import EpisodePictures, jpeg_of
+from robot_stack.runs.paths import RunPaths
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC
@@ -72,6 +74,8 @@ IMAGES_HZ, UNWATCHED_HZ = 10.0, 2.0
 REQUESTS = ("arm", "resume", "clear_stop")
 """What a page may ask the safety filter for, in simulation."""
 RECORD_HZ, PRESENCE_HZ = 1.0, 5.0
+FETCH_S, SAID_S = 1.5, 0.3
+"""What open pages are left to fetch the report, and to hear a last word."""
 GB = 1e9
 
 
@@ -132,11 +136,22 @@ class ConsoleNode(StackNode):
         return [Diagnosis(task="pages", values={"pages": seats.pages, "writer": seats.writer, **self._refused})]
 
     def safe_stop(self, reason: str) -> None:
-        """Stop the server, which pages notice; to the teleop process a hand that drove is then a lost device."""
+        """Tell the pages how the run ended, then stop the server.
+
+        To the teleop process a hand that drove is then a lost device.
+        """
         if self._forwarder is not None:
             self._forwarder.stop()
-        if self._server is not None:
-            self._server.stop()
+        if self._server is None:
+            return
+        if self._server.watched:
+            self._read_record()
+            self._server.change()
+            stage = self._heard.stage
+            time.sleep(FETCH_S if stage is not None and stage.final else SAID_S)  # a page fetches the report meanwhile
+            self._server.farewell(farewell(stage))
+            time.sleep(SAID_S)
+        self._server.stop()
 
     # ConsoleActions: called by the thread of the pages --------------------------------------------------------------
     def press(self, events: tuple[str, ...]) -> None:
@@ -313,8 +328,8 @@ class ConsoleNode(StackNode):
         address, url = self._run.cell.console.address, self._folder / ADDRESS_FILE
         host, _ = split_address(address)
         token = "" if is_local(host) else LinkToken.keep(self._state, TOKEN_FILE).token
-        listening = serving.listen(address, read_port(url))
-        pages = serving.Pages(self._session, Gate(token, listening.getsockname()[1]), self._pictures.get)
+        listening, report = serving.listen(address, read_port(url)), RunPaths(self._folder).report
+        pages = serving.Pages(self._session, Gate(token, listening.getsockname()[1]), self._pictures.get, report)
         server = serving.PageServer(pages, listening)
         server.start()
         shown = serving.page_address(listening, host, token)
