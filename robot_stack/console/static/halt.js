@@ -46,6 +46,7 @@ export class Halt {
       this.pending.delete(what);
       this.confirmed.add(what);
       this.show(what, "confirmed", `confirmed ${clock()}`);
+      if (press.told) this.notice(`${WORDS[what]} is confirmed now.`);
     }
     for (const what of this.confirmed) {
       if (STANDS[what].includes(mode)) continue;
