@@ -139,6 +139,7 @@ def test_hold_and_stop_are_confirmed_or_said_not_to_be(server, tab):
     server.thaw()
     word(page, "STOP")
     says(page, "[data-what=stop]", "confirmed")
+    says(page, "#notice", "STOP is confirmed now.")
     until(lambda: "stop" in server.asked(), "the stop", page)
 
 
