@@ -1,11 +1,18 @@
-"""The page's address is told when the console says it, and not before."""
+"""What a run tells of its page, the address when the console says it, and what it tells the page: how it ended."""
 
 from __future__ import annotations
 
 import os
+import sys
 
-from robot_stack.cli.supervise import PageAddress
+import pytest
+
+from robot_stack.cli.supervise import PageAddress, supervise
+from robot_stack.config.resolve import load_run
 from robot_stack.console.access import ADDRESS_FILE, write_address
+from robot_stack.processes.prepared_run import PreparedRun
+from robot_stack.processes.table import ProcessSpec
+from robot_stack.runs.stage import Stage, StageName
 
 
 def test_an_address_of_an_earlier_start_is_not_told_and_a_new_one_once(tmp_path):
@@ -31,3 +38,15 @@ def test_without_a_console_nothing_is_told(tmp_path):
     said: list[str] = []
     PageAddress(tmp_path, said.append).look()
     assert said == []
+
+
+@pytest.mark.parametrize(("code", "name"), [(0, StageName.ENDED), (3, StageName.FAILED)])
+def test_how_a_run_ended_is_written_for_its_page(tmp_path, code, name):
+    run = load_run("peg_insert")
+    ready = PreparedRun(folder=tmp_path, domain=run.cell.dds_domain, environment=dict(os.environ))
+    actor = ProcessSpec(name="actor", argv=(sys.executable, "-c", f"raise SystemExit({code})"), required=True)
+    assert supervise(run, ready, (actor,)) == (code != 0)
+    stage = Stage.read(tmp_path)
+    assert stage is not None
+    assert stage.name is name
+    assert stage.text.startswith("actor ended")

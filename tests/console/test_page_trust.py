@@ -466,3 +466,23 @@ def test_all_text_has_contrast_by_day_and_by_night(obedient, tab, scheme, size):
                         "report": "REPORT", "ended": "RUN ENDED", "failed": "RUN FAILED"}[stage])  # fmt: skip
             count, low = page.evaluate(CONTRAST)
             assert not low, (stage, low)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_the_rules_of_axe_find_nothing(obedient, tab, scheme, size):
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
+    axe = (Path(package.__file__).with_name("axe.min.js")).read_text()
+    with served(obedient) as url:
+        lively(obedient)
+        page = tab(url, viewport=size, color_scheme=scheme)
+        obedient.mode(Mode.POLICY)
+        obedient.episode(41)
+        obedient.ended()
+        obedient.claim()
+        says(page, "[data-what=failure]", "REFUSE 41")
+        obedient.mode(Mode.STOP, "stop pressed (browser)")
+        word(page, "STOP")
+        page.evaluate(axe)
+        found = page.evaluate("axe.run()")["violations"]
+        assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in found]
