@@ -17,7 +17,7 @@ from robot_stack.control.executed import dominant
 from robot_stack.types.command import IN_HAND, Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
-from robot_stack.types.interfaces import Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
+from robot_stack.types.interfaces import TIME_IS_UP, Cell, Clock, ExecutedWindow, Policy, ScoreSource, StepSink
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.spec import Spec
@@ -240,7 +240,8 @@ class ControlLoop:
             if live is not None and live.declared:
                 episode.declared = True
                 return EndReason.SUCCESS
-        return EndReason.TIMEOUT if episode.index >= self._limits.episode_steps else None
+        late = TIME_IS_UP in events or episode.index >= self._limits.episode_steps
+        return EndReason.TIMEOUT if late else None
 
     def _act(self, episode: _Episode, observation: Observation) -> None:
         policy = episode.policy

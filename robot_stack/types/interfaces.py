@@ -16,6 +16,9 @@ from robot_stack.types.reward import LiveScore
 from robot_stack.types.robot import RobotState, TeleopSample
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
+TIME_IS_UP = "time is up"
+"""The event by which a cell ends an episode at a time limit of its own."""
+
 
 class Clock(Protocol):
     """A monotonic clock: steady, it never follows /clock or wall-clock jumps."""
@@ -89,7 +92,10 @@ class Cell(Protocol):
         ...
 
     def events(self) -> tuple[str, ...]:
-        """Return the events an operator sent since the previous call, out of `EVENTS`."""
+        """Return the events an operator sent since the previous call, out of `EVENTS`.
+
+        A cell that cuts episodes short by itself says so with `TIME_IS_UP`; that is no key, and has no place on a wire.
+        """
         ...
 
     def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:

@@ -112,7 +112,7 @@ class Spec:
 
     Attributes:
         arms: One or more, by unique name.
-        cameras: One or more, by unique name.
+        cameras: By unique name. The cell file of a robot must name one; an environment of numbers alone has none.
         proprio: Fields in the order in which they are concatenated.
         rate_hz: Control rate.
     """
@@ -125,7 +125,7 @@ class Spec:
     def __post_init__(self) -> None:
         for kind, items in (("arm", self.arms), ("camera", self.cameras), ("proprio field", self.proprio)):
             names = [item.name for item in items]
-            if not names or len(set(names)) != len(names):
+            if len(set(names)) != len(names) or not (names or kind == "camera"):
                 raise SpecError(f"{kind} names are {names}, must be at least one and unique")
         if not 0 < self.rate_hz <= 100:
             raise SpecError(f"rate_hz is {self.rate_hz}, must be in (0, 100]")

@@ -210,6 +210,10 @@ def test_missing_package_is_said_in_a_sentence() -> None:
 
 
 def test_examples_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = re.findall(r"^```python\n(import gymnasium.+?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
-    exec(compile(code, str(PAGE), "exec"), {})
-    assert "True" in capsys.readouterr().out
+    examples = re.findall(r"^```python\n(.+?)^```", PAGE.read_text(), flags=re.MULTILINE | re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        exec(compile(example, str(PAGE), "exec"), {})
+    said = capsys.readouterr().out
+    assert "inserted: True" in said
+    assert "Evaluated(online_steps=100, updates=100" in said

@@ -1,0 +1,255 @@
+"""RLPD on an environment in one process and in lockstep: each step is followed by the updates that it allows.
+
+Control loop, replay, batches and learner are those of a run on a robot. There is no link, no store on disk, no reward
+model and no encoder: the environment's numbers are the observation and its word the sparse reward.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import torch
+
+from policies.learner import LearnerSpec, TensorBatch
+from policies.rlpd.config import RLPDConfig
+from policies.rlpd.learner import RLPDLearner
+from robot_stack.replay.replay import Replay
+from robot_stack.replay.rewards import RewardRule
+from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits
+from robot_stack.rollout.episode_runner import episode_id, reset_seed
+from robot_stack.rollout.evaluate import NullSink
+from robot_stack.suites.gymnasium_cell import GymnasiumCell
+from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.event import Label
+from robot_stack.types.interfaces import StepSink
+from robot_stack.types.observation import Observation
+from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+
+ACTOR = "suite"
+TASK = "suite"
+DEMO_TRIES = 3
+"""Demonstrations that are tried for each one that must succeed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The length of a training in lockstep.
+
+    Attributes:
+        demos: Successful demonstrations before the first update.
+        online_steps: Steps of online training.
+        episode_steps: Longest episode; the environment may cut it shorter.
+        eval_every: Online steps from one evaluation to the next; the first is before the first update.
+        eval_episodes: Episodes of each.
+    """
+
+    demos: int
+    online_steps: int
+    episode_steps: int
+    eval_every: int
+    eval_episodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The result of one evaluation: successes of the policy without noise and without help, on held-out resets.
+
+    Attributes:
+        online_steps: Made before it.
+        updates: Made before it.
+        successes: Of `episodes`.
+        seconds: Since training began, evaluations included.
+    """
+
+    online_steps: int
+    updates: int
+    successes: int
+    episodes: int
+    seconds: float
+
+
+class LockstepTraining:
+    """The training of RLPD on one environment; `run` does all of it.
+
+    Args:
+        cell: The environment, with an expert who demonstrates.
+        config: Hyperparameters.
+        budget: How long.
+        seed: Of everything random.
+
+    Raises:
+        SpecError: If the environment has cameras: training in lockstep reads numbers alone.
+    """
+
+    def __init__(self, cell: GymnasiumCell, config: RLPDConfig, budget: Budget, *, seed: int) -> None:
+        if names := [camera.name for camera in cell.spec.cameras]:
+            raise SpecError(
+                f"images of the environment are {names}, must be none for training in lockstep; leave them out"
+            )
+        torch.set_num_threads(1)
+        self._cell, self._config, self._budget, self._seed = cell, config, budget, seed
+        self._loop = ControlLoop(cell, cell.spec, cell, LoopLimits(episode_steps=budget.episode_steps))
+        self._replay = Replay(cell.spec, RewardRule(shaping=0.0), keep_images=False)
+        self._rng = np.random.default_rng(seed)
+        self._numbers = {kind: count() for kind in EpisodeKind}
+        self._started_s = time.monotonic()
+        self.online_steps = 0
+
+    def run(self, say: Callable[[Evaluated], None] = lambda evaluated: None) -> list[Evaluated]:
+        """Demonstrate, train online and evaluate on the way; return all evaluations, the last at the end.
+
+        Raises:
+            RobotError: If too few demonstrations succeed.
+        """
+        budget, found = self._budget, list[Evaluated]()
+        self._demonstrate()
+        learner = self._make_learner()
+        policy = _LearnerPolicy(learner, self._seed)
+
+        def measure() -> None:
+            found.append(self._evaluate(policy))
+            say(found[-1])
+
+        measure()
+        self._update(learner, self._config.pretrain_updates)
+        due = budget.eval_every
+        sink = _OnlineSink(self._replay, lambda: self._after_step(learner))
+        while self.online_steps < budget.online_steps:
+            self._episode(EpisodeKind.ONLINE, policy, sink, stopping=lambda: self.online_steps >= budget.online_steps)
+            if self.online_steps >= min(due, budget.online_steps):
+                measure()
+                due += budget.eval_every
+        return found
+
+    def _demonstrate(self) -> None:
+        tried = succeeded = 0
+        while succeeded < self._budget.demos:
+            if tried >= DEMO_TRIES * self._budget.demos:
+                raise RobotError(
+                    f"successful demonstrations are {succeeded} of {tried}, must be {self._budget.demos}; "
+                    "give the cell a better expert, or longer episodes"
+                )
+            outcome = self._episode(EpisodeKind.DEMO, None, _OnlineSink(self._replay, lambda: None))
+            tried, succeeded = tried + 1, succeeded + bool(outcome.truth)
+
+    def _make_learner(self) -> RLPDLearner:
+        proprio = self._replay.frames.column("proprio")
+        return RLPDLearner(
+            LearnerSpec(
+                parts=(),
+                proprio_mean=torch.from_numpy(proprio.mean(axis=0)),
+                proprio_std=torch.from_numpy(proprio.std(axis=0)),
+                actions=self._cell.spec.action_size,
+            ),
+            self._config,
+            seed=self._seed,
+        )
+
+    def _after_step(self, learner: RLPDLearner) -> None:
+        """Make the updates that an online step allows."""
+        self.online_steps += 1
+        self._update(learner, self._config.pretrain_updates + int(self._config.utd * self.online_steps))
+
+    def _update(self, learner: RLPDLearner, allowed: int) -> None:
+        sampling = self._config.sampling
+        while learner.updates < allowed:
+            batch = self._replay.sample(
+                self._rng,
+                self._config.batch_size,
+                gamma=sampling.gamma,
+                expert_fraction=sampling.expert_fraction,
+                n_step=sampling.n_step,
+                chunk=sampling.chunk,
+            )
+            learner.update(TensorBatch.from_numpy(batch))
+
+    def _evaluate(self, policy: _LearnerPolicy) -> Evaluated:
+        self._numbers[EpisodeKind.EVAL] = count()  # the same starts each time
+        outcomes = [self._episode(EpisodeKind.EVAL, policy, NullSink()) for _ in range(self._budget.eval_episodes)]
+        return Evaluated(
+            online_steps=self.online_steps,
+            updates=policy.version,
+            successes=sum(bool(outcome.truth) for outcome in outcomes),
+            episodes=len(outcomes),
+            seconds=time.monotonic() - self._started_s,
+        )
+
+    def _episode(
+        self,
+        kind: EpisodeKind,
+        policy: _LearnerPolicy | None,
+        sink: StepSink,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> EpisodeOutcome:
+        number = next(self._numbers[kind])
+        header = EpisodeHeader(
+            episode_id=episode_id(number, kind, ACTOR),
+            kind=kind,
+            task=TASK,
+            actor=ACTOR,
+            started_unix_s=time.time(),
+            seed=reset_seed(self._seed, kind, number),
+        )
+        deterministic = kind is EpisodeKind.EVAL
+        return self._loop.run_episode(header, policy, sink, deterministic=deterministic, stopping=stopping)
+
+
+class _OnlineSink:
+    """A sink of steps straight into a replay, which reports each action."""
+
+    def __init__(self, replay: Replay, after_step: Callable[[], None]) -> None:
+        self._replay = replay
+        self._after_step = after_step
+
+    def begin(self, header: EpisodeHeader) -> None:
+        """Begin an episode in the replay."""
+        self._replay.begin(header)
+
+    def push(self, step: Step) -> None:
+        """Put a step into the replay, then report it."""
+        self._replay.add_step(step)
+        if step.action is not None:
+            self._after_step()
+
+    def label(self, label: Label) -> None:
+        """Put a verdict into the replay."""
+        self._replay.add_label(label)
+
+
+class _LearnerPolicy:
+    """A learner's own published policy on numbers alone; implements `types.interfaces.Policy`."""
+
+    age_s = 0.0
+
+    def __init__(self, learner: RLPDLearner, seed: int) -> None:
+        self._learner = learner
+        self._rng = torch.Generator().manual_seed(seed)
+        self._plan: list[np.ndarray] = []
+        self._tick = 0
+
+    @property
+    def version(self) -> int:
+        """Return the number of updates behind the policy."""
+        return self._learner.updates
+
+    def begin_episode(self) -> None:
+        """Count ticks from 0 and forget what was planned."""
+        self._tick = 0
+        self._plan = []
+
+    @torch.no_grad()
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        """Return the action for this control tick, float32 (A,) in [-1, 1]."""
+        if interrupted or not self._plan:
+            policy = self._learner.published
+            proprio = torch.from_numpy(observation.proprio)[None]
+            nothing_seen = torch.zeros(1, 0)
+            chunk = policy.act(nothing_seen, proprio, tick=self._tick, rng=self._rng, deterministic=deterministic)
+            self._plan = list(chunk[0].numpy().reshape(policy.chunk, -1))
+        self._tick += 1
+        return self._plan.pop(0)

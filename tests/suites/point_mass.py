@@ -1,0 +1,46 @@
+"""A point that an action pushes over a plane towards a goal; the smallest task that can be failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+STEP_M = 0.15
+REACHED_M = 0.12
+LONGEST = 25
+
+
+class PointMass(gymnasium.Env[dict[str, Any], np.ndarray]):
+    """A point within [-1, 1] in x and y. Its actions run from 0 to 2, so that 1 stands still."""
+
+    def __init__(self) -> None:
+        self.taken: list[np.ndarray] = []
+        plane = spaces.Box(-1.0, 1.0, (2,), np.float64)
+        self.observation_space = spaces.Dict({"place": plane, "goal": plane})
+        self.action_space = spaces.Box(0.0, 2.0, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place, self.goal = self.np_random.uniform(-1, 1, (2, 2))
+        return self._seen(), {"success": False}
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.taken.append(action)
+        self.place = np.clip(self.place + STEP_M * (np.asarray(action, np.float64) - 1.0), -1.0, 1.0)
+        reached = bool(np.linalg.norm(self.goal - self.place) < REACHED_M)
+        return self._seen(), float(reached), reached, False, {"success": reached}
+
+    def _seen(self) -> dict[str, np.ndarray]:
+        return {"place": self.place.copy(), "goal": self.goal.copy()}
+
+
+def straight(seen: dict[str, np.ndarray]) -> np.ndarray:
+    """The expert: straight to the goal."""
+    push: np.ndarray = np.clip((seen["goal"] - seen["place"]) / STEP_M, -1.0, 1.0)
+    return 1.0 + push
+
+
+gymnasium.register("tests/PointMass-v0", entry_point="tests.suites.point_mass:PointMass", max_episode_steps=LONGEST)

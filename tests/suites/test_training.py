@@ -1,0 +1,75 @@
+"""RLPD learns a task of an environment in lockstep, from reward and not from imitation."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from policies.rlpd.config import RLPDConfig
+from robot_stack.suites.gymnasium_cell import GymnasiumCell
+from robot_stack.suites.training import Budget, Evaluated, LockstepTraining
+from robot_stack.types.errors import RobotError, SpecError
+from tests.suites.point_mass import LONGEST, PointMass, straight
+
+pytestmark = pytest.mark.long
+
+CONFIG = RLPDConfig(
+    batch_size=64,
+    utd=1.0,
+    bc_weight=0.0,
+    hidden=(64, 64),
+    head=32,
+    learning_rate=1e-3,
+    discount=0.9,
+    critic_actor_ratio=1,
+    target_tau=0.02,
+    actor_tau=0.1,
+    initial_temperature=0.01,
+    target_entropy_per_action=-0.5,
+    std_min=0.05,
+    std_max=1.0,
+)
+
+
+def train(config: RLPDConfig, **budget: int) -> list[Evaluated]:
+    told = {"demos": 5, "episode_steps": LONGEST, "eval_every": 10_000} | budget
+    cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"), expert=straight)
+    return LockstepTraining(cell, config, Budget(**told), seed=0).run()
+
+
+def test_success_rises_from_reward_alone() -> None:
+    before, after = train(CONFIG, online_steps=2200, eval_episodes=50)
+    assert (before.online_steps, before.updates) == (0, 0)
+    assert (after.online_steps, after.updates) == (2200, 2200)
+    assert before.successes < 0.3 * before.episodes
+    assert after.successes > 0.9 * after.episodes
+
+
+def test_training_is_repeated_exactly_by_its_seed() -> None:
+    small = CONFIG.model_copy(update={"batch_size": 16})
+    runs = [train(small, online_steps=60, eval_every=20, eval_episodes=3) for _ in range(2)]
+    made = [[(each.online_steps, each.updates, each.successes) for each in run] for run in runs]
+    assert made[0] == made[1]
+    assert made[0][-1][:2] == (60, 60)
+    assert len(made[0]) >= 3
+
+
+def test_updates_before_the_first_step_are_made_too() -> None:
+    small = CONFIG.model_copy(update={"batch_size": 16, "pretrain_updates": 12, "utd": 0.5})
+    *_, after = train(small, online_steps=20, eval_episodes=1)
+    assert (after.online_steps, after.updates) == (20, 22)
+
+
+def test_what_cannot_be_trained_on_is_refused() -> None:
+    budget = Budget(demos=2, online_steps=10, episode_steps=5, eval_every=10, eval_episodes=1)
+    nobody = GymnasiumCell(PointMass(), expert=lambda seen: np.ones(2))
+    with pytest.raises(RobotError, match=r"successful demonstrations are . of 6, must be 2; give the cell a better"):
+        LockstepTraining(nobody, CONFIG, budget, seed=0).run()
+    seeing = PointMass()
+    seeing.observation_space = spaces.Dict(
+        {"place": spaces.Box(-1, 1, (2,)), "eye": spaces.Box(0, 255, (16, 16, 3), np.uint8)}
+    )
+    with pytest.raises(SpecError, match=r"images of the environment are \['eye'\], must be none"):
+        LockstepTraining(GymnasiumCell(seeing, expert=straight), CONFIG, budget, seed=0)
