@@ -113,14 +113,14 @@ def variations() -> Mapping[str, Variation]:
         "bright": Variation(words="all lights at 130 %", change=light(1.3)),
         "tinted": Variation(words="each colour of the light by up to 40 %", change=tinted(0.4)),
         "noise": Variation(words="noise of 8 grey levels on each pixel", noise=8.0),
-        "camera_small": Variation(words="cameras moved by 3 mm and tilted by 0.5 degrees", change=cameras(0.003, 0.0087)),
+        "camera_small": Variation(
+            words="cameras moved by 3 mm and tilted by 0.5 degrees", change=cameras(0.003, 0.0087)
+        ),
         "camera": Variation(words="cameras moved by 1 cm and tilted by 2 degrees", change=cameras(0.01, 0.035)),
         "late": Variation(words="observations 40 ms later", late_s=0.04),
         "very_late": Variation(words="observations 200 ms later", late_s=0.2),
         "friction": Variation(words="friction of 60 %", change=friction(0.6)),
-        "start": Variation(
-            words="starts from twice the range", overrides=("task.sim.start_range_m=[0.12,0.12,0.04]",)
-        ),
+        "start": Variation(words="starts from twice the range", overrides=("task.sim.start_range_m=[0.12,0.12,0.04]",)),
         "fit": Variation(words="fit of 1 mm (2 mm in training)", overrides=("task.sim.clearance_m=0.001",)),
         "lead_in": Variation(words="lead-in of 1.5 mm (4 mm in training)", overrides=("task.sim.chamfer_m=0.0015",)),
     }

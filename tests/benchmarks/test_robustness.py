@@ -53,7 +53,7 @@ def test_every_variation_of_the_run_is_one_that_the_task_knows(tmp_path) -> None
     for variation in variations().values():
         resolved = load_resolved(path, variation.overrides)
         assert (resolved.task.sim != load_resolved(path).task.sim) == bool(variation.overrides)
-    with pytest.raises(ConfigError, match="there is no 'cameras.side'"):
+    with pytest.raises(ConfigError, match=r"there is no 'cameras\.side'"):
         load_resolved(path, ["cameras.side.width_px=64"])
 
 
