@@ -219,8 +219,9 @@ class GymnasiumCell:
         """Return whether the expert drives the next step."""
         if kind is EpisodeKind.DEMO:
             return True
-        helps = kind is EpisodeKind.ONLINE and self._expert is not None and self._patience is not None
-        return helps and self._steps >= (self._patience or 0)
+        if kind is EpisodeKind.EVAL or self._expert is None or self._patience is None:
+            return False
+        return self._steps >= self._patience
 
     def _step(self, kind: EpisodeKind) -> None:
         """Make one step: the expert's, the policy's, or, where it sent nothing, that of zeros."""
