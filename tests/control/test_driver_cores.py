@@ -184,18 +184,27 @@ def test_a_trajectory_points_where_the_twist_leads() -> None:
     assert (first.at_s, last.at_s) == (0.02, 0.02 + STOP_S)
 
 
-def test_after_silence_the_arm_is_told_to_stop_and_then_nothing() -> None:
+def test_without_leave_to_move_the_arm_is_told_to_stop_and_then_nothing() -> None:
     core = trajectory_core()
     for _ in range(5):
         moving = core.step(command())
     assert moving is not None
-    sent = [core.step(command(live=False, angles=None)) for _ in range(100)]
+    sent = [core.step(command(live=False)) for _ in range(100)]
     stops = [points for points in sent if points is not None]
     assert len(stops) == pytest.approx(REST_S / DT_S, abs=2)
     assert all(len(points) == 1 and not points[0].speeds.any() for points in stops)
     places = np.array([points[0].angles for points in stops])
     assert np.ptp(places, axis=0).max() == 0.0
     assert sent[-1] is None
+
+
+def test_a_driver_that_is_not_heard_gets_nothing_however_slowly_a_busy_machine_counts_time() -> None:
+    core = trajectory_core()
+    for _ in range(5):
+        core.step(command())
+    assert core.step(command(live=False)) is not None
+    assert core.step(command(live=False, angles=None)) is None  # another may have taken its place by the next tick
+    assert core.step(command(live=False)) is None
 
 
 def test_an_arm_that_is_suddenly_elsewhere_is_not_pulled_back() -> None:

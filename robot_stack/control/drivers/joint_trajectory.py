@@ -43,8 +43,7 @@ STOP_S = 0.06
 HOLD_S = 0.5
 """A target that does not move any more is sent for this long; then the controller holds it."""
 REST_S = 0.1
-"""Without leave to move, the point of rest is sent for this long: the arm behind a driver that starts anew after that
-may stand elsewhere."""
+"""Without leave to move, the point of rest is sent for this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +137,8 @@ class JointTrajectoryCore:
     def _come_to_rest(self, command: DriverCommand) -> tuple[TrajectoryPoint, ...] | None:
         """Return for a moment the point where the last speeds come to zero, then None.
 
-        The next motion starts at what is measured then.
+        The next motion starts at what is measured then. A driver that is not heard gets nothing: what it holds ends at
+        rest by itself, and the arm behind the one that takes its place may stand elsewhere.
         """
         target = self._target.angles
         if target is not None and self._speeds is not None:
@@ -146,6 +146,7 @@ class JointTrajectoryCore:
         self._target.forget()
         if (
             self._rest is None
+            or command.angles is None
             or not self._resting.lasts(command.dt_s)
             or self._is_elsewhere(self._rest, command.angles)
         ):
@@ -155,6 +156,6 @@ class JointTrajectoryCore:
         self._stop_left_s -= command.dt_s
         return (TrajectoryPoint(angles=self._rest, speeds=np.zeros_like(self._rest), at_s=at_s),)
 
-    def _is_elsewhere(self, rest: np.ndarray, measured: np.ndarray | None) -> bool:
+    def _is_elsewhere(self, rest: np.ndarray, measured: np.ndarray) -> bool:
         """Return whether going to the point of rest would be a motion of its own."""
-        return measured is not None and float(np.abs(rest - measured).max()) > 2.0 * self._lead_rad
+        return float(np.abs(rest - measured).max()) > 2.0 * self._lead_rad
