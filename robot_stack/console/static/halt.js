@@ -6,12 +6,15 @@ const WORDS = { hold: "HOLD", stop: "STOP" };
 // the modes of the cell in which a press has had its effect
 const STANDS = { hold: ["hold", "stop", "disarmed"], stop: ["stop"] };
 
+const doubted = (what) => `${WORDS[what]} is not confirmed: nobody knows whether it arrived. ` +
+  "Use the device at the robot, or its emergency stop.";
 const clock = () => new Date().toTimeString().slice(0, 8);
 
 export class Halt {
-  constructor(link, notice) {
+  constructor(link, notice, withdraw) {
     this.link = link;
     this.notice = notice;
+    this.withdraw = withdraw;
     this.pending = new Map();
     this.confirmed = new Set();
     for (const what of Object.keys(WORDS)) {
@@ -46,7 +49,7 @@ export class Halt {
       this.pending.delete(what);
       this.confirmed.add(what);
       this.show(what, "confirmed", `confirmed ${clock()}`);
-      if (press.told) this.notice(`${WORDS[what]} is confirmed now.`);
+      this.withdraw(doubted(what));
     }
     for (const what of this.confirmed) {
       if (STANDS[what].includes(mode)) continue;
@@ -65,8 +68,7 @@ export class Halt {
   doubt(what) {
     this.pending.get(what).told = true;
     this.show(what, "doubt", "NOT CONFIRMED");
-    this.notice(`${WORDS[what]} is not confirmed: nobody knows whether it arrived. ` +
-      "Use the device at the robot, or its emergency stop.");
+    this.notice(doubted(what));
   }
 
   // the server is there again: what it may never have heard is sent once more

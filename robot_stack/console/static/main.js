@@ -24,6 +24,12 @@ function notice(text) {
   noticeTimer = setTimeout(() => { element.hidden = true; }, NOTICE_MS);
 }
 
+// what is no longer so is not left standing
+function withdraw(text) {
+  const element = document.getElementById("notice");
+  if (element.textContent === text) element.hidden = true;
+}
+
 function share(value) { return value === null || value === undefined ? "–" : value.toFixed(2); }
 
 // says what is wrong with the connection, and goes on to say it while the seconds pass
@@ -72,7 +78,7 @@ const link = new Link({
     isAway(() => showLost(bye, link.awayS, final));
   },
 });
-const halt = new Halt(link, notice);
+const halt = new Halt(link, notice, withdraw);
 const hand = new Hand(link, (what) => keys.press(what));
 const keys = new Keys(link, hand, halt, notice);
 
