@@ -67,10 +67,12 @@ def batch(rows: int, *, images: bool) -> TensorBatch:
         }
 
     features = 0 if images else POOLED * len(SHAPES)
+    action = torch.tanh(normal(rows, ACTIONS))
     return TensorBatch(
         features=normal(rows, features),
         proprio=normal(rows, PROPRIO),
-        action=torch.tanh(normal(rows, ACTIONS)),
+        action=action,
+        proposed=torch.where(torch.arange(rows)[:, None] < rows // 4, -action, action),
         reward=normal(rows),
         discount=torch.full((rows,), 0.97),
         next_features=normal(rows, features),

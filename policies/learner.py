@@ -65,6 +65,7 @@ class TensorBatch:
     features: Tensor
     proprio: Tensor
     action: Tensor
+    proposed: Tensor
     reward: Tensor
     discount: Tensor
     next_features: Tensor
@@ -104,6 +105,7 @@ class TensorBatch:
             features=seen,
             proprio=known,
             action=torch.from_numpy(action),
+            proposed=torch.from_numpy(action),
             reward=torch.zeros(count),
             discount=torch.zeros(count),
             next_features=seen,

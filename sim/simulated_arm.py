@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from robot_stack.types.errors import RobotError
-from robot_stack.types.pose import Pose
+from robot_stack.types.pose import Pose, rotate_twist
 from robot_stack.types.robot import RobotState
 from sim.arms import ArmModel
 from sim.controller import Impedance, ImpedanceController
@@ -127,16 +127,15 @@ class SimulatedArm:
 
     def state(self, data: mujoco.MjData, stamp_ns: int) -> RobotState:
         """Return the state that the robot's driver would report."""
-        rotation = Rotation.from_matrix(data.site_xmat[self._site].reshape(3, 3))
+        R_cell_tcp = data.site_xmat[self._site].reshape(3, 3)
         mujoco.mj_jacSite(self._model, data, self._jacobian[:3], self._jacobian[3:], self._site)
         velocity = self._jacobian @ data.qvel
-        inverse = rotation.inv()
-        T_cell_tcp = Pose.from_rotation(data.site_xpos[self._site].copy(), rotation)
+        T_cell_tcp = Pose.from_rotation_matrix(data.site_xpos[self._site].copy(), R_cell_tcp)
         return RobotState(
             arm=self.name,
             stamp_ns=stamp_ns,
             T_base_tcp=self._from_base(T_cell_tcp),
-            twist=np.concatenate([inverse.apply(velocity[:3]), inverse.apply(velocity[3:])]),
+            twist=rotate_twist(velocity, R_cell_tcp.T),
             wrench=self._wrench.copy(),
             joints_rad=data.qpos[self._qpos].copy(),
             joint_speeds_rad_s=data.qvel[self._dofs].copy(),

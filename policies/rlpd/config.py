@@ -40,6 +40,12 @@ class RLPDConfig(BaseModel):
     )
     cql_actions: int = Field(1, ge=1, le=64, description="uniform actions, and as many of the policy, to contrast with")
     cql_stride: int = Field(4, ge=1, le=64, description="one row of a batch in so many is contrasted")
+    correction_margin: float = Field(
+        0.0,
+        ge=0.0,
+        le=10.0,
+        description="by which a correction is valued above what the policy proposed, per unit of distance; 0 for not",
+    )
     bc_half_life: int = Field(0, ge=0, description="updates in which the imitation weight halves; 0 keeps it")
     bc_weight_end: float = Field(0.0, ge=0.0, description="imitation weight at which the halving stops")
     pretrain_updates: int = Field(0, ge=0, description="updates on the demos before the first online step")

@@ -190,42 +190,61 @@ class RLPDLearner:
             next_q = self.target(seen.target, batch.next_proprio, next_action)
             target = losses.td_target(batch.reward, batch.discount, next_q, inputs.subset)
         with fast(self._device):
-            q, gap = self._values(batch, seen.now, inputs)
+            q, contrasts = self._values(batch, seen.now, inputs)
             loss = td_error = losses.critic_loss(q, target)
         metrics = {"critic_loss": td_error.detach(), "q": q.detach().mean(), "target_q": target.mean()}
-        if gap is not None:
-            loss = loss + self._cql_weight * gap
-            metrics["cql_gap"] = gap.detach()
+        for name, (weight, contrast) in contrasts.items():
+            loss = loss + weight * contrast
+            metrics[name] = contrast.detach()
         self._step("critic", loss)
         self._follow(self.target, self.critic, self.config.target_tau)
         self.vision.follow()
         return metrics
 
-    def _values(self, batch: TensorBatch, features: Tensor, inputs: UpdateInputs) -> tuple[Tensor, Tensor | None]:
-        """Return Q of the executed actions, (E, B), and by how much other actions are valued more, if contrasted.
+    def _values(
+        self, batch: TensorBatch, features: Tensor, inputs: UpdateInputs
+    ) -> tuple[Tensor, dict[str, tuple[float, Tensor]]]:
+        """Return Q of the executed actions, (E, B), and weight and loss of each contrast with other actions, by name.
 
-        Both come from one pass of the critics.
+        All come from one pass of the critics.
         """
         state, executed = self.critic.encoder(features, batch.proprio), self.layout.arm(batch.action)
-        if inputs.uniform is None or inputs.policy_noise is None:
-            return self.critic.on_state(state, executed), None
-        rows, count = self._contrasted, self.config.cql_actions
-        with torch.no_grad():
-            known, proprio = features[rows].repeat(count, 1), batch.proprio[rows].repeat(count, 1)
-            policy, log_policy, _ = self.policy.sample(known, proprio, inputs.policy_noise)
-        states = torch.cat([state, state[rows].repeat(2 * count, 1)])
-        values = self.critic.on_state(states, torch.cat([executed, inputs.uniform, policy]))
+        states, actions = [state], [executed]
+        if self.config.correction_margin > 0:
+            states.append(state)
+            actions.append(self.layout.arm(batch.proposed))
+        rows, count, log_policy = self._contrasted, self.config.cql_actions, None
+        if inputs.uniform is not None and inputs.policy_noise is not None:
+            with torch.no_grad():
+                known, proprio = features[rows].repeat(count, 1), batch.proprio[rows].repeat(count, 1)
+                policy, log_policy, _ = self.policy.sample(known, proprio, inputs.policy_noise)
+            states.append(state[rows].repeat(2 * count, 1))
+            actions += [inputs.uniform, policy]
+        if len(actions) == 1:
+            return self.critic.on_state(state, executed), {}
+        values = self.critic.on_state(torch.cat(states), torch.cat(actions))
         q, others = values[:, : len(executed)], values[:, len(executed) :]
-        uniform_q, policy_q = others.unflatten(1, (2, count, -1)).movedim(0, 2)
-        gap = losses.calibrated_gap(
-            q[:, rows],
-            uniform_q,
-            policy_q,
-            log_uniform=-self.layout.arm_size * math.log(2.0),
-            log_policy=log_policy.unflatten(0, (count, -1)),
-            mc_return=batch.mc_return[rows],
-        )
-        return q, gap
+        contrasts = {}
+        if self.config.correction_margin > 0:
+            contrasts["correction_loss"] = (1.0, self._correction_loss(batch, q, others[:, : len(executed)]))
+            others = others[:, len(executed) :]
+        if log_policy is not None:
+            uniform_q, policy_q = others.unflatten(1, (2, count, -1)).movedim(0, 2)
+            gap = losses.calibrated_gap(
+                q[:, rows],
+                uniform_q,
+                policy_q,
+                log_uniform=-self.layout.arm_size * math.log(2.0),
+                log_policy=log_policy.unflatten(0, (count, -1)),
+                mc_return=batch.mc_return[rows],
+            )
+            contrasts["cql_gap"] = (self._cql_weight, gap)
+        return q, contrasts
+
+    def _correction_loss(self, batch: TensorBatch, q: Tensor, q_proposed: Tensor) -> Tensor:
+        distance = (self.layout.arm(batch.action) - self.layout.arm(batch.proposed)).norm(dim=1)
+        count = self.ranks.mean_count(distance > 0)
+        return losses.correction_loss(q, q_proposed, distance, count, margin=self.config.correction_margin)
 
     def _update_gripper(
         self, batch: TensorBatch, features: Tensor, following: Tensor, following_target: Tensor

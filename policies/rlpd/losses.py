@@ -35,6 +35,27 @@ def critic_loss(q: Tensor, target: Tensor) -> Tensor:
     return (q - target).square().mean()
 
 
+def correction_loss(q: Tensor, q_proposed: Tensor, distance: Tensor, count: Tensor, *, margin: float) -> Tensor:
+    r"""Return the squared amount by which the critics fail to value corrections above what they corrected.
+
+    It is :math:`[m \lVert a - \tilde a \rVert - (Q(o, a) - Q(o, \tilde a))]_+^2`, averaged over critics and corrected
+    rows. A take-over is a preference: the operator judged the policy's action ã worse than what he did instead.
+
+    Source: the margin of Hester et al., 2018, arXiv:1704.03732, equation 1. Deviations: the action that loses is the
+    one that the policy had proposed, not the best of all; the margin grows with the distance between the two, so that
+    a correction of nothing asks for nothing; squared, so that it weighs as the TD error does.
+
+    Args:
+        q: Critics at the executed actions, (E, B).
+        q_proposed: At the policy's proposals, (E, B).
+        distance: Of the two actions, (B,); 0 where nothing was corrected.
+        count: Corrected rows, to divide by, as `Ranks.mean_count` has them.
+        margin: m.
+    """
+    missed = functional.relu(margin * distance - (q - q_proposed)) * (distance > 0)
+    return missed.square().mean(dim=0).sum() / count
+
+
 def actor_loss(q: Tensor, log_prob: Tensor, temperature: Tensor, *, q_weight: float) -> Tensor:
     """Return α log π(a|o) − w times the mean over critics of Q(o, a), averaged over rows; q (E, B), log_prob (B,)."""
     return (temperature * log_prob - q_weight * q.mean(dim=0)).mean()

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.control.safety.bounds import limit_norm
-from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.robot import RobotState
 
 ARRIVED_M, ARRIVED_RAD = 0.002, 0.02
@@ -119,7 +119,7 @@ class JointResetMotion:
         most = max(
             GAIN_PER_S * far_m / self._settings.speed_m_s, GAIN_PER_S * far_rad / self._settings.rotation_speed_rad_s
         )
-        return rotate_twist(GAIN_PER_S / max(1.0, most) * left, pose.rotation.inv())
+        return rotate_twist(GAIN_PER_S / max(1.0, most) * left, pose.matrix.T)
 
 
 class ResetMotion:
@@ -133,14 +133,14 @@ class ResetMotion:
 
     def twist(self, state: RobotState) -> np.ndarray | None:
         """Return the twist wanted now, float64, shape (6,), m/s and rad/s, tcp frame; None once the goal is reached."""
-        position, rotation = state.T_base_tcp.position_m, state.T_base_tcp.rotation
+        position = state.T_base_tcp.position_m
         goal = self._goal.position_m
         if self._height_m is None:
             beside = float(np.linalg.norm((goal - position)[:2])) > OVER_M
             rise = self._settings.clearance_m if beside else 0.0
             self._height_m = max(float(position[2]), float(goal[2])) + rise
         left = self._way_left(position, goal, self._height_m)
-        turn = (self._goal.rotation * rotation.inv()).as_rotvec()
+        turn = turn_between(state.T_base_tcp, self._goal)
         if self.leg is Leg.DESCEND and np.linalg.norm(left) < ARRIVED_M and np.linalg.norm(turn) < ARRIVED_RAD:
             return None
         base = np.concatenate(
@@ -149,7 +149,7 @@ class ResetMotion:
                 limit_norm(GAIN_PER_S * turn, self._settings.rotation_speed_rad_s),
             ]
         )
-        return rotate_twist(base, rotation.inv())
+        return rotate_twist(base, state.T_base_tcp.matrix.T)
 
     def _way_left(self, position: np.ndarray, goal: np.ndarray, height_m: float) -> np.ndarray:
         """Return the way left on this leg, shape (3,), m, base frame; go on to the next leg where this one is done."""

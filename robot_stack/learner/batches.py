@@ -19,7 +19,7 @@ from robot_stack.replay.replay import Replay
 from robot_stack.replay.sampling import Draw, gather
 from robot_stack.types.command import Source
 
-COLUMNS = ("features", "proprio", "executed", "source", "label", "gripper_change")
+COLUMNS = ("features", "proprio", "executed", "proposed", "source", "label", "gripper_change")
 
 
 class Batches(Protocol):
@@ -80,19 +80,24 @@ class DeviceBatches:
         reward, discount, mc_return = self._upload(np.stack([draw.reward, draw.discount, draw.mc_return]))
         features, next_features = self._rows["features"][both].float().chunk(2)
         proprio, next_proprio = self._rows["proprio"][both].chunk(2)
-        source = self._rows["source"]
+        human = (self._rows["source"][acted] == Source.HUMAN) & there
+        label = self._rows["label"][acted] & there[..., None]
+        action = self._rows["executed"][acted].masked_fill(~there[..., None], 0.0)
+        proposed = self._rows["proposed"][acted]
+        corrected = (human & proposed.any(dim=2))[..., None] & label
         images, next_images = self._see(draw)
         return TensorBatch(
             features=features,
             proprio=proprio,
-            action=self._rows["executed"][acted].masked_fill(~there[..., None], 0.0).flatten(1),
+            action=action.flatten(1),
+            proposed=torch.where(corrected, proposed, action).flatten(1),
             reward=reward,
             discount=discount,
             next_features=next_features,
             next_proprio=next_proprio,
             expert=self._upload(draw.expert),
-            human=(source[acted] == Source.HUMAN) & there,
-            label=(self._rows["label"][acted] & there[..., None]).flatten(1),
+            human=human,
+            label=label.flatten(1),
             gripper_change=self._rows["gripper_change"][now],
             mc_return=mc_return,
             images=images,

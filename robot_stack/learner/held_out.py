@@ -14,7 +14,7 @@ from robot_stack.learner.batches import Batches
 from robot_stack.replay.frames import NO_ROW
 from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.replay import Replay
-from robot_stack.replay.sampling import Draw
+from robot_stack.replay.sampling import Draw, corrected
 from robot_stack.runs.critic import NEWEST, CriticFigures, critic_figures
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import CriticRow
@@ -136,11 +136,12 @@ class HeldOutEpisodes:
         if not len(draw.rows):
             return
         alone = outcome is Outcome.SUCCESS and not self._statistics.episodes[episode_id].human_steps
-        corrected, proposed = corrections(self._replay, draw, self._grippers)
+        said = corrected(self._replay.frames, draw.action_rows[:, :1])[:, 0]
+        said[:, self._grippers] = False  # the critic that is asked does not value them
+        corrections = said.any(axis=1)
         batch = self._batches.gather(draw)
         random = torch.rand(batch.action.shape, generator=self._rng) * 2 - 1
-        others = [torch.from_numpy(proposed), random]
-        actions = [batch.action, *(other.to(batch.action.device) for other in others)]
+        actions = [batch.action, batch.proposed, random.to(batch.action.device)]
         q, q_proposed, q_random = (value.cpu().numpy() for value in copy.critic.values(batch, actions))
         own = (self._sources(draw) == Source.POLICY).all(axis=1) & alone
         known = np.isfinite(draw.mc_return)
@@ -152,8 +153,8 @@ class HeldOutEpisodes:
             returns=int(known.sum()),
             q_mean=float(q[known].mean()) if known.any() else None,
             return_mean=float(draw.mc_return[known].mean()) if known.any() else None,
-            corrections=int(corrected.sum()),
-            corrections_preferred=int((q > q_proposed)[corrected].sum()),
+            corrections=int(corrections.sum()),
+            corrections_preferred=int((q > q_proposed)[corrections].sum()),
             own_steps=int(own.sum()),
             own_preferred=int((q > q_random)[own].sum()),
             ask_ms=copy.took_ms + 1e3 * (time.perf_counter() - started_s),
@@ -168,22 +169,3 @@ class HeldOutEpisodes:
         """Return who executed each tick of each row, (B, C); the policy where a chunk runs past the end."""
         sources = self._replay.frames.column("source")[draw.action_rows]
         return np.where(draw.action_rows == NO_ROW, Source.POLICY, sources)
-
-
-def corrections(replay: Replay, draw: Draw, grippers: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Find the transitions in which a person corrected the policy, and what the policy had proposed there.
-
-    A correction is a step by a person with a motion that counts as his word: not of the handover, and of an arm that
-    was in his hand. Where no policy proposed anything there is nothing to compare.
-
-    Returns:
-        bool (B,), and the executed actions with the person's entries replaced by the policy's, float32 (B, C * A).
-    """
-    frames, rows = replay.frames, draw.action_rows
-    real = rows != NO_ROW
-    executed, proposed = frames.column("executed")[rows], frames.column("proposed")[rows]
-    by_hand = real & (frames.column("source")[rows] == Source.HUMAN) & proposed.any(axis=2)
-    said = by_hand[..., None] & frames.column("label")[rows]
-    said[..., grippers] = False
-    action = np.where(said, proposed, executed) * real[..., None]
-    return said[:, 0].any(axis=1), action.reshape(len(rows), -1).astype(np.float32)

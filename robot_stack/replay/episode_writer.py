@@ -15,6 +15,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.core.array_spec import ArrayConfigParams
+from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from robot_stack.disk.durable import sync_directory
@@ -147,10 +148,18 @@ class EpisodeWriter:
             self._resize(rows, rows)
 
     def _resize(self, frames: int, actions: int) -> None:
+        """Give the arrays another length, and delete the chunks beyond it.
+
+        Few are there. Array.resize of zarr would ask the disk for each of the hundreds that were never written.
+        """
+
         def resize(column: Column) -> None:
-            rows = frames if column.per_frame else actions
-            if self._arrays[column.name].shape[0] != rows:
-                self._arrays[column.name].resize((rows, *column.shape))
+            rows, array = frames if column.per_frame else actions, self._arrays[column.name]
+            if array.shape[0] != rows:
+                for chunk in (self._path / column.name).glob("c.*"):
+                    if int(chunk.name.split(".")[1]) * self._chunk_rows >= rows:
+                        chunk.unlink()
+                sync(array.async_array.resize((rows, *column.shape), delete_outside_chunks=False))
 
         at_once(resize, self._columns, THREADS)
 

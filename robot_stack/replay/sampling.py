@@ -84,6 +84,7 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         features=features[rows],
         proprio=proprio[rows],
         action=_chunks(column("executed"), draw.action_rows),
+        proposed=_proposed(frames, draw.action_rows),
         reward=draw.reward,
         discount=draw.discount,
         mc_return=draw.mc_return,
@@ -98,6 +99,22 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         episode=column("episode")[rows].astype(np.int64),
         frame=column("frame")[rows].astype(np.int64),
     )
+
+
+def corrected(frames: FrameTable, rows: np.ndarray) -> np.ndarray:
+    """Mark the entries of the actions in `rows` (B, C) by which an operator corrected the policy, bool (B, C, A).
+
+    A correction is an entry that an operator showed (`Batch.label`) while a policy was there that proposed something.
+    """
+    by_hand = (frames.column("source")[rows] == Source.HUMAN) & (rows != NO_ROW)
+    asked = frames.column("proposed")[rows].any(axis=2)
+    return np.asarray((by_hand & asked)[..., None] & frames.column("label")[rows])
+
+
+def _proposed(frames: FrameTable, rows: np.ndarray) -> np.ndarray:
+    actions = np.where(corrected(frames, rows), frames.column("proposed")[rows], frames.column("executed")[rows])
+    actions[rows == NO_ROW] = 0
+    return np.asarray(actions.reshape(len(rows), -1))
 
 
 def _chunks(column: np.ndarray, rows: np.ndarray) -> np.ndarray:

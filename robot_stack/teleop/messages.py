@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.teleop.reading import KeyState, Reading, check_axes
 from robot_stack.types.errors import RobotError
-from robot_stack.types.pose import Pose
+from robot_stack.types.pose import Pose, turn_between
 from robot_stack.types.spec import AXES
 
 
@@ -241,7 +241,7 @@ class LeaderMessages:
         pose = packet if isinstance(packet, Pose) else self._pose_of(packet)
         if self._pose is not None:
             jump_m = float(np.linalg.norm(pose.position_m - self._pose.position_m))
-            turn_rad = float((pose.rotation * self._pose.rotation.inv()).magnitude())
+            turn_rad = float(np.linalg.norm(turn_between(self._pose, pose)))
             if jump_m > self._max_jump_m or turn_rad > LARGEST_TURN_RAD:
                 raise RobotError(
                     f"leader has jumped by {jump_m * 1e3:.0f} mm and {turn_rad:.2f} rad, must move at most "

@@ -45,7 +45,7 @@ class DeflectionFrame:
             robot: Asked for the tool's rotation, unless the frame is the tool's own.
         """
         self._frame = frame
-        self._base_viewer = Rotation.from_euler("z", viewer_yaw_rad if frame == "viewer" else 0.0)
+        self._base_viewer = Rotation.from_euler("z", viewer_yaw_rad if frame == "viewer" else 0.0).as_matrix()
         self._robot = robot
 
     def to_tcp(self, deflection: np.ndarray, now_ns: int) -> np.ndarray:
@@ -56,7 +56,7 @@ class DeflectionFrame:
         """
         if self._frame == "tcp":
             return deflection
-        turned = rotate_twist(deflection, self._robot.pose(now_ns).rotation.inv() * self._base_viewer)
+        turned = rotate_twist(deflection, self._robot.pose(now_ns).matrix.T @ self._base_viewer)
         return np.concatenate([shortened(turned[:3]), shortened(turned[3:])])
 
 

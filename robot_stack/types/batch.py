@@ -19,6 +19,7 @@ class Batch:
         proprio: Of o, float32, shape (B, P).
         action: Executed at t, t+1, ..., t+C-1, one after the other, float32, shape (B, C*A); zeros past the end of
             the episode.
+        proposed: `action`, but with what the policy had proposed where an operator corrected it, float32, same shape.
         reward: Sparse plus shaping, float32, shape (B,).
         discount: γⁿ, or 0 where the task ended, float32, shape (B,).
         mc_return: Discounted reward of all that was executed from o to the end, float32, shape (B,); NaN where the
@@ -41,6 +42,7 @@ class Batch:
     features: np.ndarray
     proprio: np.ndarray
     action: np.ndarray
+    proposed: np.ndarray
     reward: np.ndarray
     discount: np.ndarray
     mc_return: np.ndarray

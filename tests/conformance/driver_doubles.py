@@ -177,7 +177,7 @@ class ServoDouble(DriverDouble):
             self.heard.refused.append(f"{frame} {entries}")
             return -1
         twist = self.speeds(entries)
-        self.arm.follow(rotate_twist(twist, self.arm.pose().rotation) if frame == "tcp" else twist)
+        self.arm.follow(rotate_twist(twist, self.arm.pose().matrix) if frame == "tcp" else twist)
         return 0
 
     def takes(self, entries: np.ndarray) -> bool:

@@ -65,7 +65,7 @@ class WorldArm:
         return self.world.state().T_base_tcp
 
     def follow(self, twist_base) -> None:
-        self.world.command(rotate_twist(twist_base, self.pose().rotation.inv()))
+        self.world.command(rotate_twist(twist_base, self.pose().matrix.T))
 
     def advance(self, dt_s: float) -> None:
         self._left_s += dt_s

@@ -108,7 +108,7 @@ class Rig:
 
     def move(self, motion: np.ndarray) -> None:
         self.velocity = motion
-        base = rotate_twist(motion, self.pose.rotation) * (TICK_NS / 1e9)
+        base = rotate_twist(motion, self.pose.matrix) * (TICK_NS / 1e9)
         turned = Rotation.from_rotvec(base[3:]) * self.pose.rotation
         self.pose = Pose.from_rotation(self.pose.position_m + base[:3], turned)
 
@@ -189,7 +189,7 @@ class TwoArmRig:
 
     def _move(self, arm: str, motion: np.ndarray) -> None:
         self.move_by[arm] = motion
-        base = rotate_twist(motion, self.poses[arm].rotation) * (TICK_NS / 1e9)
+        base = rotate_twist(motion, self.poses[arm].matrix) * (TICK_NS / 1e9)
         turned = Rotation.from_rotvec(base[3:]) * self.poses[arm].rotation
         self.poses[arm] = Pose.from_rotation(self.poses[arm].position_m + base[:3], turned)
 

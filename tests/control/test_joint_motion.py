@@ -23,7 +23,7 @@ anywhere = st.lists(st.floats(0, 1), min_size=7, max_size=7).map(
 def achieved(angles: np.ndarray, speeds: np.ndarray) -> np.ndarray:
     """Twist of the TCP in its own frame."""
     pose, jacobian = FR3.jacobian(angles)
-    return rotate_twist(jacobian @ speeds, pose.rotation.inv())
+    return rotate_twist(jacobian @ speeds, pose.matrix.T)
 
 
 @settings(deadline=None)
@@ -65,7 +65,7 @@ def test_a_joint_at_its_end_stops_the_motion_into_it_and_not_the_way_back() -> N
     angles = HOME.copy()
     angles[5] = LIMITS.upper[5]
     pose, jacobian = FR3.jacobian(angles)
-    outward = rotate_twist(jacobian[:, 5], pose.rotation.inv())
+    outward = rotate_twist(jacobian[:, 5], pose.matrix.T)
     stopped = SOLVER.solve(angles, outward * 0.1)
     assert stopped.share == 0.0
     assert stopped.held_by == FR3.names[5]
@@ -98,7 +98,7 @@ def test_every_shipped_arm_can_move_any_way_from_its_home(name: str) -> None:
         motion = JointMotionSolver(chain, limits).solve(home, twist)
         pose, jacobian = chain.jacobian(home)
         assert motion.share == 1.0
-        np.testing.assert_allclose(rotate_twist(jacobian @ motion.speeds, pose.rotation.inv()), twist, atol=1e-6)
+        np.testing.assert_allclose(rotate_twist(jacobian @ motion.speeds, pose.matrix.T), twist, atol=1e-6)
 
 
 def test_at_a_singularity_what_can_be_had_is_still_followed() -> None:
@@ -109,7 +109,7 @@ def test_at_a_singularity_what_can_be_had_is_still_followed() -> None:
     assert values[-1] < 1e-3
     lost, free = left[:, -1], left[:, 0]
     asked = np.diag([1, 1, 1, 10, 10, 10]) @ (0.05 * free + 0.05 * lost)
-    motion = JointMotionSolver(chain, limits).solve(wrist_aligned, rotate_twist(asked, pose.rotation.inv()))
+    motion = JointMotionSolver(chain, limits).solve(wrist_aligned, rotate_twist(asked, pose.matrix.T))
     got = np.diag([1, 1, 1, 0.1, 0.1, 0.1]) @ (jacobian @ motion.speeds)
     assert motion.share > 0.9
     assert got @ free == pytest.approx(0.05, rel=0.1)
@@ -129,6 +129,6 @@ def test_an_arm_of_five_joints_follows_the_position_first() -> None:
     sideways = np.array([0.0, 0.05, 0.0, 0.0, 0.0, 0.0])
     motion = JointMotionSolver(chain, wide).solve(angles, sideways)
     pose, jacobian = chain.jacobian(angles)
-    moved = rotate_twist(jacobian @ motion.speeds, pose.rotation.inv())
+    moved = rotate_twist(jacobian @ motion.speeds, pose.matrix.T)
     assert moved[1] > 0.04
     assert np.abs(moved[[0, 2]]).max() < 0.01

@@ -125,7 +125,7 @@ class FilteredArm:
         return window.take()
 
     def _move(self, twist: np.ndarray) -> None:
-        moved = rotate_twist(twist, self.pose.rotation) * (self.TICK_NS / 1e9)
+        moved = rotate_twist(twist, self.pose.matrix) * (self.TICK_NS / 1e9)
         self.velocity = twist
         self.pose = Pose.from_rotation(
             self.pose.position_m + moved[:3], Rotation.from_rotvec(moved[3:]) * self.pose.rotation

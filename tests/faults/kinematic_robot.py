@@ -97,7 +97,7 @@ class KinematicRobot(StackNode):
     def _on_tick(self) -> None:
         now_ns = time.monotonic_ns()
         twist = self._watchdog.twist(now_ns)
-        moved = rotate_twist(self._gain * twist, self._pose.rotation) * PERIOD_S
+        moved = rotate_twist(self._gain * twist, self._pose.matrix) * PERIOD_S
         turned = Rotation.from_rotvec(moved[3:]) * self._pose.rotation
         self._pose = Pose.from_rotation(self._pose.position_m + moved[:3], turned)
         self._applied.publish(twist_to_msg(twist, now_ns, "tcp"))

@@ -202,7 +202,7 @@ def test_fault_08_twist_transform() -> None:
     twist = ActionSpace(SPEC).to_commands(action, stamp_ns=1)["arm"].twist
 
     def adjoint(twist: np.ndarray, pose: Pose) -> np.ndarray:
-        turned = rotate_twist(twist, pose.rotation)
+        turned = rotate_twist(twist, pose.matrix)
         turned[:3] += np.cross(pose.position_m, turned[3:])
         return turned
 
@@ -217,7 +217,7 @@ def test_fault_08_twist_transform() -> None:
         return float(np.abs(ends[0] - ends[1]).max())
 
     assert spread(adjoint) > 5e-3
-    assert spread(lambda t, pose: rotate_twist(t, pose.rotation)) < 1e-12
+    assert spread(lambda t, pose: rotate_twist(t, pose.matrix)) < 1e-12
     back = ActionSpace(SPEC).to_action({"arm": twist}, {"arm": None})
     np.testing.assert_allclose(back, action, atol=1e-6)
 

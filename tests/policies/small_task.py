@@ -29,10 +29,13 @@ def random_batch(seed: int, rows: int = 16, *, expert_rows: int = 8) -> TensorBa
 
     discount = torch.full((rows,), 0.97)
     discount[::4] = 0.0
+    features, proprio, action = normal(rows, FEATURES), normal(rows, PROPRIO), torch.tanh(normal(rows, ACTIONS))
+    corrected = torch.arange(rows)[:, None] < expert_rows // 2  # the other expert rows are of demonstrations
     return TensorBatch(
-        features=normal(rows, FEATURES),
-        proprio=normal(rows, PROPRIO),
-        action=torch.tanh(normal(rows, ACTIONS)),
+        features=features,
+        proprio=proprio,
+        action=action,
+        proposed=torch.where(corrected, -action, action),
         reward=normal(rows),
         discount=discount,
         next_features=normal(rows, FEATURES),

@@ -68,7 +68,16 @@ def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
     later = torch.from_numpy(rng.random((rows, chunk - 1)) < 0.5)
     human = torch.cat([made.human, later], dim=1)
     label = torch.ones(action.shape, dtype=torch.bool)
-    return replace(made, action=action, label=label, human=human, gripper_change=change, mc_return=mc_return)
+    proposed = torch.where(human[:, :1] & (mc_return[:, None] > 0), -action, action)
+    return replace(
+        made,
+        action=action,
+        proposed=proposed,
+        label=label,
+        human=human,
+        gripper_change=change,
+        mc_return=mc_return,
+    )
 
 
 def own_fields(name: str) -> list[str]:

@@ -53,6 +53,7 @@ def transitions(rng: np.random.Generator, count: int) -> TensorBatch:
         features=state,
         proprio=state,
         action=torch.from_numpy(a),
+        proposed=torch.from_numpy(a),
         reward=torch.from_numpy(-(STATE_COST * x**2 + ACTION_COST * a**2).sum(axis=1)),
         discount=torch.full((count,), DISCOUNT),
         next_features=after,

@@ -50,6 +50,7 @@ IN_THE_LEARNER: dict[str, Any] = {
     "q_weight": 2.0,
     "bc_weight": 2.0,
     "cql_weight": 0.5,
+    "correction_margin": 0.5,
     "bc_half_life": 2,
 }
 """Settings that change an update, each with another value than `BASE`."""
@@ -156,8 +157,9 @@ def test_contrast_is_the_calibrated_gap_of_every_so_many_rows(count: int, stride
     assert -1 <= inputs.uniform.min() < -0.5
     assert 0.5 < inputs.uniform.max() <= 1
     with torch.no_grad():
-        q, gap = made._values(batch, batch.features, inputs)
-        assert gap is not None
+        q, contrasts = made._values(batch, batch.features, inputs)
+        weight, gap = contrasts["cql_gap"]
+        assert weight == 0.5
         gaps = []
         for row in range(0, 16, stride):
             place = [row // stride + copy * len(range(0, 16, stride)) for copy in range(count)]
@@ -182,6 +184,39 @@ def test_contrast_raises_executed_actions_above_all_others() -> None:
             q, q_other = (made.critic(batch.features, batch.proprio, a).mean() for a in (batch.action, other))
         gaps.append(float(q - q_other))
     assert gaps[1] > gaps[0] + 0.2
+
+
+def test_correction_loss_is_what_the_margin_misses_beside_the_contrast_too() -> None:
+    batch = random_batch(0)
+    for beside in ({}, {"cql_weight": 0.5}):
+        made = learner(correction_margin=0.3, **beside)
+        with torch.no_grad():
+            q, contrasts = made._values(batch, batch.features, made.draw_inputs(16, with_actor=False))
+            weight, missed = contrasts["correction_loss"]
+            found = []
+            for row in range(4):  # of 8 expert rows, see `random_batch`
+                asked = batch.features[row][None], batch.proprio[row][None]
+                better, worse = (made.critic(*asked, a[row][None])[:, 0] for a in (batch.action, batch.proposed))
+                asked_for = 0.3 * float((batch.action[row] - batch.proposed[row]).norm())
+                found.append((asked_for - (better - worse)).clamp_min(0).square().mean())
+        assert weight == 1.0
+        torch.testing.assert_close(missed, torch.stack(found).mean(), rtol=0.02, atol=0.005)
+        torch.testing.assert_close(q, made.critic(batch.features, batch.proprio, batch.action), rtol=0.02, atol=0.02)
+
+
+def test_corrections_are_valued_above_what_they_corrected() -> None:
+    gaps = []
+    for margin in (0.0, 0.5):
+        made, batch = learner(correction_margin=margin), random_batch(0, rows=64, expert_rows=32)
+        for _ in range(100):
+            made.update(batch)
+        with torch.no_grad():
+            q, q_proposed = (
+                made.critic(batch.features, batch.proprio, a).mean(dim=0) for a in (batch.action, batch.proposed)
+            )
+        gaps.append((q - q_proposed)[:16])
+    assert gaps[1].mean() > gaps[0].mean() + 0.2
+    assert (gaps[1] > 0).all()
 
 
 def test_imitation_fades_by_halves_from_the_first_online_update_to_its_end() -> None:

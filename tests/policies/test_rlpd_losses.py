@@ -62,6 +62,22 @@ def test_temperature_rises_while_entropy_is_below_its_target(entropy: float, dir
     assert -direction * float(raw.grad) > 0
 
 
+def test_correction_loss_by_hand() -> None:
+    q, q_proposed = torch.tensor([[1.0, 2.0, 0.0], [0.0, 2.0, 0.0]]), torch.tensor([[0.9, 0.0, 0.0], [0.5, 0.0, 0.0]])
+    distance = torch.tensor([2.0, 1.0, 0.0])  # the last is no correction
+    loss = losses.correction_loss(q, q_proposed, distance, torch.tensor(2.0), margin=0.25)
+    assert loss.item() == pytest.approx((0.4**2 + 1.0**2) / 2 / 2)  # margins 0.5 and 0.25, the second is met
+
+
+def test_correction_loss_without_corrections_is_nothing() -> None:
+    q = torch.ones(2, 3, requires_grad=True)
+    loss = losses.correction_loss(q, torch.ones(2, 3), torch.zeros(3), torch.tensor(1.0), margin=0.25)
+    loss.backward()
+    assert loss.item() == 0
+    assert q.grad is not None
+    assert not q.grad.any()
+
+
 def test_temperature_loss_leaves_the_policy_alone() -> None:
     log_prob = torch.ones(4, requires_grad=True)
     losses.temperature_loss(torch.tensor(0.0, requires_grad=True), log_prob, -1.0).backward()

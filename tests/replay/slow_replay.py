@@ -200,6 +200,19 @@ def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
     return found
 
 
+def proposed(episode: SlowEpisode, t: int, length: int, spec: Spec) -> np.ndarray:
+    """The actions of t, t+1, ..., with the policy's proposals in the entries that an operator corrected."""
+    shown = labels(episode, t, length, spec)
+    actions = chunk(episode, t, length)
+    for place, drove in enumerate(human(episode, t, length)):
+        for entry in range(spec.action_size):
+            index = place * spec.action_size + entry
+            if drove and shown[index]:
+                asked = episode.action(t + place).proposed
+                actions[index] = asked[entry] if any(asked) else actions[index]
+    return actions
+
+
 def gripper_change(episode: SlowEpisode, t: int, spec: Spec) -> list[bool]:
     """Per discrete gripper, whether the action at t closes what is open or opens what is closed."""
     fields = [field.name for field in spec.proprio for _ in range(field.size)]

@@ -28,6 +28,7 @@ from tests.replay.slow_replay import (
     labels,
     mc_return,
     pools,
+    proposed,
     transition,
     whole,
 )
@@ -97,6 +98,7 @@ def assert_row_equals_slow(
     np.testing.assert_array_equal(batch.proprio[row], now.proprio)
     np.testing.assert_array_equal(batch.next_proprio[row], then.proprio)
     np.testing.assert_array_equal(batch.action[row], chunk(episode, t, length))
+    np.testing.assert_array_equal(batch.proposed[row], proposed(episode, t, length, SPEC))
     np.testing.assert_array_equal(batch.gripper_change[row], gripper_change(episode, t, SPEC))
     np.testing.assert_allclose(batch.reward[row], reward, atol=1e-6)
     np.testing.assert_allclose(batch.discount[row], discount, rtol=1e-6)

@@ -22,7 +22,7 @@ def pose(*position_m: float, rotation: Rotation | None = None) -> Pose:
 
 def moved(follower: Pose, deflection: np.ndarray, full: np.ndarray = FULL) -> Pose:
     """An arm that follows exactly."""
-    base = rotate_twist(deflection * full, follower.rotation) * TICK_S
+    base = rotate_twist(deflection * full, follower.matrix) * TICK_S
     return Pose.from_rotation(follower.position_m + base[:3], Rotation.from_rotvec(base[3:]) * follower.rotation)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from robot_stack.control.kinematics.chain import Chain
 from robot_stack.types.errors import SpecError
-from robot_stack.types.pose import Pose, rotate_twist
+from robot_stack.types.pose import Pose, rotate_twist, turn_between
 from robot_stack.types.reason import Fault, FaultKind
 from robot_stack.types.robot import RobotState
 
@@ -192,14 +192,14 @@ class ArmSense:
         elif frames.tcp_in_wrench is not None:
             lever = np.cross(frames.tcp_in_wrench.position_m, wrench[:3])
             moved = np.concatenate([wrench[:3], wrench[3:] - lever])
-            self._wrench = rotate_twist(moved, frames.tcp_in_wrench.rotation.inv())
+            self._wrench = rotate_twist(moved, frames.tcp_in_wrench.matrix.T)
         else:
             pose = self._pose if self._pose_topic else self._computed()
             if pose is None:
                 return _unusable(
                     f"wrench on {topic} is in frame {frame!r}, and no pose of the TCP has come to turn it by"
                 )
-            self._wrench = rotate_twist(wrench, pose.rotation.inv())
+            self._wrench = rotate_twist(wrench, pose.matrix.T)
         return None
 
     def disagreement(self) -> Fault | None:
@@ -229,7 +229,7 @@ class ArmSense:
             if self.chain is None:
                 return None
             pose, jacobian = self.chain.jacobian(joints.angles)
-            twist, stamp_ns = rotate_twist(jacobian @ joints.speeds, pose.rotation.inv()), joints.arrived_ns
+            twist, stamp_ns = rotate_twist(jacobian @ joints.speeds, pose.matrix.T), joints.arrived_ns
         return RobotState(
             arm=self._arm,
             stamp_ns=stamp_ns,
@@ -261,7 +261,7 @@ def twist_between(before: Pose, after: Pose, elapsed_s: float) -> np.ndarray:
     if elapsed_s <= 0.0:
         raise SpecError(f"time between two poses is {elapsed_s} s, must be above 0")
     way = after.relative_to(before)
-    return np.concatenate([way.position_m, way.rotation.as_rotvec()]) / elapsed_s
+    return np.concatenate([way.position_m, turn_between(Pose.identity(), way)]) / elapsed_s
 
 
 def _unusable(text: str) -> Fault:

@@ -94,7 +94,7 @@ class JointMotionSolver:
         if float(np.abs(twist).max()) <= STILL:
             return JointMotion(speeds=np.zeros(len(angles)), pose=pose)
         inverse, rows = damped_inverse(jacobian)
-        speeds = inverse @ rotate_twist(twist, pose.rotation)
+        speeds = inverse @ rotate_twist(twist, pose.matrix)
         if len(angles) > 6:
             pull = POSTURE_PER_S * (self._limits.home - angles)
             pull = pull - rows.T @ (rows @ pull)

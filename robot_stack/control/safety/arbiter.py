@@ -194,7 +194,7 @@ class Arbiter:
         if command.frame == "base":
             if state is None:
                 return Intent(twist=np.zeros(6))
-            twist = rotate_twist(twist, state.T_base_tcp.rotation.inv())
+            twist = rotate_twist(twist, state.T_base_tcp.matrix.T)
         return Intent(twist=twist.astype(np.float64), gripper=command.gripper, source=Source.POLICY)
 
     @property

@@ -255,7 +255,7 @@ class SafetyFilter:
             if state is None or self.mode not in MOVING_MODES:
                 self._tracking[name].forget()
             else:
-                rotation = state.T_base_tcp.rotation.as_matrix()
+                rotation = state.T_base_tcp.matrix
                 self._tracking[name].tell(decision.command.twist, rotation, now_ns)
 
     def _stalled(self, now_ns: int) -> Refusal | None:

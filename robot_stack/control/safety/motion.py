@@ -89,7 +89,7 @@ class MotionShaper:
         if state is None:
             wanted, brake = np.zeros(6), True
         elif state is not self._state:
-            self._state, self._R_base_tcp = state, state.T_base_tcp.rotation.as_matrix()
+            self._state, self._R_base_tcp = state, state.T_base_tcp.matrix
             self._turns.watch(state.T_base_tcp.quaternion_xyzw)
         bounded, clamped = self._within(wanted, state, age_s)
         softened = bounded if state is None else np.concatenate([self._soften(bounded[:3], state), bounded[3:]])

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from robot_stack.types.pose import turn_between
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.robot import RobotState
 
@@ -142,10 +143,7 @@ class TrackingMonitor:
             lags_ns = np.array(LAGS_S) * 1e9
             asked = _at(last.stamp_ns - lags_ns, told_ns, ways) - _at(first.stamp_ns - lags_ns, told_ns, ways)
             before, after = first.T_base_tcp, last.T_base_tcp
-            went_m, went_rad = (
-                after.position_m - before.position_m,
-                (after.rotation * before.rotation.inv()).as_rotvec(),
-            )
+            went_m, went_rad = after.position_m - before.position_m, turn_between(before, after)
             over = f"in {(last.stamp_ns - first.stamp_ns) / 1e6:.0f} ms"
             refusal = self._half(went_m, asked[:, :3], asked[:, 6], "m", over) or self._half(
                 went_rad, asked[:, 3:6], asked[:, 7], "rad", over
