@@ -67,16 +67,16 @@ def find_task(name: str) -> TaskEntry[Any]:
     return TASKS[name]
 
 
-def make_world(arms: Mapping[str, PlacedArm], *, task: str, config: BaseModel) -> World:
-    """Build the world of the arms of a cell and one task.
+def make_world(arms: Mapping[str, PlacedArm], *, task: str, scene: str, config: BaseModel) -> World:
+    """Build the world of the arms of a cell and one task, which is called `task` and registered as `scene`.
 
     Raises:
         SpecError: If the task needs other arms.
     """
-    entry = find_task(task)
+    entry = find_task(scene)
     if tuple(arms) != entry.arms and (entry.arms or len(arms) != 1):
         wanted = ", ".join(entry.arms) or "one, of any name"
-        raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {task!r}; take its cell")
+        raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {scene!r}; take its cell")
     built = entry.build(config)
     return World(arms, {task: built} | ({} if entry.back is None else {back_id(task): entry.back(config)}))
 

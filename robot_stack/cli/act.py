@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.run_folder import own_folder
 from robot_stack.cli.supervise import supervise
-from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import choose_table, prepared
 
 
@@ -17,7 +17,7 @@ def run(name: str, overrides: Sequence[str] = (), root: Path | None = None, fold
     Raises:
         ConfigError: If a file is wrong, or the folder is of another run.
     """
-    resolved = load_run(name, overrides, root)
+    resolved = load_checked(name, overrides, root)
     with prepared(resolved, own_folder(resolved, folder)) as ready:
         table = choose_table(resolved, ready.folder, cell_only=False, remote_learner=True)
         code = supervise(resolved, ready, table)

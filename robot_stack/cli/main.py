@@ -13,14 +13,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib.metadata import version
 from pathlib import Path
 
 from robot_stack.cli.data.words import add_data
+from robot_stack.cli.extras import EXTRA_OF
 from robot_stack.types.errors import StackError
 
 INTERRUPTED = 130
-EXTRA_OF = {"torch": "learner", "wandb": "learner", "matplotlib": "learner", "mujoco": "sim"}
-"""Which extra brings a library that not every machine needs."""
 ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
 
@@ -68,6 +69,7 @@ def _add_sim(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="every phase in minutes; reaches no figure")
     parser.add_argument("--plain", action="store_true", help="lines instead of a live display")
+    _add_overrides(parser)
 
 
 def _add_up(parser: argparse.ArgumentParser) -> None:
@@ -281,6 +283,15 @@ def _seconds(text: str) -> float:
     return value
 
 
+class _Version(argparse.Action):
+    """Prints the version, which is looked up only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print it and end."""
+        print(f"robot-stack {version('robot-stack')}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the argument parser of the whole command."""
     top = argparse.ArgumentParser(
@@ -288,6 +299,7 @@ def parser() -> argparse.ArgumentParser:
         description="Human-in-the-loop reinforcement learning on real robots, over ROS 2.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by the safety process.",
     )
+    top.add_argument("--version", action=_Version, nargs=0, dest=argparse.SUPPRESS, help="show the version and exit")
     words = top.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, verb in VERBS.items():
         verb.add(words.add_parser(name, help=verb.help, description=verb.help))
@@ -301,7 +313,13 @@ def module_of(verb: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code."""
-    options = vars(parser().parse_args(arguments))
+    said = list(sys.argv[1:] if arguments is None else arguments)
+    top = parser()
+    if said and not said[0].startswith("-") and said[0] not in VERBS:
+        near = get_close_matches(said[0], VERBS, n=1, cutoff=0.5)
+        remedy = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(VERBS)}"
+        top.error(f"there is no verb {said[0]!r}; {remedy}")
+    options = vars(top.parse_args(said))
     verb = options.pop("verb")
     try:
         code: int = importlib.import_module(module_of(verb)).run(**options)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from robot_stack.config.resolve import load_run
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.types.errors import ConfigError
 
@@ -17,7 +17,7 @@ WIDEST_SETTING = 64
 def run(name: str, overrides: Sequence[str] = (), as_json: bool = False, root: Path | None = None) -> int:
     """Print the resolved run; the exit code is 0, or 1 if a file is wrong."""
     try:
-        resolved = load_run(name, overrides, root)
+        resolved = load_checked(name, overrides, root)
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.run_folder import RUNS, check_same
 from robot_stack.cli.supervise import PageAddress
-from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
-from robot_stack.learner.settings import learning_settings
 from robot_stack.processes.memory import tree_megabytes
 from robot_stack.processes.prepared_run import PreparedRun, free_address, prepared
 from robot_stack.processes.supervisor import Supervisor
@@ -70,21 +71,23 @@ def run(
     algorithm: str | None = None,
     quick: bool = False,
     plain: bool = False,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
 ) -> int:
     """Start or resume the dry run `name`; returns the exit code.
 
     Raises:
         KeyboardInterrupt: If an operator ended it; the text says how to go on.
     """
-    overrides = [f"seed={seed}"]
+    asked = [f"seed={seed}"]
     if algorithm is not None:
-        overrides.append(f"algorithm.name={algorithm}")
+        asked.append(f"algorithm.name={algorithm}")
     if quick:
-        overrides += [*QUICK, *([QUICK_CLONE[algorithm]] if algorithm in QUICK_CLONE else [])]
-    dry_run = prepare(RUNS / name, task, overrides, plain=plain or not sys.stdout.isatty())
+        asked += [*QUICK, *([QUICK_CLONE[algorithm]] if algorithm in QUICK_CLONE else [])]
+    dry_run = prepare(RUNS / name, task, [*asked, *overrides], root, plain=plain or not sys.stdout.isatty())
     say = _Say(dry_run)
     say.text(f"run {name}: {dry_run.resolved.task.text} (seed {dry_run.resolved.run.seed}) in {dry_run.folder}")
-    again = _again(name, seed, task, algorithm, quick)
+    again = _again(name, seed, task, algorithm, quick, overrides, root)
     try:
         with prepared(dry_run.resolved, dry_run.folder) as ready, _terminate_as_interrupt():
             table = process_table(dry_run.resolved, dry_run.folder)
@@ -147,8 +150,22 @@ class _Window:
         self._address.look()
 
 
-def _again(name: str, seed: int, task: str, algorithm: str | None, quick: bool) -> str:
-    """Return the command that goes on with this run."""
+def _again(
+    name: str,
+    seed: int,
+    task: str,
+    algorithm: str | None,
+    quick: bool,
+    overrides: Sequence[str],
+    root: Path | None,
+) -> str:
+    """Return the command that goes on with this run; make has no word for settings of one's own."""
+    if overrides or root is not None:
+        words = ["robot-stack", "sim", "--name", name, "--seed", str(seed), "--task", task]
+        words += ["--algorithm", algorithm] if algorithm is not None else []
+        words += ["--quick"] if quick else []
+        words += ["--root", str(root)] if root is not None else []
+        return shlex.join([*words, *(word for each in overrides for word in ("--set", each))])
     said = {
         "SEED": str(seed) if seed else None,
         "TASK": task if task != "peg_insert" else None,
@@ -158,15 +175,14 @@ def _again(name: str, seed: int, task: str, algorithm: str | None, quick: bool) 
     return " ".join(["make sim", f"NAME={name}", *(f"{key}={value}" for key, value in said.items() if value)])
 
 
-def prepare(folder: Path, task: str, overrides: list[str], *, plain: bool) -> DryRun:
+def prepare(folder: Path, task: str, overrides: list[str], root: Path | None, *, plain: bool) -> DryRun:
     """Make a new run folder, or take an earlier one if it is of the same run.
 
     Raises:
         ConfigError: If the configuration is wrong, or the folder is of another task, seed or spec.
         RobotError: If nothing can be rendered here.
     """
-    wanted = load_run(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"])
-    learning_settings(wanted)
+    wanted = load_checked(task, [*overrides, f"cell.learner_address={free_address('127.0.0.1:0')}"], root)
     saved = RunPaths(folder).resolved
     if saved.exists():
         check_same(load_resolved(saved), wanted, folder)

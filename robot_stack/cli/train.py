@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.run_folder import own_folder
-from robot_stack.config.resolve import load_run
 from robot_stack.disk.durable import write_durable
 from robot_stack.processes.table import ONE_THREAD
 from robot_stack.runs.paths import RunPaths
@@ -21,7 +21,7 @@ def run(
     Raises:
         StackError: If a file is wrong, the folder is of another run, or a resume would not be exact.
     """
-    resolved = load_run(name, overrides, root)
+    resolved = load_checked(name, overrides, root)
     place = own_folder(resolved, folder)
     place.mkdir(parents=True, exist_ok=True)
     write_durable(RunPaths(place).resolved, resolved.to_yaml())

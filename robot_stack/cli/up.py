@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.supervise import supervise
-from robot_stack.config.resolve import load_run
 from robot_stack.processes.prepared_run import choose_table, new_folder, prepared
 
 
@@ -24,7 +24,7 @@ def run(
     Raises:
         ConfigError: If a file is wrong, or the cell's DDS domain is taken.
     """
-    resolved = load_run(name, overrides, root)
+    resolved = load_checked(name, overrides, root)
     with prepared(resolved, folder if folder is not None else new_folder(resolved, Path("runs"))) as ready:
         table = choose_table(resolved, ready.folder, cell_only=cell_only, remote_learner=remote_learner)
         code = supervise(resolved, ready, table, timeout_s)

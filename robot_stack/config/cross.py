@@ -14,6 +14,7 @@ from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.resolved import ResolvedRun, RunArm
 from robot_stack.config.teleop import page_hand
+from robot_stack.types.spec import DIRECTION, OPENING, PROPRIO_SIZES
 
 LEAST_DEMOS = 4
 """Of a task with a way back: a classifier of success wants two of a kind."""
@@ -41,6 +42,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _one_world(resolved)
     yield from _own_topics(resolved)
     yield from _in_turn(resolved)
+    yield from _proprio(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -331,3 +333,33 @@ def _in_turn(resolved: ResolvedRun) -> Iterator[Mistake]:
     if resolved.run.reward.rescore is not None:
         text = "a large model is told one task only, must be left out with task.backward; remove it"
         yield _mistake(resolved, "run.reward.rescore", text)
+
+
+def _proprio(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse proprio fields that nobody measures, and sizes that are not those of the arm."""
+    arms = resolved.arms
+    first = next(iter(arms))
+    for index, field in enumerate(resolved.task.proprio):
+        key = f"task.proprio.{index}"
+        name, owner = field.name.rpartition(".")[2], field.name.rpartition(".")[0]
+        if name not in PROPRIO_SIZES:
+            yield _mistake(resolved, f"{key}.name", f"nobody measures '{name}'{hint(name, PROPRIO_SIZES)}")
+            continue
+        if owner and owner not in arms:
+            yield _mistake(resolved, f"{key}.name", f"there is no arm '{owner}' in the cell{hint(owner, arms)}")
+            continue
+        if not owner and len(arms) > 1 and name != DIRECTION:
+            text = f"the field must name its arm, as the cell has {', '.join(arms)}; write {first}.{name}"
+            yield _mistake(resolved, f"{key}.name", text)
+            continue
+        robot = arms[owner or first].robot
+        size = PROPRIO_SIZES[name] or len(robot.joints)
+        if field.size != size:
+            text = f"input should be {size} for {name} of robot {robot.name} (got {field.size}); correct the size"
+            yield _mistake(resolved, f"{key}.size", text)
+        if name == "wrench" and isinstance(robot, DriverRobot) and robot.wrench is None:
+            text = f"robot {robot.name} has no wrench to measure; leave the field out, or give its file a 'wrench'"
+            yield _mistake(resolved, f"{key}.name", text)
+        if name == OPENING and robot.gripper is None:
+            text = f"robot {robot.name} has no gripper to measure; leave the field out, or give its file one"
+            yield _mistake(resolved, f"{key}.name", text)

@@ -89,8 +89,8 @@ class ProtocolConfig(Section):
 class TrainingConfig(Section):
     """The budget of training, and the rules by which it is enough."""
 
-    demos: Annotated[int, Field(ge=0, le=10_000)]
-    """Demonstrations before online training starts."""
+    demos: Annotated[int, Field(ge=1, le=10_000)]
+    """Demonstrations before online training starts; encoder, reward model and scales are fitted on them."""
     max_episodes: Annotated[int, Field(ge=1, le=1_000_000)]
     """Online training ends after this many."""
     max_robot_minutes: Annotated[float, Field(gt=0, le=100_000)]

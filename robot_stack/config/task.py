@@ -159,7 +159,9 @@ class TaskConfig(Section):
     """The settings of a task: its text, actions, proprio, reset, success and tighter limits."""
 
     name: Name
-    """Its name in data sets and reports; in the simulator, the scene."""
+    """Its name in data sets and reports."""
+    scene: Name | None = None
+    """In the simulator: the scene, as it is registered. None: the one of the task's own name."""
     text: Annotated[str, Field(min_length=1, max_length=500)]
     """What to do, in plain language, for models that read."""
     arm: TaskArm | None = None
@@ -180,6 +182,11 @@ class TaskConfig(Section):
     """Limits of the safety file made tighter for this task."""
     sim: FreeSection = Field(default_factory=dict)
     """Settings of the simulated scene, checked by the simulator."""
+
+    @property
+    def simulated(self) -> str:
+        """Return the name of the simulated scene."""
+        return self.name if self.scene is None else self.scene
 
     @field_validator("arms")
     @classmethod

@@ -28,6 +28,8 @@ def sync_directory(path: Path) -> None:
 def write_durable(path: Path, content: bytes | memoryview | str, *, mode: int = ANYBODY) -> None:
     """Replace `path` by `content`, so that at any instant it holds all of the old or all of the new.
 
+    Several processes may do so at once: the last one's content stays.
+
     Args:
         path: Its folder is made if there is none.
         content: Bytes, or text, which becomes UTF-8.
@@ -37,7 +39,7 @@ def write_durable(path: Path, content: bytes | memoryview | str, *, mode: int = 
         OSError: If the disk refuses; the old file stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + PARTIAL)
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)

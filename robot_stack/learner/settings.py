@@ -12,6 +12,7 @@ from policies.registry import find_algorithm
 from reward_models.live import find_live
 from reward_models.progress.config import LiveRewardConfig
 from reward_models.vlm.registry import find_family
+from robot_stack.config.files.mistake import Mistake
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.errors import ConfigError
@@ -51,29 +52,58 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     Raises:
         ConfigError: If a setting does not fit, or the device is not there.
     """
-    name = resolved.run.algorithm.name
-    config = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    return LearningSettings(
+        algorithm=resolved.run.algorithm.name,
+        config=_algorithm(resolved),
+        encoder=resolved.run.encoder.name,
+        encoder_config=_encoder(resolved),
+        reward=_reward(resolved),
+        rescore=_rescore(resolved),
+        device=find_device(resolved.run.device),
+    )
+
+
+def check_settings(resolved: ResolvedRun) -> None:
+    """Check what `learning_settings` returns, but for the device: the learner may run on another machine.
+
+    Raises:
+        ConfigError: One line per mistake over all sections.
+    """
+    said = []
+    for section in (_algorithm, _encoder, _reward, _rescore):
+        try:
+            section(resolved)
+        except ConfigError as error:
+            said.append(str(error))
+    if said:
+        raise ConfigError("\n".join(said))
+
+
+def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
+    name, form = resolved.run.algorithm.name, resolved.run.reward.form
+    config: object = resolved.section("run.algorithm.settings", find_algorithm(name).config)
     if not isinstance(config, LearnerConfig):
         raise ConfigError(
             f"settings of algorithm {name!r} are {type(config).__name__}, must have what the update loop reads; see "
             "policies.learner.LearnerConfig"
         )
-    encoder = resolved.run.encoder.name
-    form = resolved.run.reward.form
     if form in ("difference", "absolute") and (n_step := config.sampling.n_step) > 1:
-        raise ConfigError(
-            f"run.reward.form is {form!r} with returns of {n_step} steps, must be of single ones; set n_step and chunk "
+        node, _ = resolved.tree.nearest(["run", "reward", "form"])
+        text = (
+            f"input is {form!r} with returns of {n_step} steps, must be of single ones; set n_step and chunk "
             "to 1 or take 'potential'"
         )
-    return LearningSettings(
-        algorithm=name,
-        config=config,
-        encoder=encoder,
-        encoder_config=resolved.section("run.encoder.settings", find_encoder(encoder).config),
-        reward=resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config),
-        rescore=_rescore(resolved),
-        device=find_device(resolved.run.device),
-    )
+        raise ConfigError(str(Mistake(mark=node.mark, key="run.reward.form", text=text)))
+    return config
+
+
+def _encoder(resolved: ResolvedRun) -> Any:
+    return resolved.section("run.encoder.settings", find_encoder(resolved.run.encoder.name).config)
+
+
+def _reward(resolved: ResolvedRun) -> LiveRewardConfig:
+    config: LiveRewardConfig = resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config)
+    return config
 
 
 def reward_rule(resolved: ResolvedRun, settings: LearningSettings) -> RewardRule:

@@ -12,7 +12,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
-from robot_stack.types.spec import DIRECTION, ProprioField, Spec
+from robot_stack.types.spec import DIRECTION, PROPRIO_SIZES, ProprioField, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,6 @@ READERS: Mapping[str, Reader] = {
     DIRECTION: lambda _, beginning: np.array([beginning.direction]),
 }
 """Proprio fields by name; with several arms a field of one is called "<arm>.<name>"."""
-
-SIZES: Mapping[str, int] = {"tcp_pose": 6, "tcp_twist": 6, "wrench": 6, "gripper": 1, DIRECTION: 1}
 
 
 class Observer:
@@ -115,6 +113,6 @@ def _resolve(field: ProprioField, spec: Spec) -> tuple[ProprioField, str, Reader
         )
     if "." not in field.name and len(arms) > 1 and name != DIRECTION:
         raise SpecError(f"proprio field is {field.name!r}, must name its arm; write {arms[0]}.{name}")
-    if field.size != SIZES.get(name, field.size):
-        raise SpecError(f"size of proprio field {field.name} is {field.size}, must be {SIZES[name]}")
+    if PROPRIO_SIZES[name] not in (None, field.size):
+        raise SpecError(f"size of proprio field {field.name} is {field.size}, must be {PROPRIO_SIZES[name]}")
     return field, arm, READERS[name]

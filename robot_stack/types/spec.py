@@ -19,9 +19,9 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.names import check_name
 
 AXES = ("x", "y", "z", "rx", "ry", "rz")
+"""Order of a twist: linear then angular, in the end-effector frame."""
 DIRECTION = "direction"
 """Proprio field of size 1 that says which way a task goes: 1 as it is told, -1 back."""
-"""Order of a twist: linear then angular, in the end-effector frame."""
 MAX_PARTS = 64
 """Arms, cameras or proprio fields; a cell has a few."""
 MAX_FIELD_SIZE = 4096
@@ -30,6 +30,16 @@ GRIPPER_DEADBAND = 0.5
 """A discrete gripper entry beyond this closes (negative) or opens (positive); between, the gripper stays."""
 OPENING = "gripper"
 """Proprio field with the measured opening, in [0, 1]; with several arms one each, called `<arm>.gripper`."""
+PROPRIO_SIZES: Mapping[str, int | None] = {
+    "tcp_pose": 6,
+    "tcp_twist": 6,
+    "wrench": 6,
+    OPENING: 1,
+    "joints": None,
+    "joint_speeds": None,
+    DIRECTION: 1,
+}
+"""Entries of each proprio field that a cell can have; None for as many as the arm has joints."""
 
 
 class GripperKind(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -73,10 +74,23 @@ def build_world(resolved: ResolvedRun) -> World:
     Raises:
         ConfigError: If the task has a way back and the simulated one has none.
     """
-    task = resolved.task.name
-    if resolved.task.backward is not None and find_task(task).back is None:
-        raise ConfigError(f"task.backward is given, and the simulated task {task!r} has no way back; leave it out")
-    return make_world(placed_arms(resolved), task=task, config=resolved.section("task.sim", find_task(task).config))
+    return make_world(
+        placed_arms(resolved), task=resolved.task.name, scene=resolved.task.simulated, config=scene_settings(resolved)
+    )
+
+
+def scene_settings(resolved: ResolvedRun) -> Any:
+    """Check the simulated scene of a run's task, and return its settings, a model of its own.
+
+    Raises:
+        ConfigError: If a setting does not fit, or the task has a way back and the simulated one has none.
+    """
+    task = find_task(resolved.task.simulated)
+    if resolved.task.backward is not None and task.back is None:
+        raise ConfigError(
+            f"task.backward is given, and the scene {resolved.task.simulated!r} has no way back; leave it out"
+        )
+    return resolved.section("task.sim", task.config)
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
@@ -85,7 +99,7 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     device = resolved.teleop
     config = device.operator if isinstance(device, teleop.ScriptedTeleop) else teleop.OperatorConfig()
     rng = np.random.default_rng(seed)
-    entry, scales = find_task(resolved.task.name), np.array([space.full_scale(name) for name in names])
+    entry, scales = find_task(resolved.task.simulated), np.array([space.full_scale(name) for name in names])
     name = resolved.task.name
     back = {} if entry.back_hands is None else {back_id(name): entry.back_hands(config, rng, scales)}
     return ScriptedOperator(config, rng, {name: entry.hands(config, rng, scales), **back}, names)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.cli.main import main
 from robot_stack.config.files.library import config_root, names
 from robot_stack.config.resolve import load_run
+from robot_stack.config.robot import SimRobot
+from robot_stack.workcell.build import build_local_cell
 
 RUNS = names("runs", (config_root(),))
 
@@ -27,6 +30,17 @@ def test_what_is_written_resolves_and_is_the_example_under_another_name(like: st
     assert (mine.run.cell, mine.run.task, mine.task.name) == ("mine", "mine", "mine")
     assert mine.cell == example.cell
     assert mine.task.model_copy(update={"name": example.task.name}) == example.task
+
+
+@pytest.mark.parametrize("like", RUNS)
+def test_what_is_written_can_start(like: str) -> None:
+    assert main(["init", "mine", "--like", like]) == 0
+    mine = load_checked("mine")
+    models = [robot.twin for robot in mine.robots.values() if isinstance(robot, SimRobot)]
+    if models and all(twin is None for twin in models):  # a maker's model has to be fetched first
+        cell = build_local_cell(mine, 0)
+        cell.reset(0)
+        assert cell.observe().proprio.shape == (mine.spec().proprio_size,)
 
 
 def test_the_comments_of_the_example_stay_and_editors_find_the_schema(empty_folder: Path) -> None:

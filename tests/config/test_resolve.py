@@ -95,7 +95,7 @@ def test_a_task_makes_limits_tighter(root: Path, edit: Edit) -> None:
     resolved = load_run("peg_insert", root=root)
     assert resolved.safety.max_speed_m_s == 0.15
     origins = {key: origin for key, _, origin in resolved.values()}
-    assert origins["safety.max_speed_m_s"] == "mine/tasks/peg_insert.yaml:23"
+    assert origins["safety.max_speed_m_s"] == "mine/tasks/peg_insert.yaml:24"
     assert origins["safety.soft_force_n"] == "mine/safety/table.yaml:10"
 
 
@@ -103,7 +103,7 @@ def test_a_task_that_loosens_a_limit_is_refused_with_both_values_and_both_places
     edit("tasks/peg_insert.yaml", "sim:\n", "safety: {hard_force_n: 36}\nsim:\n")
     (line,) = refusal(root)
     assert line.startswith(
-        "mine/tasks/peg_insert.yaml:23:24: safety.hard_force_n: "
+        "mine/tasks/peg_insert.yaml:24:24: safety.hard_force_n: "
         "input should be at most 35, the limit at mine/safety/table.yaml:11:15 (got 36);"
     )
 
@@ -119,7 +119,7 @@ def test_the_command_line_makes_limits_tighter_and_never_looser(root: Path, edit
     edit("tasks/peg_insert.yaml", "sim:\n", "safety: {max_speed_m_s: 0.15}\nsim:\n")
     assert load_run("peg_insert", ["safety.max_speed_m_s=0.12"], root).safety.max_speed_m_s == 0.12
     (line,) = refusal(root, "safety.max_speed_m_s=0.2")
-    assert "input should be at most 0.15, the limit at mine/tasks/peg_insert.yaml:23:25 (got 0.2)" in line
+    assert "input should be at most 0.15, the limit at mine/tasks/peg_insert.yaml:24:25 (got 0.2)" in line
 
 
 @pytest.mark.parametrize("value", ["fast", ".nan", "-1", "0", "true", "[0.1]", "null"])

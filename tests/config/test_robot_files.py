@@ -152,6 +152,8 @@ def run_with(root: Path, edit: Edit, robot: str, *overrides: str, cell: str = ""
     edit("cells/sim.yaml", "robot: fr3", f"robot: {robot}\n{cell}")
     edit("cells/sim.yaml", "frame: base", f"frame: {load_frame(root, robot)}")
     edit("tasks/peg_insert.yaml", "by: sim", "by: operator")
+    edit("tasks/peg_insert.yaml", "{name: wrench, size: 6}", "{name: joint_speeds, size: JOINTS}")  # not all feel
+    edit("tasks/peg_insert.yaml", "JOINTS", str(len(load(root / "robots" / f"{robot}.yaml", ROBOTS).joints)))
     edit("cells/sim.yaml", "teleop: scripted", "teleop: spacemouse")
     return load_run("peg_insert", overrides, root)
 

@@ -29,7 +29,11 @@ def real_cell(root: Path, *, left: str = "panda", right: str = "kinova_gen3", by
     text = text.replace("teleop: scripted", "teleop: spacemouse")
     (root / CELL).write_text(text.replace("#\n", "\n").replace("#,", ","))
     path = root / TASK
-    path.write_text(path.read_text().replace("by: sim", f"by: {by}"))
+    text = path.read_text().replace("by: sim", f"by: {by}")
+    for name, robot in (("left", left), ("right", right)):  # not all feel what they touch
+        joints = len(load(root / "robots" / f"{robot}.yaml", ROBOTS).joints)
+        text = text.replace(f"{name}.wrench, size: 6", f"{name}.joint_speeds, size: {joints}")
+    path.write_text(text)
 
 
 def refusal(root: Path) -> list[str]:

@@ -92,6 +92,18 @@ def test_a_disk_that_refuses_leaves_the_old_file_and_no_draft(tmp_path: Path, mo
     assert not list(tmp_path.glob("*" + PARTIAL))
 
 
+def test_two_processes_write_one_file_at_once_and_neither_notices(tmp_path: Path) -> None:
+    """`train` and `act` both keep the run's file, and may be started in the same instant."""
+    path, content = tmp_path / "run.yaml", "x" * 100_000
+    script = "import sys; from pathlib import Path; from robot_stack.disk.durable import write_durable\n"
+    script += "for _ in range(300): write_durable(Path(sys.argv[1]), 'x' * 100_000)"
+    both = [subprocess.Popen([sys.executable, "-c", script, str(path)], stderr=subprocess.PIPE) for _ in range(2)]
+    said = [process.communicate(timeout=60)[1].decode() for process in both]
+    assert said == ["", ""]
+    assert path.read_text() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["run.yaml"]
+
+
 def test_text_becomes_utf_8_and_the_mode_is_as_asked(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.txt"
     write_durable(path, "Φ", mode=0o600)

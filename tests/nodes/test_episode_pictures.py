@@ -56,7 +56,7 @@ def test_a_name_that_is_no_name_writes_and_reads_nothing(pictures, tmp_path, nam
 
 
 def test_a_full_disk_loses_the_picture_and_nothing_else(pictures, tmp_path):
-    (tmp_path / "console" / "pictures" / "000001-online-a.jpg.partial").mkdir()
+    (tmp_path / "console" / "pictures" / "000001-online-a.jpg" / "in the way").mkdir(parents=True)
     pictures.begin("000001-online-a")
     pictures.look("wrist", plain(60))
     pictures.end()

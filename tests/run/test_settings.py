@@ -17,7 +17,7 @@ from robot_stack.workcell.build_safety import build_safety
 @pytest.mark.parametrize("over_steps", ["n_step=3", "chunk=2"])
 def test_forms_of_single_steps_refuse_longer_returns(form: str, over_steps: str) -> None:
     resolved = load_run("peg_insert", [f"run.reward.form={form}", f"algorithm.settings.{over_steps}"])
-    with pytest.raises(ConfigError, match=rf"run.reward.form is '{form}' with returns of \d steps, must be"):
+    with pytest.raises(ConfigError, match=rf"run.reward.form: input is '{form}' with returns of \d steps, must be"):
         learning_settings(resolved)
 
 

@@ -53,7 +53,9 @@ def twin(tmp_path: Path) -> ArmModel:
 
 
 def world_of(model: ArmModel) -> World:
-    return make_world({"arm": PlacedArm(model=model)}, task="peg_insert", config=find_task("peg_insert").config())
+    return make_world(
+        {"arm": PlacedArm(model=model)}, task="peg_insert", scene="peg_insert", config=find_task("peg_insert").config()
+    )
 
 
 def moved(world: World) -> np.ndarray:

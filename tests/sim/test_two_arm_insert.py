@@ -228,13 +228,13 @@ def test_the_cameras_see_a_block_that_is_moved_along_any_axis(two_arms: Resolved
 def test_a_task_for_two_arms_is_refused_other_arms(arms: tuple[str, ...]) -> None:
     placed = {name: PlacedArm(model=find_arm("fr3")) for name in arms}
     with pytest.raises(SpecError, match=r"must be left, right for the simulated task 'two_arm_insert'"):
-        make_world(placed, task="two_arm_insert", config=TwoArmInsertConfig())
+        make_world(placed, task="two_arm_insert", scene="two_arm_insert", config=TwoArmInsertConfig())
 
 
 def test_a_task_for_one_arm_is_refused_two() -> None:
     placed = {name: PlacedArm(model=find_arm("fr3")) for name in ("left", "right")}
     with pytest.raises(SpecError, match="must be one, of any name"):
-        make_world(placed, task="peg_insert", config=PegInsertConfig())
+        make_world(placed, task="peg_insert", scene="peg_insert", config=PegInsertConfig())
 
 
 def test_cameras_on_the_hands_are_called_after_their_arm(world: World) -> None:
@@ -251,7 +251,7 @@ def test_a_base_that_is_turned_and_tilted_reports_in_its_own_frame(two_arms: Res
         "left": PlacedArm(model=find_arm("fr3"), T_cell_base=two_arms.arms["left"].T_cell_base),
         "right": PlacedArm(model=find_arm("fr3"), T_cell_base=moved),
     }
-    world = make_world(placed, task="two_arm_insert", config=config_of(two_arms))
+    world = make_world(placed, task="two_arm_insert", scene="two_arm_insert", config=config_of(two_arms))
     world.reset(1)
     pose = moved @ world.state("right").T_base_tcp
     np.testing.assert_allclose(pose.position_m, world.data.site("right/hand/tcp").xpos, atol=1e-9)

@@ -66,10 +66,10 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
     Raises:
         ConfigError: If the task is not the peg insertion.
     """
-    if resolved.task.name != TwoSockets.name:
+    if resolved.task.simulated != TwoSockets.name:
         raise ConfigError(
-            f"task is {resolved.task.name!r}, must be {TwoSockets.name!r}: episodes of other tasks cannot be made up; "
-            "record some instead"
+            f"scene is {resolved.task.simulated!r}, must be {TwoSockets.name!r}: episodes of other tasks cannot be "
+            "made up; record some instead"
         )
     config = resolved.section("task.sim", PegInsertConfig)
     task = TwoSockets(config)

@@ -1,0 +1,6 @@
+"""Names the extra that brings a library which not every machine needs."""
+
+from __future__ import annotations
+
+EXTRA_OF = {"torch": "learner", "wandb": "learner", "matplotlib": "learner", "mujoco": "sim"}
+"""Library -> extra."""
