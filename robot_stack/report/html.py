@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections import Counter
 from html import escape
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
+from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
 from robot_stack.report.plots import Plot, draw_plots
 from robot_stack.report.run_folder import RunRecord, read_run
@@ -19,8 +21,15 @@ from robot_stack.runs.rows import FaultRow, QuarantineRow, ResumeRow, of_kind
 from robot_stack.types.transition import EpisodeKind
 
 STYLE = """
-:root { --line: #d8dce0; --soft: #57606a; --good: #00704f; --bad: #b84a00; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2024; max-width: 1040px; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --line: #d8dce0; --soft: #57606a; --good: #00704f; --bad: #b84a00;
+  --ink: #1c2024; --page: #fff; --box: #f4f6f8; }
+@media (prefers-color-scheme: dark) { :root { --line: #363c44; --soft: #a4adb8; --good: #4cc79a; --bad: #f0965a;
+  --ink: #e6e9ed; --page: #15181c; --box: #1f242a; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 1040px;
+  margin: 2rem auto; padding: 0 1rem; }
+.headline { margin: 1.2rem 0 .6rem; } .headline strong { display: block; font-size: 2.1rem; line-height: 1.2; }
+.headline span { font-size: 1.05rem; } .advice { margin: .4rem 0 0; padding-left: 1.2rem; }
+.wide { overflow-x: auto; }
 h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .4rem; } p { margin: .3rem 0 .8rem; }
 .sub, .caption { color: var(--soft); } .caption { font-size: .88rem; max-width: 80ch; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .9rem; }
@@ -28,8 +37,9 @@ th { text-align: left; font-weight: 600; color: var(--soft); } td, th { padding:
 tr { border-bottom: 1px solid var(--line); } td { vertical-align: middle; }
 .met { color: var(--good); font-weight: 600; } .unmet { color: var(--bad); font-weight: 600; }
 .bad td:nth-child(3) { color: var(--bad); }
-img { max-width: 100%; } .episodes img { display: block; height: 64px; }
-pre { background: #f4f6f8; padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
+img { max-width: 100%; } img.plot { background: #fff; border-radius: 6px; }
+.episodes img { display: block; height: 64px; }
+pre { background: var(--box); padding: .7rem 1rem; overflow-x: auto; font-size: .85rem; border-radius: 6px; }
 details summary { cursor: pointer; color: var(--soft); margin: .6rem 0; }
 .players { display: flex; flex-wrap: wrap; gap: 1.2rem; } figure.play { margin: 0; width: 300px; }
 figure.play canvas { width: 100%; image-rendering: pixelated; display: block; }
@@ -41,6 +51,11 @@ figure.play button { min-width: 2.6em; } figcaption { font-size: .88rem; color: 
 figcaption { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 @media print { details { display: none; } body { margin: 0; } }
 """
+
+
+NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
+LEADING = 2
+"""Plots that stand before the table: learning curves, and imitation beside reinforcement learning."""
 
 
 def write_report(folder: Path) -> Path:
@@ -61,23 +76,34 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
     """Render the report as HTML."""
     lines = figures(summary, record)
     name = record.folder.resolve().name
-    shown = "".join(_plot(plot) for plot in plots)
+    shown = [_plot(plot) for plot in plots]
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
 <title>Run {escape(name)}</title><style>{STYLE}</style></head><body>
 <h1>Run {escape(name)}</h1>
 <p class=sub>task {escape(str(summary["task"]))} · seed {summary["seed"]} · {_verdict(lines)}</p>
+{_headline(summary)}
+{"".join(shown[:LEADING])}
+<h2>All figures</h2>
 <p>{escape(summary["critic"]["learned_from_text"])}</p>
 {_box(lines)}
 {_missing(summary["missing"])}
-{shown}
+{"".join(shown[LEADING:])}
 {_watch(record)}
-<h2>Training episodes, failures first</h2>{episode_table(record)}
+<h2>Training episodes, failures first</h2><div class=wide>{episode_table(record)}</div>
 <h2>Safety and faults</h2>{_safety(record)}
 <h2>How to go on</h2>{_commands(record, name)}
 {_config(record)}
 </body></html>
 """
+
+
+def _headline(summary: dict[str, Any]) -> str:
+    found = headline(summary)
+    result = f"<strong>{escape(found.result)}</strong>" if found.result else ""
+    todo = "".join(f"<li>{escape(line)}</li>" for line in advice(summary))
+    told = f"<ul class=advice>{todo}</ul>" if todo else ""
+    return f"<div class=headline>{result}<span>{escape(found.rest)}</span>{told}</div>"
 
 
 def _verdict(lines: list[Figure]) -> str:
@@ -94,7 +120,8 @@ def _box(lines: list[Figure]) -> str:
         state = mark[figure.met] if figure.met is not None else "not known" if figure.target else ""
         cells = (escape(figure.name), escape(figure.value), escape(figure.target), state)
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return f"<table><tr><th>figure</th><th>this run</th><th>target</th><th></th></tr>{''.join(rows)}</table>"
+    head = "<tr><th>figure</th><th>this run</th><th>target</th><th></th></tr>"
+    return f"<div class=wide><table>{head}{''.join(rows)}</table></div>"
 
 
 def _missing(lines: list[str]) -> str:
@@ -107,7 +134,8 @@ def _missing(lines: list[str]) -> str:
 def _plot(plot: Plot) -> str:
     content = base64.b64encode(plot.path.read_bytes()).decode()
     return (
-        f"<h2>{escape(plot.title)}</h2><img alt='{escape(plot.title)}' src='data:image/png;base64,{content}'>"
+        f"<h2>{escape(plot.title)}</h2>"
+        f"<img class=plot alt='{escape(plot.title)}' src='data:image/png;base64,{content}'>"
         f"<p class=caption>{escape(plot.caption)}</p>"
     )
 
@@ -138,8 +166,18 @@ def _safety(record: RunRecord) -> str:
     reasons.update(f"{row.episode_id} set aside: {row.reason}" for row in of_kind(record.rows, QuarantineRow))
     if not reasons:
         return "".join(f"<p>{part}</p>" for part in [*parts, "No fault was reported and no episode was set aside."])
-    lines = "".join(f"<tr><td>{count}x</td><td>{escape(why)}</td></tr>" for why, count in reasons.most_common())
+    lines = "".join(f"<tr><td>{count}x</td><td>{escape(why)}</td></tr>" for why, count in _grouped(reasons))
     return "".join(f"<p>{part}</p>" for part in parts) + f"<table>{lines}</table>"
+
+
+def _grouped(reasons: Counter[str]) -> list[tuple[str, int]]:
+    """Put together the reasons that differ in their numbers alone, most frequent first; the first text stands."""
+    groups: dict[str, tuple[str, int]] = {}
+    for why, count in reasons.items():
+        key = NUMBER.sub("#", why)
+        text, before = groups.get(key, (why, 0))
+        groups[key] = (text, before + count)
+    return sorted(groups.values(), key=lambda group: -group[1])
 
 
 def _commands(record: RunRecord, name: str) -> str:

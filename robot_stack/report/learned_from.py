@@ -50,7 +50,7 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """Return the verdict and its grounds as a sentence."""
-        return f"{_CLAIMS[self.learned_from]}: {self._grounds()}."
+        return f"{CLAIMS[self.learned_from]}: {self._grounds()}."
 
     def _grounds(self) -> str:
         if self.q_share is None:
@@ -69,13 +69,14 @@ class Verdict:
         )
 
 
-_CLAIMS = {
+CLAIMS = {
     LearnedFrom.REWARD: "The policy learned from reward",
     LearnedFrom.BOTH: "The policy learned from reward and from imitation",
     LearnedFrom.IMITATION: "The policy learned from imitation of demonstrations and corrections, not from reward",
     LearnedFrom.GUESSES: "The policy followed a critic that does not know good actions from others",
     LearnedFrom.UNKNOWN: "It cannot be said whether the policy learned from reward or from corrections",
 }
+"""What the verdict claims, as the beginning of a sentence."""
 
 
 def judge(updates: Sequence[UpdateRow], critic: CriticFigures) -> Verdict:

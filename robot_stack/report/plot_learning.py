@@ -74,10 +74,10 @@ def draw_learning(record: RunRecord, path: Path) -> bool:
 
 
 def _success_panel(panel: Axes, number: np.ndarray, won: np.ndarray, alone: np.ndarray) -> None:
-    rate, low, high = rolling_rate(won)
-    panel.fill_between(number, 100 * low, 100 * high, color=BLUE, alpha=0.18, linewidth=0, label="95 % interval")
-    panel.plot(number, 100 * rate, color=BLUE, label="success")
-    panel.plot(number, 100 * rolling_rate(alone)[0], color=GREEN, linestyle="--", label="success without an operator")
+    rate, low, high = rolling_rate(alone)
+    panel.fill_between(number, 100 * low, 100 * high, color=GREEN, alpha=0.18, linewidth=0, label="95 % interval")
+    panel.plot(number, 100 * rate, color=GREEN, label="success without an operator")
+    panel.plot(number, 100 * rolling_rate(won)[0], color=BLUE, linestyle="--", label="success, with help or without")
     panel.axhline(95, color=GREY, linestyle=":", linewidth=1.2)
     panel.text(1.5, 95.5, "target 95 %", color=GREY, fontsize=8, va="bottom")
     panel.set(ylabel="episodes [%]", ylim=(0, 104), title="Success over the last 20 episodes")

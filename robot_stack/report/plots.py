@@ -1,4 +1,4 @@
-"""Every plot of a run as PNG in its folder `plots/`; a plot without anything to show is left out."""
+"""Every plot of a run as PNG, SVG and PDF in its folder `plots/`; a plot without anything to show is left out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from robot_stack.report import plot_control, plot_critic, plot_learning, plot_progress, plot_reward
 from robot_stack.report.run_folder import RunRecord
+from robot_stack.report.style import SUFFIXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +34,8 @@ PLOTS: tuple[tuple[str, str, str, Draw], ...] = (
         "learning",
         "Success and interventions",
         "Each point covers the last 20 training episodes. Success is the simulator's word where there is one, "
-        "else the operator's, else the model's; the band is its 95 % Wilson interval. Human steps are those that a "
-        "operator executed, as a share of all.",
+        "else the operator's, else the model's; the band is the 95 % Wilson interval of success without an operator. "
+        "Human steps are those that an operator executed, as a share of all.",
         plot_learning.draw_learning,
     ),
     (
@@ -94,5 +95,6 @@ def draw_plots(record: RunRecord) -> list[Plot]:
         if draw(record, path):
             drawn.append(Plot(name=name, title=title, caption=caption, path=path))
         else:
-            path.unlink(missing_ok=True)  # of an earlier report
+            for suffix in SUFFIXES:
+                path.with_suffix(suffix).unlink(missing_ok=True)  # of an earlier report
     return drawn

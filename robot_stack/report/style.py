@@ -17,6 +17,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E
 """Okabe and Ito, 2008. Blue is the policy and orange the operator, as in the banner of the console."""
 
 DPI = 110
+SUFFIXES = (".png", ".svg", ".pdf")
 _RC: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -30,14 +31,15 @@ _RC: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 9,
     "lines.linewidth": 1.8,
+    "svg.fonttype": "none",
 }
 
 
 class Sheet:
-    """A figure to draw on inside `with`, saved as PNG at its end; nothing is saved if drawing fails.
+    """A figure to draw on inside `with`, saved at its end; nothing is saved if drawing fails.
 
     Args:
-        path: Where the PNG goes.
+        path: Where the PNG goes; the other forms of `SUFFIXES`, for slides and papers, go beside it.
         rows: Panels below each other.
         columns: Panels beside each other.
         size: Width and height in inches.
@@ -61,8 +63,10 @@ class Sheet:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         try:
             if kind is None:
-                picture = io.BytesIO()
-                self._figure.savefig(picture, format="png", dpi=DPI)
-                write_durable(self._path, picture.getbuffer())
+                for suffix in SUFFIXES:
+                    picture = io.BytesIO()
+                    self._figure.savefig(picture, format=suffix[1:], dpi=DPI)
+                    write_durable(self._path.with_suffix(suffix), picture.getbuffer())
+                    self._figure.set_layout_engine("none")  # it stays as the first one was laid out
         finally:
             self._rc.__exit__(None, None, None)

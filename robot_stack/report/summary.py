@@ -85,6 +85,7 @@ def _training(record: RunRecord, online: list[EpisodeRow]) -> Figures:
         "env_steps": end[-1].env_steps if end else sum(row.steps for row in online) if online else None,
         "robot_time_s": _rounded(sum(row.duration_s for row in online)) if online else None,
         "wall_s": _training_wall_s(record, online),
+        "human_share": human_share(online),
         "human_share_first20": human_share(online[:ENDS]),
         "human_share_last20": human_share(online[-ENDS:]),
     }

@@ -13,6 +13,10 @@ KB_PER_TRANSITION = 105.0
 REFERENCE_PIXELS = 2 * 128 * 128
 CORRECTIONS_TARGET, OWN_TARGET = 0.8, 0.95
 """Share of corrections that Q ranks above the proposal, and of own successful actions above random ones."""
+UPDATES_PER_STEP, HUMAN_LAST = 4, 0.03
+"""Updates per online step at least, and share of human steps in the last 20 episodes at most."""
+MISSED, DECLARED_FALSE = 0.3, 0.05
+"""Share of successes that the reward model misses, and of failures that it declares one, above which to mend it."""
 NOTHING = "-"
 """Shown where nothing can be said, since there was no such step."""
 
@@ -48,7 +52,7 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
         _figure("human steps, first 20 episodes", _over(training["human_share_first20"], 0.01), "{:.1f} %",
                 "above 15 %", lambda p: p > 15),
         _figure("human steps, last 20 episodes", _over(training["human_share_last20"], 0.01), "{:.1f} %",
-                "below 3 %", lambda p: p < 3),
+                "below 3 %", lambda p: p < 100 * HUMAN_LAST),
         _false_done(reward),
         _figure("successes the model missed", _over(reward["missed_rate"], 0.01), "{:.1f} %"),
         _figure("VOC on held-out demonstrations", reward["voc_heldout"], "{:.3f}"),
@@ -56,7 +60,8 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
         *_critic(summary["critic"]),
         *_control(summary["control"], summary["policy"]["observation_age_ms"]),
         _figure("params age p99", learner["params_age_p99_s"], "{:.2f} s", "below 5 s", lambda s: s < 5),
-        _figure("updates per environment step", learner["utd"], "{:.2f}", "at least 4", lambda r: r >= 4),
+        _figure("updates per environment step", learner["utd"], "{:.2f}", "at least 4",
+                lambda r: r >= UPDATES_PER_STEP),
         _figure("updates per second", learner["updates_per_s"], "{:.0f} /s"),
         _bytes(summary["replay"]["bytes_per_transition"], record),
         _figure("memory of all processes, peak", _over(summary["memory_mb"], 1000), "{:.2f} GB", "below 6 GB",

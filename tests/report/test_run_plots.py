@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 from matplotlib.image import imread
@@ -15,6 +16,8 @@ from robot_stack.report.run_folder import read_run
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import Source
 from robot_stack.types.transition import EpisodeKind
+
+SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 
 def test_the_rolling_rate_looks_back_over_its_window_only() -> None:
@@ -68,14 +71,23 @@ def test_the_audit_counts_truth_by_the_models_word() -> None:
     np.testing.assert_array_equal(counts, [[4, 3], [2, 1]])
 
 
-def test_a_finished_run_gets_every_plot_as_a_png_with_something_on_it(reported_run: Path) -> None:
-    plots = {path.stem: path for path in (reported_run / "plots").iterdir()}
-    assert sorted(plots) == sorted(name for name, *_ in PLOTS)
-    for path in plots.values():
-        assert path.suffix == ".png"
+def test_a_finished_run_gets_every_plot_with_something_on_it(reported_run: Path) -> None:
+    names = sorted(name for name, *_ in PLOTS)
+    assert sorted(path.name for path in (reported_run / "plots").iterdir()) == sorted(
+        name + suffix for name in names for suffix in (".png", ".svg", ".pdf")
+    )
+    for name in names:
+        path = reported_run / "plots" / f"{name}.png"
         image = imread(path)
         assert image.shape[1] > 900
         assert image[..., :3].std() > 0.02
+        assert path.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_words_of_an_svg_can_be_edited(reported_run: Path) -> None:
+    words = [element.text for element in ElementTree.parse(reported_run / "plots" / "learning.svg").iter(SVG_TEXT)]
+    assert "Success over the last 20 episodes" in words
+    assert "success without an operator" in words
 
 
 def test_a_plot_without_input_is_left_out_and_an_old_one_is_removed(reported_run: Path, tmp_path: Path) -> None:
@@ -84,7 +96,7 @@ def test_a_plot_without_input_is_left_out_and_an_old_one_is_removed(reported_run
     shutil.rmtree(own_run / "store" / "scores")
     names = [plot.name for plot in draw_plots(read_run(own_run))]
     assert names == ["learning", "bc_vs_rl", "reward", "critic", "learner"]
-    assert sorted(path.stem for path in (own_run / "plots").iterdir()) == sorted(names)
+    assert {path.stem for path in (own_run / "plots").iterdir()} == set(names)
 
 
 def test_an_empty_folder_gets_no_plots(tmp_path: Path) -> None:
