@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from robot_stack.cli.data.words import add_data
-from robot_stack.cli.extras import EXTRA_OF
+from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
 from robot_stack.types.errors import StackError
 
 INTERRUPTED = 130
@@ -330,7 +330,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name not in EXTRA_OF:
             raise
-        extra = EXTRA_OF[error.name]
+        extra = EXTRAS_OF_VERB.get(verb, EXTRA_OF[error.name])
         print(
             f"{error.name} is missing, must be there for `{verb}`; pip install 'robot-stack[{extra}]'", file=sys.stderr
         )

@@ -73,7 +73,7 @@ def test_labels_are_those_of_the_episode_and_the_demonstration_is_shown() -> Non
 
 def test_task_without_synthetic_episodes_is_refused() -> None:
     resolved = load_run("peg_insert")
-    resolved = replace(resolved, task=resolved.task.model_copy(update={"name": "fold_towel"}))
+    resolved = replace(resolved, task=resolved.task.model_copy(update={"scene": "fold_towel"}))
     with pytest.raises(ConfigError, match="record some instead"):
         generate(resolved, {"success": 1}, seed=(0,))
 
