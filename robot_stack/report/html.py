@@ -54,8 +54,8 @@ figcaption { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 
 
 NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
-LEADING = 2
-"""Plots that stand before the table: learning curves, and imitation beside reinforcement learning."""
+LEADING = ("learning", "bc_vs_rl")
+"""Plots that stand before the table, by name."""
 
 
 def write_report(folder: Path) -> Path:
@@ -76,19 +76,19 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
     """Render the report as HTML."""
     lines = figures(summary, record)
     name = record.folder.resolve().name
-    shown = [_plot(plot) for plot in plots]
+    leading, others = ("".join(_plot(p) for p in plots if (p.name in LEADING) is first) for first in (True, False))
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
 <title>Run {escape(name)}</title><style>{STYLE}</style></head><body>
 <h1>Run {escape(name)}</h1>
 <p class=sub>task {escape(str(summary["task"]))} · seed {summary["seed"]} · {_verdict(lines)}</p>
 {_headline(summary)}
-{"".join(shown[:LEADING])}
+{leading}
 <h2>All figures</h2>
 <p>{escape(summary["critic"]["learned_from_text"])}</p>
 {_box(lines)}
 {_missing(summary["missing"])}
-{"".join(shown[LEADING:])}
+{others}
 {_watch(record)}
 <h2>Training episodes, failures first</h2><div class=wide>{episode_table(record)}</div>
 <h2>Safety and faults</h2>{_safety(record)}

@@ -94,7 +94,7 @@ class Pose:
 
 
 def turn_between(before: Pose, after: Pose) -> np.ndarray:
-    """Return the turn from one orientation to another as a rotation vector, rad, in the frame of both, shape (3,)."""
+    """Return the turn from one orientation to another as a rotation vector in rad, in the frame both are given in."""
     x, y, z, w = _product(after.quaternion_xyzw.tolist(), (before.quaternion_xyzw * _CONJUGATE).tolist())
     size = math.sqrt(x * x + y * y + z * z)
     if size < SMALLEST_SINE:

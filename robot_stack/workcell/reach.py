@@ -12,7 +12,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.workcell.build_arm import build_chain
 
 BESIDE_M = 0.05
-"""From home to the box at most: a hand that was taught a home a little beside it is led in."""
+"""Farthest that the tool may stand from the box while the arm is at home."""
 
 
 def boxes_of_others(resolved: ResolvedRun) -> Iterator[Mistake]:

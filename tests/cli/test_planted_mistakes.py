@@ -80,7 +80,7 @@ MISTAKES: list[tuple[str, str, str, str, str, str]] = [
     ),
     (PEG, CELL, "frame: base,", "frame: world,", "cell.workspace.frame", "robot's base frame 'base'"),
     (PEG, CELL, "teleop: scripted", "teleop: spacemuse", "teleop", "did you mean 'spacemouse'"),
-    (PEG, CELL, "robot: fr3", "robot: so101", "cell", ""),
+    (PEG, CELL, "robot: fr3", "robot: so101", "cell.workspace.frame", "base frame 'base_link'"),
     (PEG, CELL, "wrist: {model: sim_wrist}", "wrist: {modell: sim_wrist}", "cameras.wrist.modell", "mean 'model'"),
     (
         FR3,

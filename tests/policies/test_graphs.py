@@ -56,6 +56,7 @@ def test_contrast_is_part_of_a_recording_for_each_weight_and_a_fading_imitation_
         "pretrain_updates": 20,
         "bc_weight": 30.0,
         "bc_half_life": 3,
+        "correction_margin": 0.2,
     }
     plain, recorded = (learner(recorded=flag, name="cal_ql", **settings) for flag in (False, True))
     for number in range(40):

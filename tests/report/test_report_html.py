@@ -66,6 +66,15 @@ def test_the_page_names_figures_targets_and_how_to_go_on(text: str) -> None:
     assert [each for each in wanted if each not in words] == []
 
 
+def test_only_what_was_learned_stands_before_the_table(own_run: Path) -> None:
+    (own_run / "eval_bc.json").unlink()
+    (own_run / "eval_policy.json").unlink()
+    words = page_of(own_run).words
+    before = words[: words.index("All figures")]
+    assert "Success and interventions" in before
+    assert "Progress Φ along an episode" not in before
+
+
 def test_a_target_that_is_not_met_is_said_so(own_run: Path, text: str) -> None:
     before = Page(text).words.count("✗ not met")
     (own_run / "memory.json").write_text('{"peak_mb": 7000}')
