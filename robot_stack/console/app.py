@@ -236,7 +236,7 @@ class Pages:
         if self.hub.pages.get(page.name) is not page:
             return
         halts = isinstance(message, Press) and message.what in FOR_EVERYBODY
-        if self.hub.stalled and not (halts or isinstance(message, Seen)):
+        if self.hub.stalled(page) and not (halts or isinstance(message, Seen)):
             page.notice("refused", "server stood still for a moment, must run to know what is meant now; do it again")
             return
         if isinstance(message, Seen):

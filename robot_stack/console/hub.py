@@ -27,8 +27,8 @@ LEAST_GAP_S = 0.03
 """Between two states, however much happens."""
 MAX_PAGES = 20
 NOTICE_AGAIN_S = 2.0
-STALL_S, SETTLE_S = 1.0, 0.3
-"""A server that stood still for so long finds what pages sent meanwhile; for a moment more it may be old."""
+STALL_S = 1.0
+"""A server that stood still for so long finds what pages sent meanwhile, and nobody knows how old that is."""
 
 
 class Outbox:
@@ -41,7 +41,7 @@ class Outbox:
         self._parts: dict[str, str] = {}
         self._images: OrderedDict[int, bytes] = OrderedDict()
         self._texts: list[str] = []
-        self._state, self._state_seen = 0, 0
+        self._state, self._state_seen, self._doubted = 0, 0, 0
         self._image, self._image_seen = 0, 0
 
     def put_part(self, name: str, text: str) -> None:
@@ -64,6 +64,15 @@ class Outbox:
         """Note which state and image the page shows; numbers that were never sent count for nothing."""
         self._state_seen = min(self._state, max(self._state_seen, state))
         self._image_seen = min(self._image, max(self._image_seen, image))
+
+    def doubt(self) -> None:
+        """Note that what the page sends may be old, until it shows a state that is sent from now on."""
+        self._doubted = self._state + 1
+
+    @property
+    def doubted(self) -> bool:
+        """Return whether what the page sends may be old."""
+        return self._state_seen < self._doubted
 
     def take(self) -> str | bytes | None:
         """Return the next message, or None while nothing waits or enough is under way."""
@@ -116,13 +125,19 @@ class Hub:
         self._texts: dict[str, str] = {}
         self._changed = asyncio.Event()
         self._passed_s = float("inf")
-        self._settled_s = 0.0
 
-    @property
-    def stalled(self) -> bool:
-        """Return whether the server stood still a moment ago, so that nobody knows how old a message is."""
-        now_s = time.monotonic()
-        return now_s - self._passed_s > STALL_S or now_s < self._settled_s
+    def stalled(self, page: Page) -> bool:
+        """Return whether the server stood still and this page has shown nothing of what came after it.
+
+        A connection keeps the order: what comes after the page's word that it shows the present was sent after it.
+        """
+        self._watch()
+        return page.outbox.doubted
+
+    def _watch(self) -> None:
+        if time.monotonic() - self._passed_s > STALL_S:
+            for page in self.pages.values():
+                page.outbox.doubt()
 
     def add(self, page: Page) -> None:
         """Add a page that has opened, and send it everything."""
@@ -163,10 +178,8 @@ class Hub:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), TICK_S)
             self._changed.clear()
-            now_s = time.monotonic()
-            if now_s - self._passed_s > STALL_S:
-                self._settled_s = now_s + SETTLE_S
-            self._passed_s = now_s
+            self._watch()
+            self._passed_s = time.monotonic()
             if self.pages:
                 self._spread()
             await asyncio.sleep(LEAST_GAP_S)

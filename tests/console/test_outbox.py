@@ -75,3 +75,19 @@ def test_what_is_under_way_stays_bounded(actions):
         elif outbox.take() is not None:
             sent += 1
         assert sent - seen <= STATES_UNDER_WAY
+
+
+def test_what_a_page_sends_is_doubted_until_it_shows_a_state_that_is_sent_from_then_on() -> None:
+    outbox = Outbox()
+    assert not outbox.doubted
+    outbox.put_part("now", "1")
+    outbox.take()
+    outbox.doubt()
+    outbox.seen(1, 0)
+    assert outbox.doubted, "that one was on its way before"
+    outbox.seen(2, 0)
+    assert outbox.doubted, "a number that was never sent"
+    outbox.put_part("now", "2")
+    outbox.take()
+    outbox.seen(2, 0)
+    assert not outbox.doubted

@@ -19,9 +19,10 @@ pytest.importorskip("websockets", reason="no WebSockets on this machine: pip ins
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from robot_stack.console import hub
 from robot_stack.console.access import read_port, write_address
 from robot_stack.console.app import MAX_BAD
-from robot_stack.console.hub import IMAGE_HEAD, Hub
+from robot_stack.console.hub import IMAGE_HEAD
 from robot_stack.console.serving import MAX_MESSAGE_BYTES, listen
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
@@ -142,12 +143,27 @@ def test_a_press_that_the_page_waits_for_is_answered_by_its_number(cell, url):
 def test_after_a_stall_only_hold_and_stop_are_obeyed(cell, url, monkeypatch):
     with tab(url) as page:
         page.shows(lambda now: now["writer"] == "a", "the desk")
-        monkeypatch.setattr(Hub, "stalled", True)
-        page.say(k="press", what="arm")
-        page.told("server stood still for a moment")
-        page.say(k="press", what="stop")
-        page.shows(lambda _: cell.done.pressed == ["stop"], "the stop")
+        with monkeypatch.context() as stalling:
+            stalling.setattr(hub, "STALL_S", -1.0)
+            page.say(k="press", what="arm")
+            page.told("server stood still for a moment")
+            page.say(k="press", what="stop")
+            page.shows(lambda _: cell.done.pressed == ["stop"], "the stop")
         assert cell.done.requested == []
+
+
+def test_after_a_stall_a_page_is_obeyed_again_once_it_shows_the_present(cell, url, monkeypatch):
+    with tab(url) as page:
+        page.shows(lambda now: now["writer"] == "a", "the desk")
+        with monkeypatch.context() as stalling:
+            stalling.setattr(hub, "STALL_S", -1.0)
+            page.say(k="press", what="arm")
+            page.told("server stood still for a moment")
+        shown = []
+        page.until(lambda message: message["k"] == "state" and shown.append(message) is None and len(shown) > 3, "it")
+        page.say(k="press", what="arm", n=1)
+        page.until(lambda message: message["k"] == "taken", "the answer")
+        assert cell.done.requested == ["arm"]
 
 
 def test_commands_are_done_and_refusals_told(cell, url):

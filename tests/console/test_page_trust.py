@@ -5,6 +5,7 @@ The bound of 1.5 s is a promise; all other waits are generous.
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -74,8 +75,10 @@ class FrozenServer:
         return self._told.read_text().split()[1:]
 
     def freeze(self) -> None:
+        """Stop it; returns when all its threads stand, which on a busy machine takes a while."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
     def thaw(self) -> None:
         assert self.process is not None
