@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +16,14 @@ from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.reward.fit_job import fit_elsewhere
 from robot_stack.learner.reward.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
-from robot_stack.types.errors import ResumeError
+from robot_stack.types.errors import ResumeError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -32,9 +37,9 @@ P = Source.POLICY
 TASK = load_run("peg_insert").task
 
 
-def _refitter(bench: Bench, settings: ProgressConfig = TINY) -> Refitter:
+def _refitter(bench: Bench, settings: ProgressConfig = TINY, folder: Path | None = None) -> Refitter:
     return Refitter(
-        folder=bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
+        folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
         scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
 
@@ -142,20 +147,65 @@ def test_without_a_success_to_learn_from_the_model_in_use_goes_on(bench: Bench) 
     assert "record a demonstration" in row.reason
 
 
-def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    refitter = _refitter(bench)
+def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> None:
+    full = bench.folder / "full"
+    full.touch()  # a folder in which nothing can be written
+    refitter = _refitter(bench, folder=full)
     _demos(bench)
     _practise(bench, REFIT_AT[0])
-
-    def broken(*_: object, **__: object) -> None:
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr("robot_stack.learner.fitting.save_reward", broken)
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == 0
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(StoreError, match="Not a directory|File exists"):
         refitter.maybe_start()
+
+
+def test_a_fit_elsewhere_is_the_fit_here(bench: Bench) -> None:
+    _demos(bench)
+    _practise(bench, 2)
+    job, known = _refitter(bench)._job()
+    assert known.practised == 2
+    assert fit_elsewhere(job, threading.Event()) == job.fit()
+
+
+def _child() -> int:
+    """Return the number of the process that fits, once it is there."""
+    until_s = time.monotonic() + 60.0
+    while time.monotonic() < until_s:
+        for thread in Path("/proc/self/task").iterdir():
+            for number in (thread / "children").read_text().split():
+                words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+                if b"robot_stack.learner.reward.fit_job" in words and b"--nice" not in words:
+                    return int(number)
+        time.sleep(0.02)
+    raise AssertionError("no process fits")
+
+
+ENDLESS = TINY.model_copy(update={"steps": 1_000_000, "refit_steps": 1_000_000})
+
+
+def test_a_killed_fit_leaves_the_model_in_use(bench: Bench) -> None:
+    _demos(bench)
+    refitter = _refitter(bench, ENDLESS)
+    _practise(bench, REFIT_AT[0])
+    refitter.maybe_start()
+    os.kill(_child(), signal.SIGKILL)
+    _finish(refitter)
+    refitter.maybe_start()
+    (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
+    assert "exit code -9, must be 0" in row.reason
+    assert (refitter.completed_at, bench.scorer.version) == (0, "")
+
+
+def test_a_learner_that_ends_takes_its_fit_along(bench: Bench) -> None:
+    _demos(bench)
+    refitter = _refitter(bench, ENDLESS)
+    _practise(bench, REFIT_AT[0])
+    refitter.maybe_start()
+    child = _child()
+    refitter.stop()
+    assert not Path(f"/proc/{child}").exists()
+    assert not list(bench.folder.glob("progress_*"))
 
 
 def test_restart_goes_on_with_the_same_model(bench: Bench, tmp_path: Path) -> None:

@@ -6,22 +6,23 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
 from robot_stack.config.task import TaskConfig
 from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.reward.fit_job import Fit, FitJob, TaskToFit, fit_elsewhere
 from robot_stack.learner.reward.monitor import RewardMonitor
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.training_data import distance_progress
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
-from robot_stack.runs.rows import FitReport, RefitFailedRow, RewardFitRow
+from robot_stack.runs.rows import RefitFailedRow, RewardFitRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
 from robot_stack.types.errors import ResumeError, RewardError
 from robot_stack.types.event import LabelSource, Verdict
@@ -32,6 +33,13 @@ REFIT_AT = (12, 30, 70, 130, 200)
 """Online episodes after which the model is fitted again with the failures and verdicts so far."""
 RETRY_AFTER = 5
 """Online episodes from one fit to the next while the model is not trusted."""
+
+
+class Known(NamedTuple):
+    """The episodes that a model was fitted on, and how many of online training had ended."""
+
+    episodes: tuple[str, ...]
+    practised: int
 
 
 class Refitter:
@@ -97,7 +105,8 @@ class Refitter:
 
     def _refit(self, count: int) -> None:
         try:
-            self.fit(on_step=fitting.unless(self._stopping))
+            job, known = self._job()
+            self._use(fit_elsewhere(job, self._stopping), known)
         except fitting.Stopped:
             return
         except RewardError as error:  # an operator has taken back what it was to learn from; the model in use goes on
@@ -109,50 +118,47 @@ class Refitter:
 
     def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> None:
         """Fit on the episodes known now, score all of them, and make the new version the active one."""
+        job, known = self._job()
+        self._use(job.fit(on_step), known)
+
+    def _job(self) -> tuple[FitJob, Known]:
+        """Return the fit on the episodes known now, and which these are."""
         accounts = self._accounts()
         practised = len(self._statistics.ended(EpisodeKind.ONLINE))
-        models: dict[str, TaskModel] = {}
-        told: dict[str, FitReport] = {}
-        for turn in self._task.turns:
-            own = [a for a in accounts if a.header.task_id == turn.id]
-            models[turn.id], told[turn.id] = self._fit_task(own, turn.text, practised, on_step)
-        model: RewardNetwork
-        (first, model), *others = models.items()
-        if others:
-            column = self._spec.part(DIRECTION).start - self._spec.proprio_size
-            model = ModelPerTask(models, {turn.id: turn.direction for turn in self._task.turns}, column)
-        fitting.save_reward(RunPaths(self._folder).reward(model.version), model)
-        self._switch_to(model, set(), [a.header.episode_id for a in accounts])
-        said = asdict(told.pop(first)) | {"version": model.version}
-        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=practised))
-
-    def _fit_task(
-        self, accounts: Sequence[EpisodeAccount], text: str, practised: int, on_step: fitting.OnStep
-    ) -> tuple[TaskModel, FitReport]:
-        """Fit a model on the episodes of one task; returns it and what the metrics say of it."""
-        episodes = [
-            ScoredEpisode(
-                frames=self._scorer.inputs(a.header.episode_id),
-                success=a.success,
-                done_frames=self._done_frames(a),
-                refused=a.refused,
-                progress=self._progress(a.header.episode_id) if a.success else None,
+        tasks = {
+            turn.id: TaskToFit(
+                text=turn.text,
+                direction=turn.direction,
+                episodes=tuple(self._scored(a) for a in accounts if a.header.task_id == turn.id),
             )
-            for a in accounts
-        ]
-        settings = self._settings
-        if practised:
-            settings = settings.for_refit()
-        model, report, judged = fitting.fit_reward(episodes, settings, text=text, seed=self._seed, on_step=on_step)
-        return model, FitReport(
-            version=report.version,
-            voc_heldout=report.voc_heldout,
-            voc_clock=report.voc_clock,
-            false_done=report.false_done,
-            calibration_error=report.calibration_error,
-            episodes=len(episodes),
-            failures=sum(not e.success for e in episodes),
-            classifier=None if judged is None else asdict(judged.point),
+            for turn in self._task.turns
+        }
+        job = FitJob(
+            folder=self._folder,
+            tasks=tasks,
+            column=self._spec.part(DIRECTION).start - self._spec.proprio_size if len(tasks) > 1 else 0,
+            settings=self._settings.for_refit() if practised else self._settings,
+            seed=self._seed,
+        )
+        return job, Known(tuple(a.header.episode_id for a in accounts), practised)
+
+    def _use(self, fit: Fit, known: Known) -> None:
+        """Score every episode by a fitted model, make it the active one, and log what is known of it."""
+        self._switch_to(self._written(fit.version), set(), known.episodes)
+        first, *_ = told = dict(fit.told)
+        said = asdict(told.pop(first)) | {"version": fit.version}
+        self._metrics.log(RewardFitRow(**said, others=told, online_episodes=known.practised))
+
+    def _written(self, version: str) -> RewardNetwork:
+        return fitting.load_reward(RunPaths(self._folder).reward(version), version, self._settings)
+
+    def _scored(self, account: EpisodeAccount) -> ScoredEpisode:
+        return ScoredEpisode(
+            frames=self._scorer.inputs(account.header.episode_id),
+            success=account.success,
+            done_frames=self._done_frames(account),
+            refused=account.refused,
+            progress=self._progress(account.header.episode_id) if account.success else None,
         )
 
     def _accounts(self) -> list[EpisodeAccount]:
@@ -173,7 +179,7 @@ class Refitter:
             return account.success
         return LabelSource.OPERATOR in account.verdicts or not account.success
 
-    def _switch_to(self, model: RewardNetwork, scored: set[str], known: list[str]) -> None:
+    def _switch_to(self, model: RewardNetwork, scored: set[str], known: Sequence[str]) -> None:
         """Score every episode but those `scored`, then those that ended meanwhile and so were scored by the old one."""
         for _ in range(2):
             ended = [a.header.episode_id for a in self._statistics.accounts if a.end is not None]
@@ -205,8 +211,8 @@ class Refitter:
         path = RunPaths(self._folder).reward(version)
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
-        model = fitting.load_reward(path, version, self._settings)
-        self._switch_to(model, self._ingest.restore_scores(version), [a.header.episode_id for a in self._accounts()])
+        known = [a.header.episode_id for a in self._accounts()]
+        self._switch_to(self._written(version), self._ingest.restore_scores(version), known)
         if not trusted:
             self._trust.lose()
         self._fitted_at = self.completed_at = completed_at

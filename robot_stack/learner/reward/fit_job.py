@@ -1,0 +1,168 @@
+"""One fit of a run's reward model as a value: what it needs, how it is done, and doing it in a process of its own.
+
+    python -m robot_stack.learner.reward.fit_job < JOB > ANSWER
+
+Beside online training it is done elsewhere because threads of one process share the interpreter: on two cores that the
+robot's processes use too, a fit in a thread takes a third of the updates (docs/dry-run.md). Job and answer are pickles;
+both ends are this project at the same version, on one machine.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from reward_models.model_per_task import ModelPerTask, TaskModel
+from reward_models.progress.clips import ScoredEpisode
+from reward_models.progress.config import LiveRewardConfig
+from robot_stack.learner import fitting
+from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import FitReport
+from robot_stack.types.errors import RewardError, StackError
+
+NICE = 10
+"""Updates and the robot come first; a new reward model may take its time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskToFit:
+    """A task with the episodes that a model of it is fitted on.
+
+    Attributes:
+        text: What the robot is told.
+        direction: Value of the entry of a frame's inputs that says which task an episode is of.
+        episodes: Those of the task, demonstrations first.
+    """
+
+    text: str
+    direction: float
+    episodes: tuple[ScoredEpisode, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitJob:
+    """Everything that a fit depends on.
+
+    Attributes:
+        folder: Of the run; the weights are written there.
+        tasks: By id, in the order of the turns.
+        column: The entry of a frame's inputs that says which of several tasks an episode is of.
+        settings: Of the reward model.
+        seed: Of the fit.
+    """
+
+    folder: Path
+    tasks: Mapping[str, TaskToFit]
+    column: int
+    settings: LiveRewardConfig
+    seed: int
+
+    def fit(self, on_step: fitting.OnStep = lambda step, steps, loss: None) -> Fit:
+        """Fit a model of each task, and write them as one.
+
+        Raises:
+            RewardError: If there is nothing to learn from.
+            StoreError: If the disk refuses.
+        """
+        models: dict[str, TaskModel] = {}
+        told: dict[str, FitReport] = {}
+        for task_id, task in self.tasks.items():
+            models[task_id], report, judged = fitting.fit_reward(
+                task.episodes, self.settings, text=task.text, seed=self.seed, on_step=on_step
+            )
+            told[task_id] = FitReport(
+                version=report.version,
+                voc_heldout=report.voc_heldout,
+                voc_clock=report.voc_clock,
+                false_done=report.false_done,
+                calibration_error=report.calibration_error,
+                episodes=len(task.episodes),
+                failures=sum(not e.success for e in task.episodes),
+                classifier=None if judged is None else asdict(judged.point),
+            )
+        model: RewardNetwork
+        (model, *others) = models.values()
+        if others:
+            model = ModelPerTask(models, {name: task.direction for name, task in self.tasks.items()}, self.column)
+        fitting.save_reward(RunPaths(self.folder).reward(model.version), model)
+        return Fit(version=model.version, told=told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A model that was fitted and written: its version, and what is known of it by task id."""
+
+    version: str
+    told: Mapping[str, FitReport]
+
+
+def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
+    """Do a fit in a process of its own that yields to all others, and wait for it.
+
+    Raises:
+        Stopped: If `stopping` was set before it was done; nothing of it is kept.
+        RewardError: If there is nothing to learn from, or the process was killed.
+        StackError: Whatever else ended it.
+    """
+    own = (sys.executable, "-m", "robot_stack.learner.reward.fit_job")
+    launcher = (sys.executable, "-m", "robot_stack.processes.child", "--nice", str(NICE), "--")
+    with subprocess.Popen((*launcher, *own), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        done = threading.Event()
+        ender = threading.Thread(target=_end, args=(process, stopping, done), name="refit_ender", daemon=True)
+        ender.start()
+        try:
+            said, _ = process.communicate(pickle.dumps(job))
+        finally:
+            done.set()
+            ender.join()
+    if stopping.is_set():
+        raise fitting.Stopped
+    if process.returncode != 0:
+        raise RewardError(
+            f"process that fits the reward model ended with exit code {process.returncode}, must be 0; its own words "
+            "are in the learner's log, without any it was killed: is the memory short?"
+        )
+    answer = pickle.loads(said)
+    if isinstance(answer, StackError):
+        raise answer
+    assert isinstance(answer, Fit)
+    return answer
+
+
+def _end(process: subprocess.Popen[bytes], stopping: threading.Event, done: threading.Event) -> None:
+    while not done.wait(0.1):
+        if stopping.is_set():
+            process.kill()
+            return
+
+
+def main() -> None:
+    """Read a job, do it, and write the answer: a Fit, or the error of this project that prevented it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the learner's, who ends this process
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints is no part of the answer
+    job: FitJob = pickle.load(sys.stdin.buffer)
+    answer: Fit | StackError
+    try:
+        answer = job.fit()
+    except StackError as error:
+        answer = error
+    with suppress(BrokenPipeError):  # nobody waits any more
+        pickle.dump(answer, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
