@@ -131,7 +131,7 @@ faults: gl $(INSTALLED)
 	FAULTS_JSON=$(CURDIR)/build/faults.json $(BIN)/pytest tests/faults/test_matrix_*.py -m row $(PYTEST_ARGS)
 
 docs: $(INSTALLED)
-	$(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.collect

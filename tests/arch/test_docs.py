@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -13,6 +15,8 @@ import pytest
 
 from robot_stack.cli.main import VERBS
 from tests.arch.source_tree import PACKAGES, ROOT, python_files, tree
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 HEADINGS = re.findall(r"^### (.+)$", (ROOT / "docs/troubleshooting.md").read_text(), flags=re.MULTILINE)
@@ -55,12 +59,48 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not [link for link in links if "://" not in link and not (page.parent / link).exists()]
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages as `make docs` builds them, without a warning."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_site_has_every_page(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
-    assert [page for page in pages if not (tmp_path / "site" / page).is_file()] == []
+    assert [page for page in pages if not (site / page).is_file()] == []
+
+
+def test_formulas_are_drawn_by_the_browser_itself(site: Path) -> None:
+    """No page shows the source of one."""
+    for path in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(), flags=re.DOTALL)
+        page = (site / path.relative_to(ROOT / "docs").with_suffix(".html")).read_text()
+        assert page.count("<math") == len(re.findall(r"\$\$.+?\$\$|\$[^\s$][^$]*\$", text, flags=re.DOTALL)), path
+        assert "arithmatex" not in page, path
+    assert "<math" in (site / "algorithms/rlpd.html").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium")
+def test_pages_are_read_and_searched_from_disk_and_fetch_nothing(site: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    fetched: list[str] = []
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("request", lambda request: fetched.append(request.url))
+        page.goto((site / "index.html").as_uri())
+        page.locator("input.md-search__input").click()
+        page.keyboard.type("deadman")
+        found = page.locator(".md-search-result__item").filter(has_text="Teleoperation devices")
+        playwright.expect(found.first).to_be_visible(timeout=20_000)
+        browser.close()
+    assert not [url for url in fetched if not url.startswith(("file:", "data:", "blob:"))]
 
 
 def test_commands_in_the_pages_exist() -> None:

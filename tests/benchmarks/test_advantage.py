@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchmarks.advantage import NOISY, UNIFORM, Moment, Trial, ceiling, correlation, proposals
+from benchmarks.evidence.advantage import NOISY, UNIFORM, Moment, Trial, ceiling, correlation, proposals
 from robot_stack.config.resolve import load_run
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell

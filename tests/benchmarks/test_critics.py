@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from benchmarks import critics
-from benchmarks.advantage import Trial
-from benchmarks.evidence_conditions import CONDITIONS
-from benchmarks.evidence_runs import resolve
+from benchmarks.evidence.advantage import Trial
+from benchmarks.evidence.conditions import CONDITIONS
+from benchmarks.evidence.runs import resolve
 from benchmarks.lockstep import train_online
 from tests.benchmarks.test_evidence_runs import TINY
 

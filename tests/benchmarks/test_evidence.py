@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks.comparison import Result
-from benchmarks.evidence import measure_missing, read, wanted, write
-from benchmarks.evidence_conditions import CONDITIONS, FIRST, OPERATORS
-from benchmarks.evidence_runs import commit, defaults_of, resolve, settings_of
-from benchmarks.evidence_table import MixedSettings, document, mean_interval, pooled, table
-from benchmarks.evidence_targets import targets
+from benchmarks.evidence.conditions import CONDITIONS, FIRST, OPERATORS
+from benchmarks.evidence.measure import measure_missing, read, wanted, write
+from benchmarks.evidence.runs import commit, defaults_of, resolve, settings_of
+from benchmarks.evidence.table import MixedSettings, document, mean_interval, pooled, table
+from benchmarks.evidence.targets import targets
 
 SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.evidence_runs import EvidenceRuns
+from benchmarks.evidence.runs import EvidenceRuns
 
 pytestmark = pytest.mark.long
 

@@ -9,10 +9,10 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from benchmarks.advantage import WAYS
 from benchmarks.comparison import Result
-from benchmarks.evidence_conditions import CONDITIONS
-from benchmarks.evidence_targets import target_rows
+from benchmarks.evidence.advantage import WAYS
+from benchmarks.evidence.conditions import CONDITIONS
+from benchmarks.evidence.targets import target_rows
 from benchmarks.lockstep import LAST
 from reward_models.metrics import wilson_interval
 

@@ -24,7 +24,7 @@ class Target(NamedTuple):
 
 
 def targets(found: Mapping[str, Any]) -> Iterator[Target]:
-    """Yield the targets of which something was measured; `found` is what `evidence_table.document` made."""
+    """Yield the targets of which something was measured; `found` is what `table.document` made."""
     half = found.get("half_skilled", {})
     for words, group, other, points, or_shorter in (
         ("whole against without Q", found, "without_q", POINTS, True),

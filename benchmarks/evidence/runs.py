@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.advantage import STATES, rank_correlation
 from benchmarks.comparison import Result
-from benchmarks.evidence_conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
+from benchmarks.evidence.advantage import STATES, rank_correlation
+from benchmarks.evidence.conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
 from benchmarks.lockstep import LAST, human_share, keep_demonstrations, practise_from_shared, train_online
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run

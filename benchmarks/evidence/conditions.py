@@ -51,7 +51,7 @@ class Condition:
         overrides: Texts `dotted.key=value`, against the shipped run.
         imitates: None: it practises. Else it is trained on what was recorded, without a robot: on the demonstrations
             alone, or with the corrections that HG-DAgger was given too.
-        ranks_actions: Whether its critic is asked to rank actions (`benchmarks.advantage`).
+        ranks_actions: Whether its critic is asked to rank actions (`benchmarks.evidence.advantage`).
     """
 
     words: str

@@ -1,6 +1,6 @@
 """Which settings of the critics rank actions best? Each is trained anew on the steps that a finished run recorded.
 
-Run: python -m benchmarks.critics RUN [--updates 4000] [--states 50] [--only NAME ...], half an hour on a core.
+Run: python -m benchmarks.evidence.critics RUN [--updates 4000] [--states 50] [--only NAME ...], half an hour on a core.
 
 The policy is the run's published one and stays, so that all critics have the same values to learn, and the same
 Monte-Carlo returns to be held against. A critic that ranks well here need not make a good policy, but one that ranks no
@@ -22,7 +22,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.advantage import STATES, Trial, ceiling, correlation, judged, load_learner, play_trials, sizes_of
+from benchmarks.evidence.advantage import (
+    STATES,
+    Trial,
+    ceiling,
+    correlation,
+    judged,
+    load_learner,
+    play_trials,
+    sizes_of,
+)
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.config.resolve import load_resolved

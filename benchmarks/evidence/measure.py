@@ -17,9 +17,9 @@ from typing import Protocol
 import torch
 
 from benchmarks.comparison import FOLDER, IMAGES, Result
-from benchmarks.evidence_conditions import CONDITIONS, FIRST
-from benchmarks.evidence_runs import EvidenceRuns
-from benchmarks.evidence_table import MixedSettings, document, draw, refuse_mixed, table
+from benchmarks.evidence.conditions import CONDITIONS, FIRST
+from benchmarks.evidence.runs import EvidenceRuns
+from benchmarks.evidence.table import MixedSettings, document, draw, refuse_mixed, table
 from robot_stack.disk.durable import write_durable
 
 LONG = ("settings", "defaults", "alone", "steps", "cycles_s")
@@ -92,7 +92,7 @@ def measure_missing(runs: Measures, seeds: Sequence[int], names: Sequence[str], 
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.evidence", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, help="robot time of each practice")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--only", nargs="*", choices=list(CONDITIONS), default=list(CONDITIONS))
@@ -105,7 +105,3 @@ def main() -> None:
         measure_missing(EvidenceRuns(options.work, options.minutes), options.seeds, options.only, options.out)
     except MixedSettings as mixed:
         parser.error(str(mixed))
-
-
-if __name__ == "__main__":
-    main()
