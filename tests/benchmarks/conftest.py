@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks import advantage
+from benchmarks.evidence import advantage
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import critics
+from benchmarks.evidence import critics
 from benchmarks.evidence.advantage import Trial
 from benchmarks.evidence.conditions import CONDITIONS
 from benchmarks.evidence.runs import resolve
