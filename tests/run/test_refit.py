@@ -156,7 +156,7 @@ def test_failure_in_the_background_comes_out_in_the_next_call(bench: Bench) -> N
     refitter.maybe_start()
     _finish(refitter)
     assert refitter.completed_at == 0
-    with pytest.raises(StoreError, match="Not a directory|File exists"):
+    with pytest.raises(StoreError, match=r"Not a directory|File exists"):
         refitter.maybe_start()
 
 
