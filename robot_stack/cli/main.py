@@ -224,6 +224,28 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     _add_json(audit)
 
 
+def _add_place(parser: argparse.ArgumentParser, folder: str) -> None:
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--hub", metavar="OWNER/NAME", help="a repository on the Hugging Face Hub")
+    place.add_argument("--folder", type=Path, metavar="FOLDER", help=folder)
+
+
+def _add_push(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
+    _add_place(parser, "a new one; nothing is sent")
+    parser.add_argument("--data", action="store_true", help="the recorded episodes, in LeRobot's format")
+    parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
+    parser.add_argument("--private", action="store_true", help="a repository that is made is for its owner alone")
+    parser.add_argument("--license", dest="licence", default="", metavar="ID", help="as the Hub calls it, e.g. mit")
+
+
+def _add_pull(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the policy becomes runs/NAME; with --data, the folder NAME")
+    _add_place(parser, "that push has written")
+    parser.add_argument("--data", action="store_true", help="episodes in LeRobot's format (with --hub)")
+    parser.add_argument("--revision", default="", metavar="REV", help="branch, tag or commit (main)")
+
+
 def _add_init(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the new cell, task and run")
     parser.add_argument("--like", default="fr3_table", metavar="RUN", help="a shipped run to copy (fr3_table)")
@@ -248,6 +270,8 @@ VERBS = {
     "report": Verb(
         help="write summary, plots and report.html of a run again; of several, a page side by side", add=_add_report
     ),
+    "push": Verb(help="a policy or its episodes with a card, into a folder or on the Hugging Face Hub", add=_add_push),
+    "pull": Verb(help="a policy or episodes that somebody has pushed", add=_add_pull),
     "env": Verb(help="print exports that let ros2 commands find this package, and see a run", add=_add_env),
     "bag": Verb(help="record the live topics of a run that is going on into MCAP files", add=_add_bag),
     "foxglove": Verb(help="print a layout for Foxglove with the topics of a run's cell", add=_add_run),

@@ -1,0 +1,40 @@
+"""`robot-stack pull NAME`: a policy that somebody has pushed, as a run under runs/NAME; or episodes, as a folder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from robot_stack.cli.run_folder import RUNS
+from robot_stack.hub.folder import names, receive, refuse_taken
+from robot_stack.hub.remote import client, download
+from robot_stack.types.errors import ConfigError
+
+
+def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data: bool) -> int:
+    """Fetch, check, and only then write; returns the exit code.
+
+    Raises:
+        ConfigError: If what was pulled is no run that this version knows, or huggingface_hub is not installed.
+        StoreError: If the place is taken, or what was pulled is incomplete.
+        TransportError: If the Hub refuses or cannot be reached.
+    """
+    if data:
+        if hub is None:
+            raise ConfigError("--folder holds episodes already, must be --hub with --data; use robot-stack data import")
+        out = Path(name)
+        refuse_taken(out)
+        download(client(), hub, "dataset", out, revision=revision, only=None)
+        print(f"Next: robot-stack data import {out} --format lerobot --out EPISODES")
+        return 0
+    out = RUNS / name
+    refuse_taken(out)
+    with tempfile.TemporaryDirectory() as scratch:
+        source = folder or Path(scratch)
+        if hub is not None:
+            download(client(), hub, "model", source, revision=revision, only=names())
+        resolved = receive(source, out)
+    print(f"{out}: {resolved.run.algorithm.name} on {resolved.run.cell}, task {resolved.task.name}")
+    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
+    print(f"Next: robot-stack {'eval' if simulated else 'deploy'} {name}")
+    return 0

@@ -1,0 +1,129 @@
+"""What travels of a run: named files only, so that keys, addresses and logs of a lab never do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from safetensors import SafetensorError, safe_open
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import disk_errors
+from robot_stack.hub.card import About, policy_card
+from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import ConfigError, StoreError
+
+CARD = "README.md"
+MAX_BYTES = 2_000_000_000
+"""Of one file; a policy has some megabytes."""
+
+
+def travelling(folder: Path) -> Iterator[Path]:
+    """Yield the files of a shared policy that are in a folder, the card not among them."""
+    paths = RunPaths(folder)
+    wanted = (paths.resolved, paths.policy("policy"), paths.summary, paths.evaluation("policy"), paths.report)
+    yield from (path for path in wanted if path.is_file() and not path.is_symlink())
+
+
+def names() -> list[str]:
+    """Return the names of all files that travel, the card among them."""
+    paths = RunPaths(Path())
+    wanted = (paths.resolved, paths.policy("policy"), paths.summary, paths.evaluation("policy"), paths.report)
+    return [CARD, *(path.name for path in wanted)]
+
+
+def gather(run: Path, policy: Path, about: About, out: Path, hub: ModuleType) -> list[Path]:
+    """Copy what travels of a run into a new folder, with a card; return the files.
+
+    Args:
+        run: Folder of the run.
+        policy: File of the policy that becomes `policy.safetensors`.
+        about: For the card.
+        out: New, or empty.
+        hub: The package huggingface_hub.
+
+    Raises:
+        StoreError: If `out` has something in it, or the disk refuses.
+    """
+    refuse_taken(out)
+    with disk_errors(f"writing {out}"):
+        out.mkdir(parents=True, exist_ok=True)
+        for path in travelling(run):
+            if path != RunPaths(run).policy("policy"):
+                shutil.copyfile(path, out / path.name)
+        shutil.copyfile(policy, RunPaths(out).policy("policy"))
+        (out / CARD).write_text(policy_card(about, hub))
+    return sorted(out.iterdir())
+
+
+def refuse_taken(out: Path) -> None:
+    """Refuse to write into a place that has something in it.
+
+    Raises:
+        StoreError: If it is no folder, or not empty.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise StoreError(f"folder {out} has something in it, must be new or empty; choose another one")
+
+
+def receive(source: Path, out: Path) -> ResolvedRun:
+    """Take a shared policy into a run's folder; only files that travel are taken, and only if they are sound.
+
+    Nothing of it is executed: the run is checked as a file of one's own would be, weights are safetensors.
+
+    Raises:
+        StoreError: If `out` is taken, a file is missing, too large or unreadable, or the disk refuses.
+        ConfigError: If the run is none, or of hardware or settings that this version does not know.
+    """
+    refuse_taken(out)
+    paths = RunPaths(source)
+    given = list(travelling(source))
+    for path in (paths.resolved, paths.policy("policy")):
+        if path not in given:
+            raise StoreError(
+                f"{path.name} is missing in {source}, must be there; is it a policy that push has written?"
+            )
+    for path in given:
+        if path.stat().st_size > MAX_BYTES:
+            raise StoreError(
+                f"{path.name} has {path.stat().st_size} bytes, must have at most {MAX_BYTES}; it is no file of a policy"
+            )
+    resolved = load_resolved(paths.resolved)
+    _check_policy(paths.policy("policy"), resolved)
+    _check_summary(paths.summary)
+    draft = out.with_name(f".{out.name}.draft")
+    with disk_errors(f"writing {out}"):
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        for path in given:
+            shutil.copyfile(path, draft / path.name)
+        if out.exists():
+            out.rmdir()
+        draft.rename(out)
+    return resolved
+
+
+def _check_policy(path: Path, resolved: ResolvedRun) -> None:
+    try:
+        with safe_open(path, "np") as file:
+            metadata = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"{path.name} is unreadable ({error}), must be a policy that a learner wrote") from error
+    digest = metadata.get("spec_digest")
+    if digest is not None and digest != resolved.spec().digest:
+        raise ConfigError(
+            f"{path.name} is of another spec (arms, cameras, proprio or rate) than "
+            f"{RunPaths(path.parent).resolved.name}, must be of the same; they are not from one run"
+        )
+
+
+def _check_summary(path: Path) -> None:
+    if path.is_file():
+        try:
+            json.loads(path.read_text())
+        except ValueError as error:
+            raise StoreError(f"{path.name} is no JSON ({error}), must be what report has written") from error

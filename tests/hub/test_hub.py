@@ -1,0 +1,214 @@
+"""Policies and episodes pushed and pulled, with the Hub's own client against a local server, and as folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.hub.folder import CARD, receive
+from robot_stack.types.errors import ConfigError, StackError, StoreError
+from tests.hub.hub_server import TOKEN, HubServer
+from tests.report.fake_run import write_run
+
+hub = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed: pip install 'robot-stack[hub]'")
+
+SECRETS = ("link.token", "wire.key", "console.url", "learner.address")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs/peg, which has a policy, and the secrets of a run."""
+    place = tmp_path_factory.mktemp("place")
+    run = place / "runs/peg"
+    write_run(run, online=6, stored=2)
+    digest = load_resolved(run / "run.yaml").spec().digest
+    tensors = {"actor.weight": np.arange(6, dtype=np.float32)}
+    save_file(tensors, run / "policy.safetensors", {"spec_digest": digest, "version": "7", "algorithm": "rlpd"})
+    for name in SECRETS:
+        (run / name).write_text("a secret of this lab")
+    return place
+
+
+@pytest.fixture
+def place(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "place"))
+
+
+@pytest.fixture
+def server() -> Iterator[HubServer]:
+    serving = HubServer()
+    yield serving
+    serving.close()
+
+
+def said(place: Path, *words: str, endpoint: str = "http://127.0.0.1:9", token: str = TOKEN) -> tuple[int, str]:
+    """Run the command; returns its exit code and everything that it said."""
+    home = {"HF_HOME": str(place / "hf"), "HF_ENDPOINT": endpoint, "HF_TOKEN": token, "HF_HUB_DISABLE_XET": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "robot_stack.cli.main", *words],
+        cwd=place, env={**os.environ, **home}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+def same(one: Path, other: Path, *names: str) -> bool:
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+
+
+TRAVEL = ("run.yaml", "policy.safetensors", "eval_policy.json")
+
+
+def test_a_policy_goes_through_a_folder_and_comes_back(place: Path) -> None:
+    code, words = said(place, "push", "peg", "--folder", "given", "--license", "mit")
+    assert code == 0, words
+    assert sorted(path.name for path in (place / "given").iterdir()) == sorted([CARD, *TRAVEL])
+    assert not any("secret" in path.read_text(errors="ignore") for path in (place / "given").iterdir())
+    code, words = said(place, "pull", "mine", "--folder", "given")
+    assert code == 0, words
+    assert "Next: robot-stack eval mine" in words
+    assert same(place / "runs/peg", place / "runs/mine", *TRAVEL)
+
+
+def test_the_hubs_own_parser_reads_the_card(place: Path) -> None:
+    assert said(place, "push", "peg", "--folder", "given", "--license", "mit")[0] == 0
+    card = hub.ModelCard.load(place / "given" / CARD)
+    assert (card.data.library_name, card.data.pipeline_tag, card.data.license) == ("robot-stack", "robotics", "mit")
+    (result,) = card.data.eval_results
+    assert result.metric_value == 0.97
+    assert "95 % interval 92 to 99 %" in result.metric_name
+    assert {"rlpd", "human-in-the-loop"} <= set(card.data.tags)
+    assert "**97 of 100 (92 to 99 %)**" in card.text
+    assert "not a safety-rated function" in card.text
+    assert "| demonstrations | 3 |" in card.text
+
+
+def test_a_run_that_was_not_evaluated_claims_nothing(place: Path) -> None:
+    (place / "runs/peg/eval_policy.json").unlink()
+    assert said(place, "push", "peg", "--folder", "given")[0] == 0
+    card = hub.ModelCard.load(place / "given" / CARD)
+    assert card.data.eval_results is None
+    assert "of 100" not in card.text.partition("## How it was trained")[0].replace("52 of 100", "")
+
+
+@pytest.mark.long
+def test_a_policy_goes_over_the_hub_and_comes_back(place: Path, server: HubServer) -> None:
+    code, words = said(place, "push", "peg", "--hub", "someone/peg", "--private", endpoint=server.url)
+    assert code == 0, words
+    assert "Pushed: " in words
+    assert sorted(server.repositories["models/someone/peg"]) == sorted([CARD, *TRAVEL])
+    assert server.private == {"models/someone/peg": True}
+    assert "robot-stack pull --hub someone/peg" in server.repositories["models/someone/peg"][CARD].decode()
+    server.repositories["models/someone/peg"]["extra.py"] = b"raise SystemExit('executed')"
+    code, words = said(place, "pull", "mine", "--hub", "someone/peg", endpoint=server.url)
+    assert code == 0, words
+    assert same(place / "runs/peg", place / "runs/mine", *TRAVEL)
+    assert sorted(path.name for path in (place / "runs/mine").iterdir()) == sorted(TRAVEL)
+    code, words = said(place, "push", "peg", "--hub", "someone/peg", endpoint=server.url)
+    assert code == 0, "a second time"
+
+
+@pytest.mark.long
+def test_episodes_go_over_the_hub_in_lerobots_format(place: Path, server: HubServer) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'robot-stack[export]'")
+    pytest.importorskip("av", reason="PyAV is not installed: pip install 'robot-stack[export]'")
+    code, words = said(place, "push", "peg", "--data", "--hub", "someone/episodes", endpoint=server.url)
+    assert code == 0, words
+    there = server.repositories["datasets/someone/episodes"]
+    assert {CARD, "meta/info.json"} <= set(there)
+    (place / "card.md").write_bytes(there[CARD])
+    card = hub.DatasetCard.load(place / "card.md")
+    assert "LeRobot" in card.data.tags
+    assert "2 episodes" in card.text
+    code, words = said(place, "pull", "episodes", "--data", "--hub", "someone/episodes", endpoint=server.url)
+    assert code == 0, words
+    code, words = said(place, "data", "import", "episodes", "--format", "lerobot", "--out", "again")
+    assert code == 0, words
+    assert "2 episodes" in words
+
+
+REFUSED = {
+    "no_repository": (("pull", "x", "--hub", "someone/none"), TOKEN, "someone/none is not on the Hub or not for you"),
+    "not_logged_in": (("push", "peg", "--hub", "someone/peg"), "hf_wrong", "log in with: hf auth login"),
+    "no_name_of_one": (("push", "peg", "--hub", "a/b/c"), TOKEN, "must be OWNER/NAME as on the Hub"),
+    "no_run": (("push", "nothing", "--hub", "a/b"), TOKEN, "run is 'nothing'"),
+    "no_policy": (("push", "peg", "--policy", "best", "--folder", "x"), TOKEN, "must be one of ['policy']"),
+    "taken": (("pull", "peg", "--hub", "someone/peg"), TOKEN, "must be new or empty"),
+    "data_of_a_folder": (("pull", "x", "--data", "--folder", "y"), TOKEN, "use robot-stack data import"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_done_is_refused_in_a_sentence(place: Path, server: HubServer, case: str) -> None:
+    words, token, expected = REFUSED[case]
+    before = sorted(place.rglob("runs/*/*"))
+    code, answer = said(place, *words, endpoint=server.url, token=token)
+    assert code == 1, answer
+    assert expected in answer
+    assert "Traceback" not in answer
+    assert sorted(place.rglob("runs/*/*")) == before
+
+
+def test_a_hub_that_cannot_be_reached_is_told_from_one_that_refuses(place: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        code, answer = said(place, "pull", "x", "--hub", "someone/peg", endpoint=url)
+    assert code == 1
+    assert "Hub cannot be reached for someone/peg" in answer
+
+
+def _no_policy(given: Path) -> None:
+    (given / "policy.safetensors").unlink()
+
+
+def _garbage(given: Path) -> None:
+    (given / "policy.safetensors").write_bytes(b"\x80\x04cposix\nsystem\n")
+
+
+def _other_spec(given: Path) -> None:
+    save_file({"a": np.zeros(1)}, given / "policy.safetensors", {"spec_digest": "0" * 64})
+
+
+def _no_run(given: Path) -> None:
+    (given / "run.yaml").write_text("import: os")
+
+
+def _unknown_key(given: Path) -> None:
+    with (given / "run.yaml").open("a") as file:
+        file.write("\nsurprise: 1\n")
+
+
+def _no_json(given: Path) -> None:
+    (given / "summary.json").write_text("{")
+
+
+def _link(given: Path) -> None:
+    (given / "policy.safetensors").rename(given.parent / "elsewhere.safetensors")
+    (given / "policy.safetensors").symlink_to(given.parent / "elsewhere.safetensors")
+
+
+@pytest.mark.parametrize("spoil", [_no_policy, _garbage, _other_spec, _no_run, _unknown_key, _no_json, _link])
+def test_what_is_not_sound_is_refused_and_nothing_is_written(place: Path, spoil) -> None:
+    given, run = place / "given", place / "runs/peg"
+    given.mkdir()
+    for name in TRAVEL:
+        shutil.copyfile(run / name, given / name)
+    out = place / "runs/mine"
+    assert receive(given, out).task.name == "peg_insert"
+    shutil.rmtree(out)
+    spoil(given)
+    with pytest.raises(StackError) as refused:
+        receive(given, out)
+    assert isinstance(refused.value, StoreError | ConfigError)
+    assert not out.exists()
+    assert not list((place / "runs").glob(".*"))
