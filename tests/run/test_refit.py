@@ -6,17 +6,20 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.tiny_run import write_run
+from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.fitting import RewardNetwork
-from robot_stack.learner.reward.fit_job import fit_elsewhere
+from robot_stack.learner.reward.fit_job import FitJob, TaskToFit, fit_elsewhere
 from robot_stack.learner.reward.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import SuccessRule
@@ -166,6 +169,29 @@ def test_a_fit_elsewhere_is_the_fit_here(bench: Bench) -> None:
     job, known = _refitter(bench)._job()
     assert known.practised == 2
     assert fit_elsewhere(job, threading.Event()) == job.fit()
+
+
+def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
+    frames = np.arange(12, dtype=np.float32).reshape(4, 3)
+    staged = ScoredEpisode(frames=frames[:, ::-1], success=True, stage_starts=(0, 2), progress=np.linspace(0, 1, 4))
+    failed = ScoredEpisode(frames=frames[:2], success=False, done_frames=5, refused=True)
+    tasks = {
+        "there": TaskToFit(text="put it in\n", direction=1.0, episodes=(staged, failed)),
+        "back": TaskToFit(text="pull it out", direction=-1.0, episodes=(failed,)),
+    }
+    job = FitJob(folder=tmp_path, tasks=tasks, column=2, settings=TINY, seed=3)
+    again = FitJob.from_bytes(job.to_bytes())
+    assert (again.folder, again.column, again.settings, again.seed) == (tmp_path, 2, TINY, 3)
+    assert [(name, t.text, t.direction) for name, t in again.tasks.items()] == [
+        ("there", "put it in\n", 1.0),
+        ("back", "pull it out", -1.0),
+    ]
+    for before, after in zip(tasks["there"].episodes, again.tasks["there"].episodes, strict=True):
+        assert np.array_equal(before.frames, after.frames)
+        assert before.frames.dtype == after.frames.dtype
+        assert replace(before, frames=frames, progress=None) == replace(after, frames=frames, progress=None)
+    assert np.array_equal(again.tasks["there"].episodes[0].progress, staged.progress)
+    assert again.tasks["there"].episodes[1].progress is None
 
 
 def _child() -> int:

@@ -3,14 +3,14 @@
     python -m robot_stack.learner.reward.fit_job < JOB > ANSWER
 
 Beside online training it is done elsewhere because threads of one process share the interpreter: on two cores that the
-robot's processes use too, a fit in a thread takes a third of the updates (docs/dry-run.md). Job and answer are pickles;
-both ends are this project at the same version, on one machine.
+robot's processes use too, a fit in a thread takes a third of the updates (docs/dry-run.md). A job is a line of JSON and
+then arrays as safetensors, the answer a line of JSON.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -19,9 +19,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from safetensors.numpy import load, save
 
+from reward_models.live import find_live
 from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import LiveRewardConfig
@@ -29,7 +33,7 @@ from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import FitReport
-from robot_stack.types.errors import RewardError, StackError
+from robot_stack.types.errors import RewardError, StackError, StoreError
 
 NICE = 10
 """Updates and the robot come first; a new reward model may take its time."""
@@ -98,6 +102,49 @@ class FitJob:
         fitting.save_reward(RunPaths(self.folder).reward(model.version), model)
         return Fit(version=model.version, told=told)
 
+    def to_bytes(self) -> bytes:
+        """Write the job as a line of JSON and then the arrays of its episodes."""
+        tasks: dict[str, Any] = {}
+        arrays: dict[str, np.ndarray] = {}
+        for task_id, task in self.tasks.items():
+            episodes = []
+            for episode in task.episodes:
+                known = {"frames": episode.frames, "progress": episode.progress}
+                own = {f"{len(arrays)}.{name}": value for name, value in known.items() if value is not None}
+                arrays |= {name: np.ascontiguousarray(value) for name, value in own.items()}
+                plain = {"success": episode.success, "done_frames": episode.done_frames, "refused": episode.refused}
+                episodes.append({**plain, "stage_starts": episode.stage_starts, "arrays": list(own)})
+            tasks[task_id] = {"text": task.text, "direction": task.direction, "episodes": episodes}
+        told = {
+            "folder": str(self.folder),
+            "tasks": tasks,
+            "column": self.column,
+            "part": self.settings.part,
+            "settings": self.settings.model_dump(mode="json"),
+            "seed": self.seed,
+        }
+        return json.dumps(told).encode() + b"\n" + save(arrays)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> FitJob:
+        """Read a job that `to_bytes` wrote."""
+        line, _, rest = content.partition(b"\n")
+        told, arrays = json.loads(line), load(rest)
+
+        def episode(plain: dict[str, Any]) -> ScoredEpisode:
+            own = {name.partition(".")[2]: arrays[name] for name in plain.pop("arrays")}
+            return ScoredEpisode(**{**plain, "stage_starts": tuple(plain["stage_starts"]), **own})
+
+        tasks = {
+            task_id: TaskToFit(
+                text=task["text"], direction=task["direction"], episodes=tuple(map(episode, task["episodes"]))
+            )
+            for task_id, task in told["tasks"].items()
+        }
+        settings = find_live(told["part"]).config.model_validate_json(json.dumps(told["settings"]))
+        folder = Path(told["folder"])
+        return cls(folder=folder, tasks=tasks, column=told["column"], settings=settings, seed=told["seed"])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
@@ -113,7 +160,7 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
     Raises:
         Stopped: If `stopping` was set before it was done; nothing of it is kept.
         RewardError: If there is nothing to learn from, or the process was killed.
-        StackError: Whatever else ended it.
+        StoreError: Whatever else of this project's errors ended it, such as a disk that refuses.
     """
     own = (sys.executable, "-m", "robot_stack.learner.reward.fit_job")
     launcher = (sys.executable, "-m", "robot_stack.processes.child", "--nice", str(NICE), "--")
@@ -122,7 +169,7 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
         ender = threading.Thread(target=_end, args=(process, stopping, done), name="refit_ender", daemon=True)
         ender.start()
         try:
-            said, _ = process.communicate(pickle.dumps(job))
+            said, _ = process.communicate(job.to_bytes())
         finally:
             done.set()
             ender.join()
@@ -133,11 +180,12 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
             f"process that fits the reward model ended with exit code {process.returncode}, must be 0; its own words "
             "are in the learner's log, without any it was killed: is the memory short?"
         )
-    answer = pickle.loads(said)
-    if isinstance(answer, StackError):
-        raise answer
-    assert isinstance(answer, Fit)
-    return answer
+    answer = json.loads(said)
+    if "refused" in answer:
+        raise RewardError(answer["refused"])
+    if "failed" in answer:
+        raise StoreError(answer["failed"])
+    return Fit(version=answer["version"], told={name: FitReport(**told) for name, told in answer["told"].items()})
 
 
 def _end(process: subprocess.Popen[bytes], stopping: threading.Event, done: threading.Event) -> None:
@@ -151,16 +199,17 @@ def main() -> None:
     """Read a job, do it, and write the answer: a Fit, or the error of this project that prevented it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the learner's, who ends this process
     torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "wb")
+    answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints is no part of the answer
-    job: FitJob = pickle.load(sys.stdin.buffer)
-    answer: Fit | StackError
+    answer: dict[str, Any]
     try:
-        answer = job.fit()
+        answer = asdict(FitJob.from_bytes(sys.stdin.buffer.read()).fit())
+    except RewardError as error:
+        answer = {"refused": str(error)}
     except StackError as error:
-        answer = error
+        answer = {"failed": str(error)}
     with suppress(BrokenPipeError):  # nobody waits any more
-        pickle.dump(answer, answers)
+        json.dump(answer, answers)
         answers.flush()
 
 
