@@ -32,6 +32,8 @@ from robot_stack.workcell.local_cell import LocalCell
 
 LAST = 20
 LEARNER_LATE_S = 600.0
+POLL_S = 0.004
+"""Seldom enough to leave the interpreter to the updates, which take 8 ms each."""
 
 
 class KeepingClient(LearnerClient):
@@ -96,7 +98,7 @@ class Lockstep:
         while not self._level():
             if time.monotonic() > deadline_s:
                 raise SystemExit(f"learner owes updates for {LEARNER_LATE_S:.0f} s, must make them; see its log")
-            time.sleep(0.001)
+            time.sleep(POLL_S)
         episodes = int(self._training.status().counters["episodes"])
         if episodes > self._episodes:
             self._episodes = episodes

@@ -60,7 +60,8 @@ class HubServer:
             if name in self.repositories:
                 _answer(request, {"error": "exists", "url": f"{self.url}/{name}"}, 409)
                 return
-            self.repositories[name], self.private[name] = {}, "private" in (told.get("visibility"), "private" if told.get("private") else "")
+            self.repositories[name] = {}
+            self.private[name] = told.get("visibility") == "private"
             _answer(request, {"url": f"{self.url}/{name.removeprefix('models/')}"})
         elif path == "/api/validate-yaml":
             self.cards.append(json.loads(body)["content"])
