@@ -1,6 +1,6 @@
 """The command `robot-stack`: parses, then hands over to the file of the verb, which alone imports what it needs.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by the safety process. `--help` answers at once, because
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a process that holds the robot failed. `--help` answers at once, because
 nothing but the standard library and the error types is imported here.
 """
 
@@ -321,7 +321,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="robot-stack",
         description="Human-in-the-loop reinforcement learning on real robots, over ROS 2.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by the safety process.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a process that holds the robot failed.",
     )
     top.add_argument("--version", action=_Version, nargs=0, dest=argparse.SUPPRESS, help="show the version and exit")
     words = top.add_subparsers(dest="verb", metavar="VERB", required=True)

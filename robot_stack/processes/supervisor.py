@@ -19,6 +19,8 @@ from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import RESPAWN_DELAY_S, After, ProcessSpec, Restarts, program_of
 
 POLL_S = 0.05
+FAILED, ARM_LOST = 1, 3
+"""Exit codes of a run: a process that it needs failed; one that holds the robot did."""
 LOG_BYTES = 1 << 20
 """Of a process's log that are searched for its last words."""
 
@@ -200,7 +202,8 @@ class Supervisor:
             self._say(how)
         else:
             log = self._log_folder / f"{spec.name}.log"
-            self.end(how if code == 0 or why else f"{how}; read {log}", int(code != 0))
+            failed = ARM_LOST if spec.stop_last else FAILED
+            self.end(how if code == 0 or why else f"{how}; read {log}", failed if code else 0)
 
     def _stop(self, children: Iterable[_Child]) -> None:
         begun_s = time.monotonic()

@@ -43,6 +43,11 @@ def test_the_failure_of_a_required_process_ends_the_run_and_names_its_log(superv
     assert "robot.log" in supervisor.ending
 
 
+def test_the_failure_of_what_holds_the_robot_has_an_exit_code_of_its_own(supervise):
+    supervisor = supervise(row("safety", "exit 1", required=True, stop_last=True), row("teleop", "sleep 60"))
+    assert supervisor.run(timeout_s=10) == 3
+
+
 def test_the_clean_end_of_a_required_process_is_success(supervise):
     assert supervise(row("actor", "exit 0", required=True, respawn=True)).run(timeout_s=10) == 0
 

@@ -17,8 +17,10 @@ from benchmarks.tiny_run import write_run
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
+from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.fitting import RewardNetwork
+from robot_stack.learner.reward import refit
 from robot_stack.learner.reward.fit_job import FitJob, TaskToFit, fit_elsewhere
 from robot_stack.learner.reward.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.learner.reward.scoring import Scorer
@@ -45,6 +47,12 @@ def _refitter(bench: Bench, settings: ProgressConfig = TINY, folder: Path | None
         folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
         scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
     )  # fmt: skip
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a fit is due does not hang on where it is done: this process needs no three seconds to start."""
+    monkeypatch.setattr(refit, "fit_elsewhere", lambda job, stopping: job.fit(fitting.unless(stopping)))
 
 
 def _demos(bench: Bench, count: int = 2) -> None:
@@ -115,6 +123,7 @@ def test_episode_that_ends_while_the_new_model_scores_is_scored_by_it_too(tmp_pa
         bench.close()
 
 
+@pytest.mark.usefixtures("here")
 def test_refit_is_due_after_so_many_episodes_and_once(bench: Bench) -> None:
     refitter = _refitter(bench)
     _demos(bench)
@@ -301,6 +310,7 @@ def test_refit_that_ends_while_a_checkpoint_is_taken_is_done_again_after_a_resum
         run.close()
 
 
+@pytest.mark.usefixtures("here")
 def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: Bench) -> None:
     trust = trust_of(bench)
     refitter = Refitter(

@@ -136,6 +136,11 @@ class Rig:
         reason = self.health.reason(time.monotonic_ns())
         return None if reason is None else reason.kind
 
+    def text(self) -> str:
+        self.tick(np.zeros(6))
+        reason = self.health.reason(time.monotonic_ns())
+        return "" if reason is None else reason.text
+
     def ready(self) -> Rig:
         until(lambda: self.kind() is None)
         return self
@@ -223,10 +228,8 @@ def test_goals_stay_inside_the_calibrated_range(rig: Rig, start: int, turn: floa
 def test_a_bus_that_stalls_is_a_stale_input_and_comes_back(rig: Rig):
     rig.ready()
     rig.bus.silent = {4}
-    until(lambda: rig.kind() is FaultKind.INPUT_STALE)
-    reason = rig.health.reason(time.monotonic_ns())
-    assert reason is not None
-    assert "wrist_flex (id 4)" in reason.text
+    until(lambda: "wrist_flex (id 4)" in rig.text())  # on a busy machine all are silent for a moment before
+    assert rig.kind() is FaultKind.INPUT_STALE
     rig.bus.silent = set()
     until(lambda: rig.kind() is None)
 

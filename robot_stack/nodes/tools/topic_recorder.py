@@ -1,7 +1,8 @@
 """A recorder of the live topics of a cell as they are on the wire, for `robot-stack bag`. It publishes nothing.
 
 Topics come and go: the graph is looked at every second. Each is asked for as reliably as all its publishers offer it,
-so that every message counts where they say so, and nobody is missed.
+so that every message counts where they say so, and nobody is missed: if one comes later who offers less, the topic is
+asked for anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
+from rclpy.subscription import Subscription
 from rclpy.task import Future
 
 from robot_stack.datasets.bag.topic_log import Channel, TopicLog
@@ -100,6 +102,7 @@ class TopicRecorder(Node):
         self._log = log
         self._everything = everything
         self._known: set[str] = set()
+        self._asked: dict[str, tuple[Channel, Subscription]] = {}
         self.ended: Future = Future()
         self.skipped: dict[str, str] = {}
         self.create_timer(1.0 / LOOK_HZ, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
@@ -111,9 +114,11 @@ class TopicRecorder(Node):
             self.ended.set_result(None)
 
     def _look(self) -> None:
-        """Subscribe to new topics, and flush what has come to the log."""
+        """Subscribe to new topics and to those with a publisher who offers less, and flush what has come to the log."""
         for topic, kinds in self.get_topic_names_and_types():
-            if topic not in self._known and self._wanted(topic) and self.count_publishers(topic):
+            if topic in self._asked:
+                self._ask_for_less(topic)
+            elif topic not in self._known and self._wanted(topic) and self.count_publishers(topic):
                 self._known.add(topic)
                 self._subscribe(topic, kinds)
         self._try(self._log.flush)
@@ -133,7 +138,22 @@ class TopicRecorder(Node):
         qos = self._fitting(topic)
         latched = qos.durability == DurabilityPolicy.TRANSIENT_LOCAL
         channel = Channel(topic=topic, kind=kinds[0], definition=definition, latched=latched)
-        self.create_subscription(kind, topic, partial(self._write, channel), qos, raw=True)
+        self._asked[topic] = channel, self._listen(kind, channel, qos)
+
+    def _listen(self, kind: type[Any], channel: Channel, qos: QoSProfile) -> Subscription:
+        return self.create_subscription(kind, channel.topic, partial(self._write, channel), qos, raw=True)
+
+    def _ask_for_less(self, topic: str) -> None:
+        """Ask for a topic anew where a publisher has come who would not be heard.
+
+        Whoever was heard goes on to be; what was latched and has come already is not asked for again.
+        """
+        channel, before = self._asked[topic]
+        fitting, asked = self._fitting(topic), before.qos_profile
+        deaf = asked.reliability == ReliabilityPolicy.RELIABLE != fitting.reliability
+        if deaf or asked.durability == DurabilityPolicy.TRANSIENT_LOCAL != fitting.durability:
+            self._asked[topic] = channel, self._listen(message_class(channel.kind), channel, fitting)
+            self.destroy_subscription(before)
 
     def _fitting(self, topic: str) -> QoSProfile:
         """Return the most in QoS that every publisher of a topic offers."""
