@@ -1,4 +1,7 @@
-"""comparison.html: a page that shows runs side by side, in one file that holds everything it shows."""
+"""comparison.html: a page that shows runs side by side, in one file that holds everything it shows.
+
+Runs that differ in nothing but their seed are one line with a band, and their evaluations are pooled.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable
 from robot_stack.report.html import STYLE
 from robot_stack.report.plot_learning import WINDOW, rolling_rate, rolling_share
@@ -27,8 +31,12 @@ from robot_stack.types.transition import EpisodeKind
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 """Lines of different runs differ in print and for every eye."""
+MOST_RUNS = 12
 PAGE = "comparison.html"
 PLOT = "comparison.png"
+SEED = "run.seed"
+GRID = 200
+"""Points at which the lines of several seeds are taken together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,35 +46,65 @@ class Compared:
     Attributes:
         name: Unique on the page.
         record: What was read of it.
+        summary: What summary.json says of it.
         lines: Its figures.
     """
 
     name: str
     record: RunRecord
+    summary: dict[str, Any]
     lines: list[Figure]
+
+
+Seeds = list[Compared]
+"""Runs that differ in nothing but the seed."""
 
 
 def write_comparison(folders: Sequence[Path]) -> Path:
     """Write comparison.html and plots/comparison.png into the first folder; returns the page's path.
 
     Args:
-        folders: Of two runs or more, at most as many as there are colours.
+        folders: Of two runs or more; of as many configurations at most as there are colours.
 
     Raises:
         ConfigError: If they are too few, too many, or one is named twice.
         StoreError: If a folder does not exist.
     """
     places = [folder.resolve() for folder in folders]
-    if not 2 <= len(places) <= len(COLOURS):
-        raise ConfigError(f"runs to compare are {len(places)}, must be 2 to {len(COLOURS)}; name fewer, or make pages")
+    if not 2 <= len(places) <= MOST_RUNS:
+        raise ConfigError(f"runs to compare are {len(places)}, must be 2 to {MOST_RUNS}; name fewer, or make pages")
     if len(set(places)) < len(places):
         raise ConfigError(f"runs to compare are {', '.join(p.name for p in places)}, must differ; name each once")
     runs = [_read(place, name) for place, name in zip(places, short_names(places))]
+    groups = by_configuration(runs)
+    if len(groups) > len(COLOURS):
+        raise ConfigError(
+            f"runs to compare are of {len(groups)} configurations, must be of at most {len(COLOURS)}; name fewer"
+        )
     plot = RunPaths(places[0]).plots / PLOT
-    drawn = draw(runs, plot)
+    drawn = draw(groups, plot)
     page = places[0] / PAGE
-    write_durable(page, render(runs, plot if drawn else None))
+    write_durable(page, render(runs, groups, plot if drawn else None))
     return page
+
+
+def by_configuration(runs: Sequence[Compared]) -> list[Seeds]:
+    """Return the runs by configuration, the seed aside, in the order in which the first of each came."""
+    groups: dict[str, Seeds] = {}
+    for run in runs:
+        groups.setdefault(_configuration(run), []).append(run)
+    return list(groups.values())
+
+
+def _configuration(run: Compared) -> str:
+    if run.record.resolved is None:
+        return run.name
+    flat = _flat(run.record.resolved.document())
+    return json.dumps({key: value for key, value in flat.items() if key != SEED}, sort_keys=True)
+
+
+def _called(group: Seeds) -> str:
+    return group[0].name if len(group) == 1 else f"{group[0].name} and {len(group) - 1} more of its kind"
 
 
 def short_names(places: Sequence[Path]) -> list[str]:
@@ -80,17 +118,19 @@ def short_names(places: Sequence[Path]) -> list[str]:
 
 def _read(folder: Path, name: str) -> Compared:
     record = read_run(folder)
-    return Compared(name=name, record=record, lines=figures(summarise(record), record))
+    summary = summarise(record)
+    return Compared(name=name, record=record, summary=summary, lines=figures(summary, record))
 
 
-def draw(runs: Sequence[Compared], path: Path) -> bool:
+def draw(groups: Sequence[Seeds], path: Path) -> bool:
     """Draw success without an operator and human steps over robot time; return False if no run has trained online."""
-    practised = [(index, run) for index, run in enumerate(runs) if run.record.episodes(EpisodeKind.ONLINE)]
-    if not practised:
+    practised = [[run for run in group if run.record.episodes(EpisodeKind.ONLINE)] for group in groups]
+    if not any(practised):
         return False
     with Sheet(path, 2, size=(9.0, 5.8), share_x=True) as (top, bottom):
-        for index, run in practised:
-            _curves(top, bottom, run, {"color": COLOURS[index], "linestyle": DASHES[index], "label": run.name})
+        for group, colour, dash in zip(practised, COLOURS, DASHES, strict=False):
+            if group:
+                _curves(top, bottom, group, {"color": colour, "linestyle": dash})
         top.set(ylabel="episodes [%]", ylim=(0, 104), title=f"Success without an operator, last {WINDOW} episodes")
         top.legend(loc="lower right")
         bottom.set(ylabel="human steps [%]", xlabel="robot time [min]", title="An operator in control")
@@ -99,18 +139,34 @@ def draw(runs: Sequence[Compared], path: Path) -> bool:
     return True
 
 
-def _curves(top: Axes, bottom: Axes, run: Compared, look: Mapping[str, Any]) -> None:
+def _curves(top: Axes, bottom: Axes, group: Seeds, look: Mapping[str, Any]) -> None:
+    """Draw a configuration in both panels: the line of its run, or the mean of several within their range."""
+    for panel, lines in zip((top, bottom), zip(*map(_lines, group), strict=True), strict=True):
+        if len(lines) == 1:
+            panel.plot(*lines[0], **look, label=_called(group))
+            continue
+        minutes = np.linspace(0, max(x[-1] for x, _ in lines), GRID)
+        each = np.array([np.interp(minutes, x, y, left=np.nan, right=np.nan) for x, y in lines])
+        known = ~np.isnan(each).all(axis=0)
+        minutes, each = minutes[known], each[:, known]
+        panel.fill_between(
+            minutes, np.nanmin(each, axis=0), np.nanmax(each, axis=0), color=look["color"], alpha=0.18, linewidth=0
+        )
+        panel.plot(minutes, np.nanmean(each, axis=0), **look, label=f"{_called(group)}: mean and range")
+
+
+def _lines(run: Compared) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Return success without an operator and human steps of a run in per cent, each over robot time in minutes."""
     online = run.record.episodes(EpisodeKind.ONLINE)
     minutes = np.cumsum([row.duration_s for row in online]) / 60
     human = np.array([row.human_steps for row in online], dtype=np.float64)
     steps = np.array([row.steps for row in online], dtype=np.float64)
     alone = np.array([row.succeeded for row in online]) & (human == 0)
     first = np.array([row.first_task for row in online], dtype=bool)
-    top.plot(minutes[first], 100 * rolling_rate(alone[first])[0], **look)
-    bottom.plot(minutes, 100 * rolling_share(human, steps), **look)
+    return (minutes[first], 100 * rolling_rate(alone[first])[0]), (minutes, 100 * rolling_share(human, steps))
 
 
-def render(runs: Sequence[Compared], plot: Path | None) -> str:
+def render(runs: Sequence[Compared], groups: Sequence[Seeds], plot: Path | None) -> str:
     """Render the page of a comparison as HTML."""
     title = " beside ".join(escape(run.name) for run in runs)
     curves = ""
@@ -119,7 +175,8 @@ def render(runs: Sequence[Compared], plot: Path | None) -> str:
         curves = (
             f"<h2>Over robot time</h2><img alt='Success and interventions' src='data:image/png;base64,{content}'>"
             f"<p class=caption>Each point covers the last {WINDOW} training episodes, fewer at the start. Success is "
-            "the simulator's word where there is one, else the operator's, else the model's.</p>"
+            "the simulator's word where there is one, else the operator's, else the model's. Runs that differ in "
+            "nothing but their seed are one line, their mean, within the range of all.</p>"
         )
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
@@ -127,6 +184,7 @@ def render(runs: Sequence[Compared], plot: Path | None) -> str:
 <h1>{title}</h1>
 <p class=sub>{_warning(runs)}</p>
 {_table(runs)}
+{_pooled(groups)}
 {curves}
 <h2>What differs in the configuration</h2>{_differences(runs)}
 </body></html>
@@ -147,6 +205,35 @@ def _table(runs: Sequence[Compared]) -> str:
         cells = "".join(f"<td{_class(figure)}>{escape(figure.value)}{_mark(figure)}</td>" for figure in lines)
         rows.append(f"<tr><td>{escape(lines[0].name)}</td>{cells}<td>{escape(lines[0].target)}</td></tr>")
     return f"<table><tr><th>figure</th>{head}<th>target</th></tr>{''.join(rows)}</table>"
+
+
+def _pooled(groups: Sequence[Seeds]) -> str:
+    """Return an HTML table of the configurations with several seeds, their evaluations pooled; "" without one."""
+    rows = [
+        [_called(group), str(len(group)), _successes(group, "policy"), _successes(group, "bc"), _helped(group)]
+        for group in groups
+        if len(group) > 1
+    ]
+    if not rows:
+        return ""
+    head = ["configuration", "seeds", "policy", "behaviour cloning", "human steps, last 20 episodes"]
+    return f"<h2>Seeds together</h2><table>{_row('th', head)}{''.join(_row('td', row) for row in rows)}</table>"
+
+
+def _successes(group: Seeds, which: str) -> str:
+    told = [run.summary[which] for run in group if run.summary[which]["episodes"]]
+    if not told:
+        return "not known"
+    won, tried = sum(each["success"] for each in told), sum(each["episodes"] for each in told)
+    low, high = wilson_interval(won, tried)
+    each = ", ".join(str(one["success"]) for one in told)
+    return f"{won} of {tried} ({100 * low:.0f} to {100 * high:.0f} %); by seed {each}"
+
+
+def _helped(group: Seeds) -> str:
+    shares = [run.summary["training"]["human_share_last20"] for run in group]
+    known = [100 * share for share in shares if share is not None]
+    return f"{np.mean(known):.1f} % ({min(known):.1f} to {max(known):.1f} %)" if known else "not known"
 
 
 def _class(figure: Figure) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli.main import main
-from robot_stack.report.comparison import short_names, write_comparison
+from robot_stack.report.comparison import _read, by_configuration, short_names, write_comparison
 from robot_stack.types.errors import ConfigError, StoreError
 from tests.report.fake_run import write_run
 
@@ -70,10 +70,43 @@ def test_a_run_that_has_not_practised_has_figures_and_no_curve(own_run: Path, tm
     assert "Different tasks: an unknown task, peg_insert" in beside
 
 
-@pytest.mark.parametrize(("count", "words"), [(1, "are 1, must be 2 to 6"), (7, "are 7, must be 2 to 6")])
+@pytest.mark.parametrize(("count", "words"), [(1, "are 1, must be 2 to 12"), (13, "are 13, must be 2 to 12")])
 def test_too_few_or_too_many_are_refused(tmp_path: Path, count: int, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         write_comparison([tmp_path / str(number) for number in range(count)])
+
+
+def test_runs_of_one_configuration_are_pooled_over_their_seeds(own_run: Path, other_run: Path) -> None:
+    """The evaluations of the fakes are 97 and 52 of 100 each."""
+    page = write_comparison([own_run, other_run])
+    rows = rows_of(page)
+    assert rows["peg and 1 more of its kind"][:3] == [
+        "2",
+        "194 of 200 (94 to 99 %); by seed 97, 97",
+        "104 of 200 (45 to 59 %); by seed 52, 52",
+    ]
+    groups = by_configuration([_read(own_run, "a"), _read(other_run, "b")])
+    assert [[run.name for run in group] for group in groups] == [["a", "b"]]
+
+
+def test_another_setting_is_another_configuration(own_run: Path, other_run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(other_run, tmp_path / "changed"))
+    text = (copy / "run.yaml").read_text()
+    assert "\n  rate_hz: 10" in text
+    (copy / "run.yaml").write_text(text.replace("\n  rate_hz: 10", "\n  rate_hz: 20"))
+    text = write_comparison([own_run, copy]).read_text(encoding="utf-8")
+    assert "Seeds together" not in text
+
+
+def test_more_configurations_than_colours_are_refused(own_run: Path, tmp_path: Path) -> None:
+    text, folders = (own_run / "run.yaml").read_text(), []
+    for number in range(7):
+        folder = tmp_path / f"demos{number}"
+        folder.mkdir()
+        (folder / "run.yaml").write_text(text.replace("\n    demos: 6", f"\n    demos: {number + 3}"))
+        folders.append(folder)
+    with pytest.raises(ConfigError, match="of 7 configurations, must be of at most 6"):
+        write_comparison(folders)
 
 
 def test_one_named_twice_and_one_that_is_not_there_are_refused(own_run: Path, tmp_path: Path) -> None:
