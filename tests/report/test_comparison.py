@@ -92,10 +92,10 @@ def test_runs_of_one_configuration_are_pooled_over_their_seeds(own_run: Path, ot
 def test_another_setting_is_another_configuration(own_run: Path, other_run: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(other_run, tmp_path / "changed"))
     text = (copy / "run.yaml").read_text()
-    assert "\n  rate_hz: 10" in text
-    (copy / "run.yaml").write_text(text.replace("\n  rate_hz: 10", "\n  rate_hz: 20"))
-    text = write_comparison([own_run, copy]).read_text(encoding="utf-8")
-    assert "Seeds together" not in text
+    (copy / "run.yaml").write_text(text.replace("\n    demos: 6", "\n    demos: 7"))
+    page = write_comparison([own_run, copy])
+    assert rows_of(page)["run.training.demos"] == ["6", "7"]
+    assert "Seeds together" not in page.read_text(encoding="utf-8")
 
 
 def test_more_configurations_than_colours_are_refused(own_run: Path, tmp_path: Path) -> None:
