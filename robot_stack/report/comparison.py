@@ -146,7 +146,7 @@ def _curves(top: Axes, bottom: Axes, group: Seeds, look: Mapping[str, Any]) -> N
             panel.plot(*lines[0], **look, label=_called(group))
             continue
         minutes = np.linspace(0, max(x[-1] for x, _ in lines), GRID)
-        each = np.array([np.interp(minutes, x, y, left=np.nan, right=np.nan) for x, y in lines])
+        each = np.array([np.interp(minutes, x, y, left=np.nan) for x, y in lines])
         known = ~np.isnan(each).all(axis=0)
         minutes, each = minutes[known], each[:, known]
         panel.fill_between(
@@ -176,7 +176,8 @@ def render(runs: Sequence[Compared], groups: Sequence[Seeds], plot: Path | None)
             f"<h2>Over robot time</h2><img alt='Success and interventions' src='data:image/png;base64,{content}'>"
             f"<p class=caption>Each point covers the last {WINDOW} training episodes, fewer at the start. Success is "
             "the simulator's word where there is one, else the operator's, else the model's. Runs that differ in "
-            "nothing but their seed are one line, their mean, within the range of all.</p>"
+            "nothing but their seed are one line, their mean, within the range of all; one that has ended keeps its "
+            "last value.</p>"
         )
     return f"""<!doctype html>
 <html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">
