@@ -11,7 +11,13 @@ from robot_stack.cli.supervise import supervise
 from robot_stack.processes.prepared_run import choose_table, prepared
 
 
-def run(name: str, overrides: Sequence[str] = (), root: Path | None = None, folder: Path | None = None) -> int:
+def run(
+    name: str,
+    overrides: Sequence[str] = (),
+    root: Path | None = None,
+    folder: Path | None = None,
+    actor_id: str = "actor",
+) -> int:
     """Act until the learner is done; returns the exit code.
 
     Raises:
@@ -19,7 +25,7 @@ def run(name: str, overrides: Sequence[str] = (), root: Path | None = None, fold
     """
     resolved = load_checked(name, overrides, root)
     with prepared(resolved, own_folder(resolved, folder)) as ready:
-        table = choose_table(resolved, ready.folder, cell_only=False, remote_learner=True)
+        table = choose_table(resolved, ready.folder, cell_only=False, remote_learner=True, actor_id=actor_id)
         code = supervise(resolved, ready, table)
     print(
         "Next: robot-stack deploy RUN, with the run folder of the learner"

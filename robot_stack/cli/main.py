@@ -1,6 +1,6 @@
 """The command `robot-stack`: parses, then hands over to the file of the verb, which alone imports what it needs.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a process that holds the robot failed. `--help` answers at once, because
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 robot or safety failed. `--help` answers at once, because
 nothing but the standard library and the error types is imported here.
 """
 
@@ -19,7 +19,8 @@ from pathlib import Path
 
 from robot_stack.cli.data.words import add_data
 from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
-from robot_stack.types.errors import StackError
+from robot_stack.types.errors import SpecError, StackError
+from robot_stack.types.names import check_name
 
 INTERRUPTED = 130
 ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell."), "data": "data."}
@@ -145,6 +146,8 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 def _add_act(parser: argparse.ArgumentParser) -> None:
     _add_run(parser)
     _add_own_folder(parser)
+    text = "of this cell among several that one learner learns from; it names their episodes (actor)"
+    parser.add_argument("--id", dest="actor_id", type=_actor_id, default="actor", metavar="ID", help=text)
 
 
 def _add_deploy(parser: argparse.ArgumentParser) -> None:
@@ -289,6 +292,13 @@ def _count(least: int) -> Callable[[str], int]:
     return parse
 
 
+def _actor_id(text: str) -> str:
+    try:
+        return check_name(text, "id")
+    except SpecError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _four(text: str) -> tuple[int, int, int, int]:
     parts = text.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() for part in parts):
@@ -321,7 +331,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="robot-stack",
         description="Human-in-the-loop reinforcement learning on real robots, over ROS 2.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a process that holds the robot failed.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 robot or safety failed.",
     )
     top.add_argument("--version", action=_Version, nargs=0, dest=argparse.SUPPRESS, help="show the version and exit")
     words = top.add_subparsers(dest="verb", metavar="VERB", required=True)

@@ -122,6 +122,7 @@ def choose_table(
     *,
     cell_only: bool,
     remote_learner: bool,
+    actor_id: str = "actor",
     self_active: bool = False,
     python: str = sys.executable,
 ) -> tuple[ProcessSpec, ...]:
@@ -132,6 +133,7 @@ def choose_table(
         folder: Where it is saved.
         cell_only: No actor, no learner.
         remote_learner: The learner runs on the machine that the cell names.
+        actor_id: Of the actor, unique among those of a learner.
         self_active: Every node brings itself up at once, in no order; else a bring-up does, in the table's.
         python: Interpreter.
     """
@@ -145,6 +147,11 @@ def choose_table(
         if not remote_learner:
             address = free_address(address)
         table = process_table(
-            resolved, folder, local_learner=not remote_learner, learner_address=address, python=python
+            resolved,
+            folder,
+            local_learner=not remote_learner,
+            learner_address=address,
+            actor_id=actor_id,
+            python=python,
         )
     return table if self_active else managed(table, folder, python=python)

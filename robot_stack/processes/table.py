@@ -197,6 +197,7 @@ def process_table(
     *,
     local_learner: bool = True,
     learner_address: str = "",
+    actor_id: str = "actor",
     python: str = sys.executable,
 ) -> tuple[ProcessSpec, ...]:
     """Return all processes of a run on this machine, in the order in which they start.
@@ -206,13 +207,15 @@ def process_table(
         folder: Of the run.
         local_learner: False where the learner runs on another machine.
         learner_address: host:port; default: the cell's.
+        actor_id: Of the actor, unique among those of a learner.
         python: Interpreter.
     """
     address = learner_address or run.cell.learner_address
     learner = learner_process(folder, address, python=python)
+    words = ("--run", str(RunPaths(folder).resolved), "--learner", address, "--id", actor_id)
     actor = ProcessSpec(
         name="actor",
-        argv=(python, "-m", module_of("actor"), "--run", str(RunPaths(folder).resolved), "--learner", address),
+        argv=(python, "-m", module_of("actor"), *words),
         required=True,
         respawn=True,
         realtime=1,

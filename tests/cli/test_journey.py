@@ -87,13 +87,14 @@ def test_train_and_act_practise_together_until_it_is_enough(terminal: Terminal) 
     """Train begins with what was recorded, act finds it by the cell's address."""
     learner = terminal.call("train", "peg_insert")
     try:
-        said = terminal.say("act", "peg_insert")
+        said = terminal.say("act", "peg_insert", "--id", "left")
         learned = ended(learner)
     finally:
         learner.kill()
     assert said.splitlines()[-1].startswith("Next: robot-stack deploy")
     assert learned.splitlines()[-1] == "Next: robot-stack report runs/peg_insert"
     assert (terminal.here / FOLDER / "policy.safetensors").exists()
+    assert list((terminal.here / FOLDER / "store/episodes").glob("*-online-left.zarr"))
 
 
 def test_deploy_runs_what_was_learned(terminal: Terminal) -> None:

@@ -35,7 +35,7 @@ def test_help_answers_within_half_a_second() -> None:
 
 def test_help_names_every_verb_and_exit_code() -> None:
     said = start("--help").stdout
-    for word in (*command.VERBS, "0 done", "1 failed", "2 wrong usage", "3 stopped by the safety process"):
+    for word in (*command.VERBS, "0 done", "1 failed", "2 wrong usage", "3 robot or safety failed"):
         assert word in said
 
 
@@ -48,6 +48,8 @@ def test_verb_takes_exactly_what_its_parser_gives(verb: str) -> None:
         "calibrate": ["pose", "x", "--pose", "p"],
         "camera": ["x", "wrist"],
         "completion": ["bash"],
+        "push": ["x", "--folder", "y"],
+        "pull": ["x", "--folder", "y"],
     }
     positional = words.get(verb, ["x"])
     options = vars(command.parser().parse_args([verb, *positional]))

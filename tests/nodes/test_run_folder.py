@@ -164,7 +164,12 @@ def test_the_console_is_a_window_that_nobody_waits_for(run, tmp_path):
 def test_a_remote_learner_is_not_started_here(run, tmp_path):
     table = process_table(run, tmp_path, local_learner=False, learner_address="gpu:50051")
     assert "learner" not in [row.name for row in table]
-    assert table[-1].argv[-2:] == ("--learner", "gpu:50051")
+    assert table[-1].argv[-4:] == ("--learner", "gpu:50051", "--id", "actor")
+
+
+def test_one_of_several_actors_has_an_id_of_its_own(run, tmp_path):
+    table = choose_table(run, tmp_path, cell_only=False, remote_learner=True, actor_id="left", self_active=True)
+    assert table[-1].argv[-2:] == ("--id", "left")
 
 
 def test_the_cell_alone_has_neither_actor_nor_learner(run, tmp_path):
