@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
 from robot_stack.cli.run_folder import RUNS
+from robot_stack.disk.durable import disk_errors
 from robot_stack.hub.folder import names, receive, refuse_taken
 from robot_stack.hub.remote import client, download
 from robot_stack.types.errors import ConfigError
 
 
 def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data: bool) -> int:
-    """Fetch, check, and only then write; returns the exit code.
+    """Fetch, check a policy, and only then put it into its place; returns the exit code.
 
     Raises:
         ConfigError: If what was pulled is no run that this version knows, or huggingface_hub is not installed.
@@ -24,7 +26,13 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
             raise ConfigError("--folder holds episodes already, must be --hub with --data; use robot-stack data import")
         out = Path(name)
         refuse_taken(out)
-        download(client(), hub, "dataset", out, revision=revision, only=None)
+        draft = out.with_name(f".{out.name}.draft")  # stays if the download breaks off, which then goes on
+        download(client(), hub, "dataset", draft, revision=revision, only=None)
+        with disk_errors(f"writing {out}"):
+            shutil.rmtree(draft / ".cache", ignore_errors=True)
+            if out.exists():
+                out.rmdir()
+            draft.rename(out)
         print(f"Next: robot-stack data import {out} --format lerobot --out EPISODES")
         return 0
     out = RUNS / name

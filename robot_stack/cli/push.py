@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from robot_stack.cli.data.common import find_data
 from robot_stack.cli.run_folder import find_folder, policy_file, say_progress
@@ -17,6 +19,7 @@ from robot_stack.hub.remote import client, upload
 from robot_stack.replay.outcome import Outcome
 from robot_stack.report.summary import build_summary
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import StoreError
 
 
 def run(
@@ -30,9 +33,11 @@ def run(
         TransportError: If the Hub refuses or cannot be reached.
     """
     package, source = client(), find_folder(name)
+    if not data:
+        policy_file(source, policy)
     about = About(
         resolved=load_resolved(RunPaths(source).resolved),
-        summary=build_summary(source),
+        summary={**build_summary(source), "policy": _evaluated(source, policy)},
         version=version("robot-stack"),
         repository=hub or "",
         licence=licence,
@@ -49,12 +54,22 @@ def run(
             export_lerobot(view, chosen, out, codec="h264", on_episode=_say)
             (out / CARD).write_text(dataset_card(about, package, episodes=len(chosen)))
         else:
-            gather(source, policy_file(source, policy), about, out, package)
+            gather(source, policy, about, out, package)
         if hub is None:
             print(f"Written: {out}; read its {CARD} and run.yaml before you give it away")
             return 0
         print(f"Pushed: {upload(package, out, hub, 'dataset' if data else 'model', private=private)}")
     return 0
+
+
+def _evaluated(folder: Path, policy: str) -> dict[str, Any]:
+    """Return the figures of a policy's evaluation, each None where there was none."""
+    path = RunPaths(folder).evaluation(policy)
+    try:
+        told = json.loads(path.read_text()) if path.is_file() else {}
+    except ValueError as error:
+        raise StoreError(f"{path} is no JSON ({error}), must be an evaluation; run robot-stack eval again") from error
+    return {key: told.get(key) for key in ("episodes", "success", "wilson95", "cycle_s")}
 
 
 def _say(what: str, number: int, count: int) -> None:

@@ -23,7 +23,7 @@ class About:
 
     Attributes:
         resolved: The run.
-        summary: Its figures, as in summary.json.
+        summary: Its figures, as in summary.json; as `policy`, those of the policy that is given away.
         version: Of this project.
         repository: OWNER/NAME on the Hub, or "" for a folder.
         licence: Its identifier on the Hub, or "" if nobody said any.

@@ -22,27 +22,30 @@ MAX_BYTES = 2_000_000_000
 """Of one file; a policy has some megabytes."""
 
 
+def _wanted(folder: Path) -> tuple[Path, ...]:
+    paths = RunPaths(folder)
+    return paths.resolved, paths.policy("policy"), paths.summary, paths.evaluation("policy")
+
+
 def travelling(folder: Path) -> Iterator[Path]:
     """Yield the files of a shared policy that are in a folder, the card not among them."""
-    paths = RunPaths(folder)
-    wanted = (paths.resolved, paths.policy("policy"), paths.summary, paths.evaluation("policy"), paths.report)
-    yield from (path for path in wanted if path.is_file() and not path.is_symlink())
+    yield from (path for path in _wanted(folder) if path.is_file() and not path.is_symlink())
 
 
 def names() -> list[str]:
     """Return the names of all files that travel, the card among them."""
-    paths = RunPaths(Path())
-    wanted = (paths.resolved, paths.policy("policy"), paths.summary, paths.evaluation("policy"), paths.report)
-    return [CARD, *(path.name for path in wanted)]
+    return [CARD, *(path.name for path in _wanted(Path()))]
 
 
-def gather(run: Path, policy: Path, about: About, out: Path, hub: ModuleType) -> list[Path]:
+def gather(run: Path, policy: str, about: About, out: Path, hub: ModuleType) -> list[Path]:
     """Copy what travels of a run into a new folder, with a card; return the files.
+
+    The summary is that of the run's own policy, and stays behind where another one is given away.
 
     Args:
         run: Folder of the run.
-        policy: File of the policy that becomes `policy.safetensors`.
-        about: For the card.
+        policy: Name of the one that becomes `policy.safetensors`.
+        about: For the card, with the figures of that policy.
         out: New, or empty.
         hub: The package huggingface_hub.
 
@@ -52,10 +55,14 @@ def gather(run: Path, policy: Path, about: About, out: Path, hub: ModuleType) ->
     refuse_taken(out)
     with disk_errors(f"writing {out}"):
         out.mkdir(parents=True, exist_ok=True)
-        for path in travelling(run):
-            if path != RunPaths(run).policy("policy"):
-                shutil.copyfile(path, out / path.name)
-        shutil.copyfile(policy, RunPaths(out).policy("policy"))
+        given, theirs = RunPaths(run), RunPaths(out)
+        copies = {given.resolved: theirs.resolved, given.policy(policy): theirs.policy("policy")}
+        copies[given.evaluation(policy)] = theirs.evaluation("policy")
+        if policy == "policy":
+            copies[given.summary] = theirs.summary
+        for source, target in copies.items():
+            if source.is_file():
+                shutil.copyfile(source, target)
         (out / CARD).write_text(policy_card(about, hub))
     return sorted(out.iterdir())
 
@@ -113,8 +120,11 @@ def _check_policy(path: Path, resolved: ResolvedRun) -> None:
             metadata = file.metadata() or {}
     except (OSError, SafetensorError) as error:
         raise StoreError(f"{path.name} is unreadable ({error}), must be a policy that a learner wrote") from error
-    digest = metadata.get("spec_digest")
-    if digest is not None and digest != resolved.spec().digest:
+    if "version" not in metadata or "spec_digest" not in metadata:
+        raise StoreError(
+            f"{path.name} says neither version nor spec of its cell, must be a policy that a learner wrote"
+        )
+    if metadata["spec_digest"] != resolved.spec().digest:
         raise ConfigError(
             f"{path.name} is of another spec (arms, cameras, proprio or rate) than "
             f"{RunPaths(path.parent).resolved.name}, must be of the same; they are not from one run"

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from robot_stack.types.errors import ConfigError, TransportError
+from robot_stack.types.errors import ConfigError, StoreError, TransportError
 
 Kind = Literal["model", "dataset"]
 
@@ -31,15 +31,27 @@ def client() -> ModuleType:
 def upload(hub: ModuleType, folder: Path, repository: str, kind: Kind, *, private: bool) -> str:
     """Make the repository if there is none, and upload a folder as one commit; return the commit's address.
 
+    What the repository held before and the folder does not is gone with that commit.
+
     Raises:
-        ConfigError: If the name cannot be one of a repository.
+        ConfigError: If the name cannot be one of a repository, or it is public and must not be.
         TransportError: If the Hub refuses or cannot be reached.
+        StoreError: If the disk refuses.
     """
     with _in_sentences(hub, repository):
         api = hub.HfApi()
         api.create_repo(repository, repo_type=kind, private=private, exist_ok=True)
+        if private and not api.repo_info(repository, repo_type=kind).private:
+            raise ConfigError(
+                f"{repository} is there already and public, must be private for --private; change it on the Hub, or "
+                "push to another one"
+            )
         done = api.upload_folder(
-            repo_id=repository, repo_type=kind, folder_path=folder, commit_message="Pushed by robot-stack"
+            repo_id=repository,
+            repo_type=kind,
+            folder_path=folder,
+            delete_patterns="*",
+            commit_message="Pushed by robot-stack",
         )
     return str(done.commit_url)
 
@@ -52,6 +64,7 @@ def download(
     Raises:
         ConfigError: If the name cannot be one of a repository.
         TransportError: If there is none, the Hub refuses or cannot be reached.
+        StoreError: If the disk refuses.
     """
     with _in_sentences(hub, repository):
         hub.snapshot_download(
@@ -66,6 +79,8 @@ def download(
 @contextmanager
 def _in_sentences(hub: ModuleType, repository: str) -> Iterator[None]:
     errors = importlib.import_module(f"{hub.__name__}.errors")
+    # its HTTP library has had two names; what that raises is the base of the client's own error
+    lost = next(base for base in errors.HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
     try:
         yield
     except errors.HFValidationError as error:
@@ -76,7 +91,11 @@ def _in_sentences(hub: ModuleType, repository: str) -> Iterator[None]:
         ) from error
     except errors.HfHubHTTPError as error:
         raise TransportError(f"Hub refuses {repository} ({_first(error)}); log in with: hf auth login") from error
-    except OSError as error:  # all that its transport raises: no route, no name, a broken connection, offline mode
+    except (OSError, lost) as error:  # no route, no name, a broken connection, offline mode; or the disk
+        if getattr(error, "filename", None) is not None:
+            raise StoreError(
+                f"disk refuses files of {repository}: {error}; free space or take another folder"
+            ) from error
         raise TransportError(
             f"Hub cannot be reached for {repository} ({_first(error)}), must be; with --folder nothing is sent"
         ) from error

@@ -34,7 +34,8 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)))
 MOST_RUNS = 12
 PAGE = "comparison.html"
 PLOT = "comparison.png"
-SEED = "run.seed"
+OF_ONE_RUN = {"run.seed", "cell.learner_address"}
+"""Keys that differ between runs of one configuration: the dry run takes any free port."""
 GRID = 200
 """Points at which the lines of several seeds are taken together."""
 
@@ -89,18 +90,29 @@ def write_comparison(folders: Sequence[Path]) -> Path:
 
 
 def by_configuration(runs: Sequence[Compared]) -> list[Seeds]:
-    """Return the runs by configuration, the seed aside, in the order in which the first of each came."""
+    """Return the runs by configuration, the seed aside, in the order in which the first of each came.
+
+    A second run of a seed is no further seed, and stays alone.
+    """
     groups: dict[str, Seeds] = {}
     for run in runs:
-        groups.setdefault(_configuration(run), []).append(run)
+        group = groups.setdefault(_configuration(run), [])
+        if run.record.resolved is not None and run.record.resolved.run.seed in map(_seed, group):
+            groups[run.name] = [run]
+        else:
+            group.append(run)
     return list(groups.values())
+
+
+def _seed(run: Compared) -> int | None:
+    return run.record.resolved.run.seed if run.record.resolved is not None else None
 
 
 def _configuration(run: Compared) -> str:
     if run.record.resolved is None:
         return run.name
     flat = _flat(run.record.resolved.document())
-    return json.dumps({key: value for key, value in flat.items() if key != SEED}, sort_keys=True)
+    return json.dumps({key: value for key, value in flat.items() if key not in OF_ONE_RUN}, sort_keys=True)
 
 
 def _called(group: Seeds) -> str:
@@ -141,7 +153,10 @@ def draw(groups: Sequence[Seeds], path: Path) -> bool:
 
 def _curves(top: Axes, bottom: Axes, group: Seeds, look: Mapping[str, Any]) -> None:
     """Draw a configuration in both panels: the line of its run, or the mean of several within their range."""
-    for panel, lines in zip((top, bottom), zip(*map(_lines, group), strict=True), strict=True):
+    for panel, all_lines in zip((top, bottom), zip(*map(_lines, group), strict=True), strict=True):
+        lines = [line for line in all_lines if len(line[0])]  # a run that has only gone back has none of the first task
+        if not lines:
+            continue
         if len(lines) == 1:
             panel.plot(*lines[0], **look, label=_called(group))
             continue
@@ -218,7 +233,8 @@ def _pooled(groups: Sequence[Seeds]) -> str:
     if not rows:
         return ""
     head = ["configuration", "seeds", "policy", "behaviour cloning", "human steps, last 20 episodes"]
-    return f"<h2>Seeds together</h2><table>{_row('th', head)}{''.join(_row('td', row) for row in rows)}</table>"
+    words = "<p class=caption>Intervals are those of the resets of all seeds together; seeds differ by more.</p>"
+    return f"<h2>Seeds together</h2>{words}<table>{_row('th', head)}{''.join(_row('td', row) for row in rows)}</table>"
 
 
 def _successes(group: Seeds, which: str) -> str:

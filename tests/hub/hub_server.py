@@ -21,6 +21,8 @@ class HubServer:
         self.private: dict[str, bool] = {}
         self.cards: list[str] = []
         self.asked: list[str] = []
+        self.refused: set[str] = set()
+        """Names of files that it does not give."""
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,6 +77,8 @@ class HubServer:
         elif found := re.fullmatch(r"/api/(\w+s/[\w-]+/[\w-]+)/commit/main", path):
             for line in body.splitlines():
                 told = json.loads(line)
+                if told["key"] == "deletedFile":
+                    del self.repositories[found[1]][told["value"]["path"]]
                 if told["key"] == "file":
                     content = base64.b64decode(told["value"]["content"])
                     self.repositories[found[1]][told["value"]["path"]] = content
@@ -93,7 +97,13 @@ class HubServer:
             name = found[1].partition("/")[2]
             _answer(
                 request,
-                {"id": name, "modelId": name, "sha": _commit(), "siblings": [{"rfilename": file} for file in files]},
+                {
+                    "id": name,
+                    "modelId": name,
+                    "sha": _commit(),
+                    "private": self.private[found[1]],
+                    "siblings": [{"rfilename": file} for file in files],
+                },
             )
         elif found := re.fullmatch(r"/api/(\w+s/[\w-]+/[\w-]+)/tree/[\w.]+", path):
             files = self.repositories[found[1]]
@@ -103,7 +113,9 @@ class HubServer:
             )
         elif found := re.fullmatch(r"/(datasets/)?([\w-]+/[\w-]+)/resolve/[\w.]+/(.+)", path):
             content = self.repositories.get(f"{found[1] or 'models/'}{found[2]}", {}).get(found[3])
-            if content is None:
+            if found[3] in self.refused:
+                _answer(request, {"error": "out of order"}, 403)
+            elif content is None:
                 _answer(request, {"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
             else:
                 _send(request, content, 200, {"ETag": f'"{_oid(content)}"', "X-Repo-Commit": _commit()})

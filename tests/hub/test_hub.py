@@ -113,8 +113,34 @@ def test_a_policy_goes_over_the_hub_and_comes_back(place: Path, server: HubServe
     assert code == 0, words
     assert same(place / "runs/peg", place / "runs/mine", *TRAVEL)
     assert sorted(path.name for path in (place / "runs/mine").iterdir()) == sorted(TRAVEL)
+    (place / "runs/peg/eval_policy.json").unlink()
     code, words = said(place, "push", "peg", "--hub", "someone/peg", endpoint=server.url)
-    assert code == 0, "a second time"
+    assert code == 0, words
+    assert sorted(server.repositories["models/someone/peg"]) == [CARD, "policy.safetensors", "run.yaml"], (
+        "a second time"
+    )
+
+
+def test_what_is_to_be_private_is_not_sent_to_a_public_place(place: Path, server: HubServer) -> None:
+    server.repositories["models/someone/peg"], server.private["models/someone/peg"] = {}, False
+    code, words = said(place, "push", "peg", "--hub", "someone/peg", "--private", endpoint=server.url)
+    assert code == 1
+    assert "is there already and public, must be private" in words
+    assert server.repositories["models/someone/peg"] == {}
+
+
+def test_each_policy_goes_with_its_own_result(place: Path) -> None:
+    for name in ("bc", "best"):
+        shutil.copyfile(place / "runs/peg/policy.safetensors", place / f"runs/peg/{name}.safetensors")
+    (place / "runs/peg/summary.json").write_text("{}")
+    for name, result in (("bc", 0.52), ("best", None)):
+        code, words = said(place, "push", "peg", "--folder", name, "--policy", name)
+        assert code == 0, words
+        card = hub.ModelCard.load(place / name / CARD)
+        assert (card.data.eval_results[0].metric_value if card.data.eval_results else None) == result
+        assert "97 of 100" not in card.text
+        assert (place / name / "eval_policy.json").exists() == (result is not None)
+        assert not (place / name / "summary.json").exists()
 
 
 @pytest.mark.long
@@ -134,6 +160,22 @@ def test_episodes_go_over_the_hub_in_lerobots_format(place: Path, server: HubSer
     code, words = said(place, "data", "import", "episodes", "--format", "lerobot", "--out", "again")
     assert code == 0, words
     assert "2 episodes" in words
+    assert not (place / "episodes/.cache").exists()
+
+
+@pytest.mark.long
+def test_a_download_that_broke_off_goes_on(place: Path, server: HubServer) -> None:
+    server.repositories["datasets/someone/episodes"] = {"a.txt": b"a", "b.txt": b"b"}
+    server.private["datasets/someone/episodes"] = False
+    server.refused = {"b.txt"}
+    words = ("pull", "episodes", "--data", "--hub", "someone/episodes")
+    code, answer = said(place, *words, endpoint=server.url)
+    assert code == 1, answer
+    assert not (place / "episodes").exists()
+    server.refused = set()
+    code, answer = said(place, *words, endpoint=server.url)
+    assert code == 0, answer
+    assert sorted(path.name for path in (place / "episodes").iterdir()) == ["a.txt", "b.txt"]
 
 
 REFUSED = {
@@ -158,12 +200,14 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(place: Path, server: HubSe
     assert sorted(place.rglob("runs/*/*")) == before
 
 
-def test_a_hub_that_cannot_be_reached_is_told_from_one_that_refuses(place: Path) -> None:
+@pytest.mark.parametrize("words", [("pull", "x"), ("push", "peg")])
+def test_a_hub_that_cannot_be_reached_is_told_from_one_that_refuses(place: Path, words: tuple[str, str]) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        code, answer = said(place, "pull", "x", "--hub", "someone/peg", endpoint=url)
+        code, answer = said(place, *words, "--hub", "someone/peg", endpoint=url)
     assert code == 1
+    assert "Traceback" not in answer
     assert "Hub cannot be reached for someone/peg" in answer
 
 
@@ -176,7 +220,11 @@ def _garbage(given: Path) -> None:
 
 
 def _other_spec(given: Path) -> None:
-    save_file({"a": np.zeros(1)}, given / "policy.safetensors", {"spec_digest": "0" * 64})
+    save_file({"a": np.zeros(1)}, given / "policy.safetensors", {"spec_digest": "0" * 64, "version": "7"})
+
+
+def _no_spec(given: Path) -> None:
+    save_file({"a": np.zeros(1)}, given / "policy.safetensors", {"version": "7"})
 
 
 def _no_run(given: Path) -> None:
@@ -197,7 +245,7 @@ def _link(given: Path) -> None:
     (given / "policy.safetensors").symlink_to(given.parent / "elsewhere.safetensors")
 
 
-@pytest.mark.parametrize("spoil", [_no_policy, _garbage, _other_spec, _no_run, _unknown_key, _no_json, _link])
+@pytest.mark.parametrize("spoil", [_no_policy, _garbage, _other_spec, _no_spec, _no_run, _unknown_key, _no_json, _link])
 def test_what_is_not_sound_is_refused_and_nothing_is_written(place: Path, spoil) -> None:
     given, run = place / "given", place / "runs/peg"
     given.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.cli.main import main
-from robot_stack.report.comparison import _read, by_configuration, short_names, write_comparison
+from robot_stack.report.comparison import _read, by_configuration, draw, short_names, write_comparison
 from robot_stack.types.errors import ConfigError, StoreError
 from tests.report.fake_run import write_run
 
@@ -77,7 +78,10 @@ def test_too_few_or_too_many_are_refused(tmp_path: Path, count: int, words: str)
 
 
 def test_runs_of_one_configuration_are_pooled_over_their_seeds(own_run: Path, other_run: Path) -> None:
-    """The evaluations of the fakes are 97 and 52 of 100 each."""
+    """The evaluations of the fakes are 97 and 52 of 100 each; dry runs have ports of their own."""
+    text = (own_run / "run.yaml").read_text()
+    assert "127.0.0.1:50051" in text
+    (own_run / "run.yaml").write_text(text.replace("127.0.0.1:50051", "127.0.0.1:41093"))
     page = write_comparison([own_run, other_run])
     rows = rows_of(page)
     assert rows["peg and 1 more of its kind"][:3] == [
@@ -87,6 +91,24 @@ def test_runs_of_one_configuration_are_pooled_over_their_seeds(own_run: Path, ot
     ]
     groups = by_configuration([_read(own_run, "a"), _read(other_run, "b")])
     assert [[run.name for run in group] for group in groups] == [["a", "b"]]
+
+
+def test_a_second_run_of_a_seed_is_no_further_seed(own_run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(own_run, tmp_path / "again"))
+    assert [len(group) for group in by_configuration([_read(own_run, "a"), _read(copy, "b")])] == [1, 1]
+
+
+def test_a_run_that_has_only_gone_back_is_left_out_of_the_line_of_the_first_task(
+    own_run: Path, other_run: Path, tmp_path: Path
+) -> None:
+    back = Path(shutil.copytree(other_run, tmp_path / "back"))
+    rows = [json.loads(line) for line in (back / "metrics.jsonl").read_text().splitlines()]
+    for row in rows:
+        if "first_task" in row:
+            row["first_task"] = False
+    (back / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert draw([[_read(own_run, "a"), _read(back, "b")]], tmp_path / "plots/x.png")
+    assert draw([[_read(back, "b")]], tmp_path / "plots/y.png")
 
 
 def test_another_setting_is_another_configuration(own_run: Path, other_run: Path, tmp_path: Path) -> None:

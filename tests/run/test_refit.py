@@ -20,7 +20,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.fitting import RewardNetwork
-from robot_stack.learner.reward import refit
+from robot_stack.learner.reward import fit_job, refit
 from robot_stack.learner.reward.fit_job import FitJob, TaskToFit, fit_elsewhere
 from robot_stack.learner.reward.refit import REFIT_AT, RETRY_AFTER, Refitter
 from robot_stack.learner.reward.scoring import Scorer
@@ -28,7 +28,7 @@ from robot_stack.learner.reward.success import SuccessRule
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import RefitFailedRow, RewardFitRow, of_kind
 from robot_stack.types.command import Source
-from robot_stack.types.errors import ResumeError, StoreError
+from robot_stack.types.errors import ResumeError, RewardError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
@@ -228,8 +228,40 @@ def test_a_killed_fit_leaves_the_model_in_use(bench: Bench) -> None:
     _finish(refitter)
     refitter.maybe_start()
     (row,) = of_kind(read_rows(bench.folder / "metrics.jsonl").rows, RefitFailedRow)
-    assert "exit code -9, must be 0" in row.reason
+    assert "was ended by signal 9, must end by itself" in row.reason
     assert (refitter.completed_at, bench.scorer.version) == (0, "")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_fit_that_failed_is_tried_again_after_some_episodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise RewardError("process was ended by signal 9")
+
+    _demos(bench)
+    refitter = _refitter(bench)
+    _practise(bench, REFIT_AT[0])
+    with monkeypatch.context() as short:
+        short.setattr(refit, "fit_elsewhere", killed)
+        refitter.maybe_start()
+        _finish(refitter)
+    first = refitter._thread
+    refitter.maybe_start()
+    assert refitter._thread is first, "not at once"
+    _practise(bench, RETRY_AFTER, first=500)
+    refitter.maybe_start()
+    _finish(refitter)
+    assert refitter.completed_at == REFIT_AT[0]
+
+
+def test_a_broken_fit_ends_the_learner(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_job, "OWN", ("-m", "robot_stack.learner.reward.nothing"))
+    _demos(bench)
+    refitter = _refitter(bench)
+    _practise(bench, REFIT_AT[0])
+    refitter.maybe_start()
+    _finish(refitter)
+    with pytest.raises(RuntimeError, match="ended with exit code 1"):
+        refitter.maybe_start()
 
 
 def test_a_learner_that_ends_takes_its_fit_along(bench: Bench) -> None:

@@ -35,6 +35,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import FitReport
 from robot_stack.types.errors import RewardError, StackError, StoreError
 
+OWN = ("-m", "robot_stack.learner.reward.fit_job")
 NICE = 10
 """Updates and the robot come first; a new reward model may take its time."""
 
@@ -161,10 +162,10 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
         Stopped: If `stopping` was set before it was done; nothing of it is kept.
         RewardError: If there is nothing to learn from, or the process was killed.
         StoreError: Whatever else of this project's errors ended it, such as a disk that refuses.
+        RuntimeError: If it is broken; its own words are in the log.
     """
-    own = (sys.executable, "-m", "robot_stack.learner.reward.fit_job")
     launcher = (sys.executable, "-m", "robot_stack.processes.child", "--nice", str(NICE), "--")
-    with subprocess.Popen((*launcher, *own), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen((*launcher, sys.executable, *OWN), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         done = threading.Event()
         ender = threading.Thread(target=_end, args=(process, stopping, done), name="refit_ender", daemon=True)
         ender.start()
@@ -175,11 +176,13 @@ def fit_elsewhere(job: FitJob, stopping: threading.Event) -> Fit:
             ender.join()
     if stopping.is_set():
         raise fitting.Stopped
-    if process.returncode != 0:
+    if process.returncode < 0:
         raise RewardError(
-            f"process that fits the reward model ended with exit code {process.returncode}, must be 0; its own words "
-            "are in the learner's log, without any it was killed: is the memory short?"
+            f"process that fits the reward model was ended by signal {-process.returncode}, must end by itself; is the "
+            "memory short?"
         )
+    if process.returncode > 0:
+        raise RuntimeError(f"process that fits the reward model ended with exit code {process.returncode}; see above")
     answer = json.loads(said)
     if "refused" in answer:
         raise RewardError(answer["refused"])

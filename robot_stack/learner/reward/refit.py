@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -29,10 +30,12 @@ from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.spec import DIRECTION, Spec
 from robot_stack.types.transition import EndReason, EpisodeKind
 
+log = logging.getLogger(__name__)
+
 REFIT_AT = (12, 30, 70, 130, 200)
 """Online episodes after which the model is fitted again with the failures and verdicts so far."""
 RETRY_AFTER = 5
-"""Online episodes from one fit to the next while the model is not trusted."""
+"""Online episodes from one fit to the next, where one has failed or the model is not trusted."""
 
 
 class Known(NamedTuple):
@@ -90,7 +93,7 @@ class Refitter:
         self._trust.consider()
         online = len(self._statistics.ended(EpisodeKind.ONLINE))
         due = [count for count in REFIT_AT if self._fitted_at < count <= online]
-        if not due and not (self._trust.lost and online >= self._retry_at):
+        if online < self._retry_at or not (due or self._trust.lost):
             return
         self._fitted_at = due[-1] if due else self._fitted_at
         self._retry_at = online + RETRY_AFTER
@@ -109,8 +112,10 @@ class Refitter:
             self._use(fit_elsewhere(job, self._stopping), known)
         except fitting.Stopped:
             return
-        except RewardError as error:  # an operator has taken back what it was to learn from; the model in use goes on
+        except RewardError as error:  # an operator has taken back what it was to learn from, or the fit was killed
+            log.warning("the reward model in use goes on, it was not fitted again: %s", error)
             self._metrics.log(RefitFailedRow(reason=str(error)))
+            self._fitted_at = self.completed_at
         except Exception as error:  # the top of this thread: `maybe_start` raises it where the process can end
             self._failure = error
         else:
