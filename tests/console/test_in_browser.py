@@ -66,6 +66,10 @@ def test_a_person_spends_a_session_at_the_page(cell, url, tab, tmp_path):
     word(page, "HUMAN IN CONTROL")
     page.keyboard.down("i")
     until(lambda: cell.done.moves[-1].axes[0] == 1.0, "the steering", page)
+    page.keyboard.down("Shift")
+    until(lambda: cell.done.moves[-1].axes[0] == 0.25, "the fine speed", page)
+    page.keyboard.up("Shift")
+    until(lambda: cell.done.moves[-1].axes[0] == 1.0, "the full speed again", page)
     says(page, "#why", "You drive: a correction.")
     picture(page, "driving")
     page.keyboard.up("i")
@@ -158,6 +162,28 @@ def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
     second.get_by_role("button", name="take the desk").click()
     says(second, "#seat", "you are at the desk")
     says(first, "#seat", "you watch")
+
+
+def test_a_key_that_shift_renames_is_let_go_of_all_the_same(cell, run, tab, monkeypatch):
+    """A driving key that is no letter: Shift comes while it is down, and its name is another when it goes up."""
+    monkeypatch.setattr(type(cell.desk), "welcome", with_key(type(cell.desk).welcome, "x+", ","))
+    cell.mode(Mode.POLICY)
+    with served(cell) as url:
+        page = tab(url)
+        word(page, "POLICY IN CONTROL")
+        page.keyboard.down(" ")
+        page.keyboard.down(",")
+        until(lambda: cell.done.driving and cell.done.moves[-1].axes[0] == 1.0, "the steering", page)
+        page.keyboard.down("Shift")
+        until(lambda: cell.done.moves[-1].axes[0] == 0.25, "the fine speed", page)
+        page.evaluate("""() => dispatchEvent(
+            new KeyboardEvent("keyup", { key: "<", code: "Comma", shiftKey: true, bubbles: true }))""")
+        until(lambda: cell.done.moves[-1].axes[0] == 0.0, "the rest", page)
+
+
+def with_key(welcome, action, key):
+    """Let the key table of a page have another key."""
+    return lambda self: {**(said := welcome(self)), "keys": {**said["keys"], action: key}}
 
 
 def test_a_tab_that_is_copied_takes_its_place_and_the_old_one_says_so(url, tab):

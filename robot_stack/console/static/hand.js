@@ -1,6 +1,8 @@
 // The hand that drives a simulated arm: keys, a gamepad, or the two pads on the screen. Said 25 times a second, and at
 // once when something is pressed or let go. The server decides whether anything moves.
 const PERIOD_MS = 40;
+// a key is all or nothing: with Shift it is this share
+const FINE = 0.25;
 const AXES = ["x", "y", "z", "rx", "ry", "rz"];
 const HELD = ["deadman", "gripper_close", "gripper_open"];
 // places of the standard gamepad, by the names of the key table
@@ -25,6 +27,8 @@ export class Hand {
     this.buttons = new Map();
     this.down = new Set();
     this.wasHolding = false;
+    this.fine = false;
+    for (const kind of ["keydown", "keyup"]) addEventListener(kind, (event) => { this.fine = event.shiftKey; }, true);
     addEventListener("blur", () => this.release());
     document.addEventListener("visibilitychange", () => { if (document.hidden) this.release(); });
     setInterval(() => this.tick(), PERIOD_MS);
@@ -38,8 +42,8 @@ export class Hand {
     const key = (action) => (welcome.keys[action] || "").toUpperCase();
     const pairs = [["x+", "away"], ["x-", "near"], ["y+", "left"], ["y-", "right"], ["z+", "up"], ["z-", "down"], ["rz+", "turn left"], ["rz-", "turn right"]];
     document.getElementById("handwords").textContent =
-      `hold ${key("deadman")} and steer: ${pairs.map(([axis, word]) => `${key(axis)} ${word}`).join(", ")}. ` +
-      "A gamepad: hold the left shoulder button. A touch screen: the pads. Let go to give the arm back.";
+      `hold ${key("deadman")} and steer: ${pairs.map(([axis, word]) => `${key(axis)} ${word}`).join(", ")}; with Shift, a ` +
+      "quarter as fast. A gamepad: hold the left shoulder button. A touch screen: the pads. Let go to give the arm back.";
     this.layPads(welcome);
   }
 
@@ -139,6 +143,7 @@ export class Hand {
 
   // the keys go elsewhere from here on: a deadman that nobody can see let go of is a lost hand, and the arm holds
   release() {
+    this.fine = false;
     this.drop(false);
   }
 
@@ -170,7 +175,7 @@ export class Hand {
     const pressed = new Set([...this.held].filter((action) => HELD.includes(action) || action === "next_arm"));
     for (const action of this.held) {
       const axis = AXES.indexOf(action.slice(0, -1));
-      if (axis >= 0) axes[axis] += action.endsWith("+") ? 1 : -1;
+      if (axis >= 0) axes[axis] += (action.endsWith("+") ? 1 : -1) * (this.fine ? FINE : 1);
     }
     for (const pad of this.pads) {
       if (pad.pointer === null) continue;

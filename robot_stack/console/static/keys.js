@@ -28,6 +28,7 @@ export class Keys {
     this.notice = notice;
     this.actions = new Map();
     this.once = new Once();
+    this.drives = new Map();
     this.episode = "";
     this.cease = () => {};
     onPress(document.getElementById("sit"), () => this.send({ k: "sit" }));
@@ -95,6 +96,7 @@ export class Keys {
     if (!action || (onButton && name === "enter")) return;
     if (this.hand.takes(action)) {
       event.preventDefault();
+      this.drives.set(event.code, action);
       if (!event.repeat) this.hand.hold(action);
     } else if (!event.repeat) {
       event.preventDefault();
@@ -103,7 +105,9 @@ export class Keys {
   }
 
   up(event) {
-    const action = this.actions.get(keyName(event));
+    // by its place: with Shift, which came or went meanwhile, its name may be another
+    const action = this.drives.get(event.code) || this.actions.get(keyName(event));
+    this.drives.delete(event.code);
     if (!action || !this.hand.takes(action)) return;
     if (!writing(event.target)) event.preventDefault();  // a space that is let go of clicks no button
     this.hand.letGo(action);
