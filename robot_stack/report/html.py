@@ -17,7 +17,17 @@ from robot_stack.report.plots import Plot, draw_plots
 from robot_stack.report.run_folder import RunRecord, read_run
 from robot_stack.report.summary import write_summary
 from robot_stack.report.targets import Figure, figures
-from robot_stack.runs.rows import FaultRow, QuarantineRow, ResumeRow, of_kind
+from robot_stack.runs.rows import (
+    AlarmRow,
+    CheckpointFailedRow,
+    EpisodeRow,
+    FaultRow,
+    QuarantineRow,
+    RefitFailedRow,
+    ResumeRow,
+    RewardFitRow,
+    of_kind,
+)
 from robot_stack.types.transition import EpisodeKind
 
 STYLE = """
@@ -91,6 +101,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 {others}
 {_watch(record)}
 <h2>Training episodes, failures first</h2><div class=wide>{episode_table(record)}</div>
+{_reward_model(record)}
 <h2>Safety and faults</h2>{_safety(record)}
 <h2>How to go on</h2>{_commands(record, name)}
 {_config(record)}
@@ -151,6 +162,29 @@ def _watch(record: RunRecord) -> str:
     )
 
 
+def _reward_model(record: RunRecord) -> str:
+    """Tell what became of the reward model: when it was fitted, distrusted and not fitted again, and why."""
+    told, online = [], 0
+    for row in record.rows:
+        if isinstance(row, EpisodeRow):
+            online += row.episode_kind is EpisodeKind.ONLINE
+        elif isinstance(row, RewardFitRow):
+            judged = f"; VOC on held-out demonstrations {row.voc_heldout:.3f}" if row.voc_heldout is not None else ""
+            told.append((online, f"fitted on {row.episodes} episodes, {row.failures} of them failed{judged}", ""))
+        elif isinstance(row, AlarmRow):
+            told.append((online, f"no longer trusted ({row.alarm}): {row.words}", " class=unmet"))
+        elif isinstance(row, RefitFailedRow):
+            told.append((online, f"not fitted again: {row.reason}", " class=unmet"))
+    if not told:
+        return ""
+    lines = "".join(f"<tr><td>{after}</td><td{mark}>{escape(what)}</td></tr>" for after, what, mark in told)
+    head = "<tr><th>after so many training episodes</th><th>the reward model was</th></tr>"
+    return (
+        f"<h2>The reward model</h2><div class=wide><table>{head}{lines}</table></div><p class=caption>While it is not "
+        "trusted it neither ends an episode nor shapes the reward, until a fit restores it.</p>"
+    )
+
+
 def _safety(record: RunRecord) -> str:
     online = record.episodes(EpisodeKind.ONLINE)
     steps = sum(row.steps for row in online)
@@ -164,6 +198,7 @@ def _safety(record: RunRecord) -> str:
     reasons = Counter(reason for row in record.controls(EpisodeKind.ONLINE) for reason in row.hold_reasons)
     reasons.update(f"episode not run: {row.reason}" for row in of_kind(record.actor_rows, FaultRow))
     reasons.update(f"{row.episode_id} set aside: {row.reason}" for row in of_kind(record.rows, QuarantineRow))
+    reasons.update(f"checkpoint not written: {row.reason}" for row in of_kind(record.rows, CheckpointFailedRow))
     if not reasons:
         return "".join(f"<p>{part}</p>" for part in [*parts, "No fault was reported and no episode was set aside."])
     lines = "".join(f"<tr><td>{count}x</td><td>{escape(why)}</td></tr>" for why, count in _grouped(reasons))

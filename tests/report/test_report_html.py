@@ -91,6 +91,23 @@ def test_failures_come_before_successes(text: str) -> None:
     assert failed == sorted(failed, reverse=True)
 
 
+def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> None:
+    log = own_run / "metrics.jsonl"
+    rows = [
+        {"kind": "alarm", "version": "0123", "alarm": "haste", "words": "<it> was in a hurry"},
+        {"kind": "refit_failed", "reason": "was ended by signal 9"},
+        {"kind": "checkpoint_failed", "reason": "disk is full"},
+    ]
+    with log.open("a") as file:
+        file.writelines(json.dumps({"t": 2e9, **row}) + "\n" for row in rows)
+    text = page_of(own_run).words
+    told = text[text.index("The reward model") : text.index("Safety and faults")]
+    first, last = "0fitted on", "30fitted on"
+    words = [told.index(part) for part in (first, last, "30no longer trusted (haste): <it> was", "30not fitted again")]
+    assert words == sorted(words)
+    assert "checkpoint not written: disk is full" in text[text.index("Safety and faults") :]
+
+
 def test_text_from_the_run_cannot_become_markup(own_run: Path, text: str) -> None:
     before = [tag for tag, _ in Page(text).tags].count("script")
     with (own_run / "a0.jsonl").open("a") as file:
