@@ -36,7 +36,7 @@ SMALL = (
     "task.sim.start_range_m=[0.02, 0.02, 0.0]",
 )
 FOLDER = Path("runs/peg_insert")
-START_S = 240.0
+START_S = 420.0
 
 
 class Terminal:
