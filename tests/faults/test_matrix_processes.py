@@ -39,7 +39,7 @@ from robot_stack.nodes.qos import NEWEST
 from robot_stack.processes.prepared_run import PreparedRun
 from robot_stack.processes.profile import PROFILE_FILE, ros_environment
 from robot_stack.processes.shared_memory import remove_stale
-from robot_stack.processes.supervisor import Supervisor
+from robot_stack.processes.supervisor import ARM_LOST, Supervisor
 from robot_stack.processes.table import cell_processes, namespace_of
 from robot_stack.types.command import Mode
 from robot_stack.types.transition import EndReason
@@ -77,7 +77,7 @@ def test_row_3_a_killed_robot_process_holds_and_ends_the_run_by_name(bench: Benc
         row.took(bench.sink.mode_after_s(killed_ns, Mode.HOLD))
         row.took(bench.sink.safe_after_s(killed_ns))
         assert "fr3/state is" in bench.sink.banner
-        assert supervisor.run(timeout_s=5.0) == 1
+        assert supervisor.run(timeout_s=5.0) == ARM_LOST
         assert "robot ended by SIGKILL" in str(supervisor.ending)
 
 
