@@ -181,7 +181,8 @@ def _reward_model(record: RunRecord) -> str:
     head = "<tr><th>after so many training episodes</th><th>the reward model was</th></tr>"
     return (
         f"<h2>What became of the reward model</h2><div class=wide><table>{head}{lines}</table></div>"
-        "<p class=caption>While it is not trusted it neither ends an episode nor shapes the reward, until a fit restores it.</p>"
+        "<p class=caption>While it is not trusted it neither ends an episode nor shapes the reward, until a fit "
+        "restores it.</p>"
     )
 
 
