@@ -43,6 +43,14 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
             download(client(), hub, "model", source, revision=revision, only=names())
         resolved = receive(source, out)
     print(f"{out}: {resolved.run.algorithm.name} on {resolved.run.cell}, task {resolved.task.name}")
-    simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
-    print(f"Next: robot-stack {'eval' if simulated else 'deploy'} {name}")
+    if all(robot.backend == "sim" for robot in resolved.robots.values()):
+        print(f"Next: robot-stack eval {name}")
+    else:
+        print(
+            f"Limits, box and poses in {out / 'run.yaml'} are those of its maker's cell, and nobody has checked them "
+            "against yours."
+        )
+        print(
+            f"Next: read and correct them there, with the hardware emergency stop tried, before robot-stack deploy {name}"
+        )
     return 0

@@ -37,8 +37,8 @@ def names() -> list[str]:
     return [CARD, *(path.name for path in _wanted(Path()))]
 
 
-def gather(run: Path, policy: str, about: About, out: Path, hub: ModuleType) -> list[Path]:
-    """Copy what travels of a run into a new folder, with a card; return the files.
+def gather(run: Path, policy: str, about: About, out: Path, hub: ModuleType) -> None:
+    """Copy what travels of a run into a new folder, with a card.
 
     The summary is that of the run's own policy, and stays behind where another one is given away.
 
@@ -64,7 +64,6 @@ def gather(run: Path, policy: str, about: About, out: Path, hub: ModuleType) -> 
             if source.is_file():
                 shutil.copyfile(source, target)
         (out / CARD).write_text(policy_card(about, hub))
-    return sorted(out.iterdir())
 
 
 def refuse_taken(out: Path) -> None:

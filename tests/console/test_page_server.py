@@ -140,13 +140,20 @@ def test_a_press_that_the_page_waits_for_is_answered_by_its_number(cell, url):
         assert (answers, cell.done.pressed) == ([7], ["hold", "stop"])
 
 
+@contextmanager
+def standing_still(monkeypatch, page):
+    """Let the server believe that it stands still, and the page be refused for it."""
+    with monkeypatch.context() as stalling:
+        stalling.setattr(hub, "STALL_S", -1.0)
+        page.say(k="press", what="arm")
+        page.told("server stood still for a moment")
+        yield
+
+
 def test_after_a_stall_only_hold_and_stop_are_obeyed(cell, url, monkeypatch):
     with tab(url) as page:
         page.shows(lambda now: now["writer"] == "a", "the desk")
-        with monkeypatch.context() as stalling:
-            stalling.setattr(hub, "STALL_S", -1.0)
-            page.say(k="press", what="arm")
-            page.told("server stood still for a moment")
+        with standing_still(monkeypatch, page):
             page.say(k="press", what="stop")
             page.shows(lambda _: cell.done.pressed == ["stop"], "the stop")
         assert cell.done.requested == []
@@ -155,10 +162,8 @@ def test_after_a_stall_only_hold_and_stop_are_obeyed(cell, url, monkeypatch):
 def test_after_a_stall_a_page_is_obeyed_again_once_it_shows_the_present(cell, url, monkeypatch):
     with tab(url) as page:
         page.shows(lambda now: now["writer"] == "a", "the desk")
-        with monkeypatch.context() as stalling:
-            stalling.setattr(hub, "STALL_S", -1.0)
-            page.say(k="press", what="arm")
-            page.told("server stood still for a moment")
+        with standing_still(monkeypatch, page):
+            pass
         shown = []
         page.until(lambda message: message["k"] == "state" and shown.append(message) is None and len(shown) > 3, "it")
         page.say(k="press", what="arm", n=1)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.hub.folder import CARD, receive
 from robot_stack.types.errors import ConfigError, StackError, StoreError
 from tests.hub.hub_server import TOKEN, HubServer
@@ -77,6 +77,18 @@ def test_a_policy_goes_through_a_folder_and_comes_back(place: Path) -> None:
     assert code == 0, words
     assert "Next: robot-stack eval mine" in words
     assert same(place / "runs/peg", place / "runs/mine", *TRAVEL)
+
+
+def test_whose_limits_they_are_is_said_of_a_real_arms_policy(place: Path) -> None:
+    run = place / "runs/peg"
+    resolved = load_run("fr3_table")
+    (run / "run.yaml").write_text(resolved.to_yaml())
+    save_file({"a": np.zeros(1)}, run / "policy.safetensors", {"version": "7", "spec_digest": resolved.spec().digest})
+    assert said(place, "push", "peg", "--folder", "given")[0] == 0
+    code, words = said(place, "pull", "mine", "--folder", "given")
+    assert code == 0, words
+    assert "are those of its maker's cell, and nobody has checked them" in words
+    assert "Next: robot-stack" not in words
 
 
 def test_the_hubs_own_parser_reads_the_card(place: Path) -> None:
