@@ -88,7 +88,7 @@ def test_whose_limits_they_are_is_said_of_a_real_arms_policy(place: Path) -> Non
     code, words = said(place, "pull", "mine", "--folder", "given")
     assert code == 0, words
     assert "are those of its maker's cell, and nobody has checked them" in words
-    assert "Next: robot-stack" not in words
+    assert "Next: read and correct them" in words
 
 
 def test_the_hubs_own_parser_reads_the_card(place: Path) -> None:
