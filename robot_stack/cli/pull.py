@@ -50,7 +50,5 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
             f"Limits, box and poses in {out / 'run.yaml'} are those of its maker's cell, and nobody has checked them "
             "against yours."
         )
-        print(
-            f"Next: read and correct them there, with the hardware emergency stop tried, before robot-stack deploy {name}"
-        )
+        print(f"Next: read and correct them, try the hardware emergency stop, then robot-stack deploy {name}")
     return 0
