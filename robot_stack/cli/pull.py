@@ -10,6 +10,7 @@ from robot_stack.cli.run_folder import RUNS
 from robot_stack.disk.durable import disk_errors
 from robot_stack.hub.folder import names, receive, refuse_taken
 from robot_stack.hub.remote import client, download
+from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
 
 
@@ -47,7 +48,7 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
         print(f"Next: robot-stack eval {name}")
     else:
         print(
-            f"Limits, box and poses in {out / 'run.yaml'} are those of its maker's cell, and nobody has checked them "
+            f"Limits, box and poses in {RunPaths(out).resolved} are those of its maker's cell, and nobody has checked them "
             "against yours."
         )
         print(f"Next: read and correct them, try the hardware emergency stop, then robot-stack deploy {name}")

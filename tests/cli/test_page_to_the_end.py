@@ -35,6 +35,7 @@ class Watcher(threading.Thread):
         super().__init__(daemon=True)
         self._url = folder / ADDRESS_FILE
         self.opened = threading.Event()
+        self.evaluating = threading.Event()
         self.words: list[str] = []
         self.bye: dict = {}
         self.start()
@@ -63,6 +64,8 @@ class Watcher(threading.Thread):
             if self.words[-1:] != [word]:
                 self.words.append(word)
             self.opened.set()
+            if word == "EVALUATION":
+                self.evaluating.set()
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -77,8 +80,17 @@ def test_the_page_stays_up_through_evaluation_and_report(monkeypatch, tmp_path: 
         RunPaths(folder).policy("bc").touch()
 
     def work(folder: Path, log: str, module: str, *more: str):
-        program = f"import time; time.sleep(3); raise SystemExit({int(fails)})"
-        return subprocess.Popen([sys.executable, "-c", program])
+        """Work that is done when a line says so, which is when the page has shown that it goes on."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", f"input(); raise SystemExit({int(fails)})"], stdin=subprocess.PIPE, text=True
+        )
+
+        def end() -> None:
+            watcher.evaluating.wait(WAIT_S)
+            process.communicate("done\n")
+
+        threading.Thread(target=end, daemon=True).start()
+        return process
 
     def report(dry_run: sim.DryRun, say: object) -> tuple[str, ...]:
         return ("policy: 19 of 20",)

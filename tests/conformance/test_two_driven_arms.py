@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from robot_stack.nodes.base import NodeSettings
 from robot_stack.nodes.robot.node import build
 from tests.conformance import driver_doubles
 from tests.conformance.conformance_rig import KEY, Safety, Spinning, robot_of, wait_until
-from tests.conformance.driver_doubles import DriverDouble, ServoDouble, UrDouble
+from tests.conformance.driver_doubles import RATE_HZ, DriverDouble, ServoDouble, UrDouble
 
 TWIST = np.array([0.04, -0.03, -0.05, 0.0, 0.1, 0.3])
 KINDS = {"left": ("servo", ServoDouble), "right": ("ur", UrDouble)}
@@ -80,7 +81,19 @@ def at_rest(cell) -> None:
         safety.twist = np.zeros(6)
     for arm, safety in cell.safeties.items():
         wait_until(lambda safety=safety: safety.states and safety.fault == "" and safety.applied, f"{arm} ready")
-        wait_until(lambda safety=safety: not moving(safety), f"{arm} at rest")
+        rest(safety, cell.doubles[arm])
+
+
+def rest(safety: Safety, double: DriverDouble) -> None:
+    """Wait until no command moves an arm and its driver, which hears a command later than it is sent, has obeyed."""
+    wait_until(lambda: not moving(safety), "no motion in the commands")
+    wait_until(lambda: stands(double), "no motion of the arm")
+
+
+def stands(double: DriverDouble) -> bool:
+    before = double.arm.angles
+    time.sleep(10 / RATE_HZ)
+    return np.array_equal(before, double.arm.angles)
 
 
 def moving(safety: Safety) -> bool:
@@ -95,7 +108,7 @@ def test_each_arm_follows_its_own_commands_and_shows_its_own_state(left, right):
         safety.twist = TWIST
         wait_until(lambda double=double, began=began: np.abs(double.arm.angles - began).max() > 0.01, "motion")
         safety.twist = np.zeros(6)
-        wait_until(lambda safety=safety: not moving(safety), "rest")
+        rest(safety, double)
         assert np.allclose(other.arm.angles, still, atol=1e-6)
         assert not np.any([twist for _, twist in other_safety.applied[since:]])
     for safety, double in (left, right):
