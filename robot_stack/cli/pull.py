@@ -48,8 +48,8 @@ def run(name: str, hub: str | None, folder: Path | None, revision: str, *, data:
         print(f"Next: robot-stack eval {name}")
     else:
         print(
-            f"Limits, box and poses in {RunPaths(out).resolved} are those of its maker's cell, and nobody has checked them "
-            "against yours."
+            f"Limits, box and poses in {RunPaths(out).resolved} are those of its maker's cell, and nobody has "
+            "checked them against yours."
         )
         print(f"Next: read and correct them, try the hardware emergency stop, then robot-stack deploy {name}")
     return 0
