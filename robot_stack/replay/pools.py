@@ -6,7 +6,7 @@ same rows as the one that was killed, whatever the order of arrival was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,27 +37,16 @@ class Pools:
     online: np.ndarray
 
     @classmethod
-    def of(cls, table: FrameTable, episodes: Iterable[tuple[EpisodeRows, EpisodeKind, Outcome]]) -> Pools:
-        """Sort the transitions of `episodes`, given in canonical order with kind and outcome, into pools."""
-        empty = np.empty(0, np.int64)
-        rows, demos, successes = [empty], [empty.astype(np.bool_)], [empty.astype(np.bool_)]
-        for episode, kind, outcome in episodes:
-            part = np.asarray(episode.rows[: max(0, episode.linked - 1)], np.int64)
-            rows.append(part)
-            demos.append(np.full(len(part), kind is EpisodeKind.DEMO))
-            successes.append(np.full(len(part), outcome is Outcome.SUCCESS))
-        row, is_demo, succeeded = np.concatenate(rows), np.concatenate(demos), np.concatenate(successes)
-        linked = table.column("next_row")[row] != NO_ROW  # not so where a tick was missed
-        row, is_demo, succeeded = row[linked], is_demo[linked], succeeded[linked]
-        source = table.column("source")[row]
-        demo = is_demo & succeeded & (source != Source.IDLE) & (source != Source.HOLD)
-        human = ~is_demo & (source == Source.HUMAN)
-        online = ~is_demo
+    def of(cls, parts: Sequence[PoolPart]) -> Pools:
+        """Join the parts of episodes, given in canonical order."""
+        any_online = any(part.is_online and len(part.linked) for part in parts)
         return cls(
-            demo=row[demo],
-            human=row[human],
-            expert=row[demo | human],
-            online=row[online | (is_demo & ~demo)] if online.any() else empty,
+            demo=_joined(part.expert for part in parts if not part.is_online),
+            human=_joined(part.expert for part in parts if part.is_online),
+            expert=_joined(part.expert for part in parts),
+            online=_joined(part.linked if part.is_online else part.others for part in parts)
+            if any_online
+            else _joined([]),
         )
 
     def draw(self, rng: np.random.Generator, batch_size: int, expert_fraction: float) -> tuple[np.ndarray, np.ndarray]:
@@ -84,3 +73,67 @@ class Pools:
         if experts < batch_size:
             rows[experts:] = self.online[rng.integers(len(self.online), size=batch_size - experts)]
         return rows, np.arange(batch_size) < experts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPart:
+    """The transitions of one episode, sorted: rows of frames, int64, in order.
+
+    Attributes:
+        is_online: Whether the episode is one of online training, not a demo.
+        linked: All that may be drawn.
+        expert: Those of them that are imitated.
+        others: Those that are not.
+    """
+
+    is_online: bool
+    linked: np.ndarray
+    expert: np.ndarray
+    others: np.ndarray
+
+    @classmethod
+    def of(cls, table: FrameTable, episode: EpisodeRows, kind: EpisodeKind, outcome: Outcome) -> PoolPart:
+        """Sort the transitions of an episode as it is now."""
+        rows = np.asarray(episode.rows[: max(0, episode.linked - 1)], np.int64)
+        linked = rows[table.column("next_row")[rows] != NO_ROW]  # not so where a tick was missed
+        source = table.column("source")[linked]
+        if kind is EpisodeKind.DEMO:
+            is_expert = (source != Source.IDLE) & (source != Source.HOLD) & (outcome is Outcome.SUCCESS)
+        else:
+            is_expert = source == Source.HUMAN
+        return cls(
+            is_online=kind is not EpisodeKind.DEMO,
+            linked=linked,
+            expert=linked[is_expert],
+            others=linked[~is_expert],
+        )
+
+
+class PoolIndex:
+    """The sorted transitions of all episodes, of which only those that have changed are sorted again.
+
+    Args:
+        table: The frames.
+    """
+
+    def __init__(self, table: FrameTable) -> None:
+        self._table = table
+        self._parts: dict[str, tuple[tuple[int, Outcome], PoolPart]] = {}
+
+    def pools(self, episodes: Iterable[tuple[str, EpisodeKind, Outcome]]) -> Pools:
+        """Return the pools of episodes, given in canonical order with kind and outcome."""
+        return Pools.of([self._part(*each) for each in episodes])
+
+    def _part(self, episode_id: str, kind: EpisodeKind, outcome: Outcome) -> PoolPart:
+        episode = self._table.episode(episode_id)
+        state = (episode.linked, outcome)
+        known = self._parts.get(episode_id)
+        if known is not None and known[0] == state:
+            return known[1]
+        part = PoolPart.of(self._table, episode, kind, outcome)
+        self._parts[episode_id] = (state, part)
+        return part
+
+
+def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.int64), *parts])

@@ -13,7 +13,7 @@ from robot_stack.replay.columns import check_step
 from robot_stack.replay.frames import NO_ROW, FrameTable
 from robot_stack.replay.identity import check_spec
 from robot_stack.replay.outcome import Outcome, OutcomeColumn
-from robot_stack.replay.pools import Pools
+from robot_stack.replay.pools import PoolIndex, Pools
 from robot_stack.replay.potential import PotentialColumn
 from robot_stack.replay.rewards import RewardRule, monte_carlo, returns
 from robot_stack.replay.sampling import Draw, check_draw, gather, refill
@@ -53,6 +53,7 @@ class Replay:
         self._headers: dict[str, EpisodeHeader] = {}
         self._outcomes = OutcomeColumn()
         self._potential = PotentialColumn()
+        self._index = PoolIndex(self.frames)
         self._pools: Pools | None = None
         self._batches = 0
         self._refused = {"steps": 0, "episodes": 0, "features": 0, "scores": 0}
@@ -62,13 +63,10 @@ class Replay:
         """Return the pools of transitions as they are now."""
         with self._lock:
             if self._pools is None:
-                self._pools = Pools.of(
-                    self.frames,
-                    (
-                        (self.frames.episode(episode_id), header.kind, self._outcomes.of(episode_id))
-                        for episode_id, header in sorted(self._headers.items())
-                        if header.kind is not EpisodeKind.EVAL and self._outcomes.of(episode_id) is not Outcome.DISCARD
-                    ),
+                self._pools = self._index.pools(
+                    (episode_id, header.kind, self._outcomes.of(episode_id))
+                    for episode_id, header in sorted(self._headers.items())
+                    if header.kind is not EpisodeKind.EVAL and self._outcomes.of(episode_id) is not Outcome.DISCARD
                 )
             return self._pools
 

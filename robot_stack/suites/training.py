@@ -1,15 +1,17 @@
 """RLPD on an environment in one process and in lockstep: each step is followed by the updates that it allows.
 
 Control loop, replay, batches and learner are those of a run on a robot. There is no link, no store on disk, no reward
-model and no encoder: the environment's numbers are the observation and its word the sparse reward.
+model and no encoder: the environment's numbers are the observation and its word the sparse reward. Prior data, of
+whatever quality, may be half of each batch (Ball et al., 2023, arXiv:2302.02948).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,10 +27,11 @@ from robot_stack.rollout.evaluate import NullSink
 from robot_stack.suites.gymnasium_cell import GymnasiumCell
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label
-from robot_stack.types.interfaces import StepSink
+from robot_stack.types.interfaces import Policy, StepSink
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 
+SPARSE = RewardRule(shaping=0.0)
 ACTOR = "suite"
 TASK = "suite"
 DEMO_TRIES = 3
@@ -42,6 +45,7 @@ class Budget:
     Attributes:
         demos: Successful demonstrations before the first update.
         online_steps: Steps of online training.
+        random_steps: The first of them, in which actions are uniform and nothing is updated.
         episode_steps: Longest episode; the environment may cut it shorter.
         eval_every: Online steps from one evaluation to the next; the first is before the first update.
         eval_episodes: Episodes of each.
@@ -52,6 +56,7 @@ class Budget:
     episode_steps: int
     eval_every: int
     eval_episodes: int
+    random_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +81,28 @@ class LockstepTraining:
     """The training of RLPD on one environment; `run` does all of it.
 
     Args:
-        cell: The environment, with an expert who demonstrates.
+        cell: The environment, with an expert who demonstrates, unless there is prior data and no demonstration.
         config: Hyperparameters.
         budget: How long.
         seed: Of everything random.
+        rule: What outcomes are worth.
+        prior: Online episodes of another agent, of which half of each batch is drawn; see `prior_replay`. What the
+            training itself records, demonstrations too, is the other half.
 
     Raises:
         SpecError: If the environment has cameras: training in lockstep reads numbers alone.
     """
 
-    def __init__(self, cell: GymnasiumCell, config: RLPDConfig, budget: Budget, *, seed: int) -> None:
+    def __init__(
+        self,
+        cell: GymnasiumCell,
+        config: RLPDConfig,
+        budget: Budget,
+        *,
+        seed: int,
+        rule: RewardRule = SPARSE,
+        prior: Replay | None = None,
+    ) -> None:
         if names := [camera.name for camera in cell.spec.cameras]:
             raise SpecError(
                 f"images of the environment are {names}, must be none for training in lockstep; leave them out"
@@ -93,7 +110,8 @@ class LockstepTraining:
         torch.set_num_threads(1)
         self._cell, self._config, self._budget, self._seed = cell, config, budget, seed
         self._loop = ControlLoop(cell, cell.spec, cell, LoopLimits(episode_steps=budget.episode_steps))
-        self._replay = Replay(cell.spec, RewardRule(shaping=0.0), keep_images=False)
+        self._replay = Replay(cell.spec, rule, keep_images=False)
+        self._prior = prior
         self._rng = np.random.default_rng(seed)
         self._numbers = {kind: count() for kind in EpisodeKind}
         self._started_s = time.monotonic()
@@ -109,6 +127,7 @@ class LockstepTraining:
         self._demonstrate()
         learner = self._make_learner()
         policy = _LearnerPolicy(learner, self._seed)
+        at_first = _RandomPolicy(self._cell.spec.action_size, self._rng)
 
         def measure() -> None:
             found.append(self._evaluate(policy))
@@ -119,7 +138,9 @@ class LockstepTraining:
         due = budget.eval_every
         sink = _OnlineSink(self._replay, lambda: self._after_step(learner))
         while self.online_steps < budget.online_steps:
-            self._episode(EpisodeKind.ONLINE, policy, sink, stopping=lambda: self.online_steps >= budget.online_steps)
+            is_random = self.online_steps < budget.random_steps
+            until = budget.random_steps if is_random else budget.online_steps
+            self._episode(EpisodeKind.ONLINE, at_first if is_random else policy, sink, until=until)
             if self.online_steps >= min(due, budget.online_steps):
                 measure()
                 due += budget.eval_every
@@ -137,7 +158,7 @@ class LockstepTraining:
             tried, succeeded = tried + 1, succeeded + bool(outcome.truth)
 
     def _make_learner(self) -> RLPDLearner:
-        proprio = self._replay.frames.column("proprio")
+        proprio = (self._replay if self._prior is None else self._prior).frames.column("proprio")
         return RLPDLearner(
             LearnerSpec(
                 parts=(),
@@ -152,20 +173,28 @@ class LockstepTraining:
     def _after_step(self, learner: RLPDLearner) -> None:
         """Make the updates that an online step allows."""
         self.online_steps += 1
-        self._update(learner, self._config.pretrain_updates + int(self._config.utd * self.online_steps))
+        counted = max(0, self.online_steps - self._budget.random_steps)
+        self._update(learner, self._config.pretrain_updates + int(self._config.utd * counted))
 
     def _update(self, learner: RLPDLearner, allowed: int) -> None:
-        sampling = self._config.sampling
         while learner.updates < allowed:
-            batch = self._replay.sample(
-                self._rng,
-                self._config.batch_size,
-                gamma=sampling.gamma,
-                expert_fraction=sampling.expert_fraction,
-                n_step=sampling.n_step,
-                chunk=sampling.chunk,
-            )
-            learner.update(TensorBatch.from_numpy(batch))
+            if self._prior is None:
+                learner.update(self._sample(self._replay, self._config.batch_size, self._config.expert_fraction))
+            else:
+                half = self._config.batch_size // 2
+                learner.update(_joined(self._sample(self._prior, half, 0.0), self._sample(self._replay, half, 0.0)))
+
+    def _sample(self, replay: Replay, rows: int, expert_fraction: float) -> TensorBatch:
+        sampling = self._config.sampling
+        batch = replay.sample(
+            self._rng,
+            rows,
+            gamma=sampling.gamma,
+            expert_fraction=expert_fraction,
+            n_step=sampling.n_step,
+            chunk=sampling.chunk,
+        )
+        return TensorBatch.from_numpy(batch)
 
     def _evaluate(self, policy: _LearnerPolicy) -> Evaluated:
         self._numbers[EpisodeKind.EVAL] = count()  # the same starts each time
@@ -181,11 +210,12 @@ class LockstepTraining:
     def _episode(
         self,
         kind: EpisodeKind,
-        policy: _LearnerPolicy | None,
+        policy: Policy | None,
         sink: StepSink,
         *,
-        stopping: Callable[[], bool] = lambda: False,
+        until: int | None = None,
     ) -> EpisodeOutcome:
+        """Run an episode to its end, or for as long as there are fewer than `until` online steps."""
         number = next(self._numbers[kind])
         header = EpisodeHeader(
             episode_id=episode_id(number, kind, ACTOR),
@@ -196,7 +226,13 @@ class LockstepTraining:
             seed=reset_seed(self._seed, kind, number),
         )
         deterministic = kind is EpisodeKind.EVAL
-        return self._loop.run_episode(header, policy, sink, deterministic=deterministic, stopping=stopping)
+        return self._loop.run_episode(
+            header,
+            policy,
+            sink,
+            deterministic=deterministic,
+            stopping=lambda: until is not None and self.online_steps >= until,
+        )
 
 
 class _OnlineSink:
@@ -253,3 +289,28 @@ class _LearnerPolicy:
             self._plan = list(chunk[0].numpy().reshape(policy.chunk, -1))
         self._tick += 1
         return self._plan.pop(0)
+
+
+class _RandomPolicy:
+    """A policy of uniform actions; implements `types.interfaces.Policy`."""
+
+    age_s = 0.0
+    version = 0
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self._size = size
+        self._rng = rng
+
+    def begin_episode(self) -> None:
+        """Do nothing: there is nothing to forget."""
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        """Return an action, float32 (A,) in [-1, 1]."""
+        return self._rng.uniform(-1.0, 1.0, self._size).astype(np.float32)
+
+
+def _joined(one: TensorBatch, other: TensorBatch) -> TensorBatch:
+    """Join two batches without images, row after row."""
+    names = [each.name for each in fields(TensorBatch) if each.name not in ("images", "next_images")]
+    columns: dict[str, Any] = {name: torch.cat([getattr(one, name), getattr(other, name)]) for name in names}
+    return TensorBatch(**columns)

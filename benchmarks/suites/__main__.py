@@ -1,0 +1,6 @@
+"""See `benchmarks.suites.measure`."""
+
+from benchmarks.suites.measure import main
+
+if __name__ == "__main__":
+    main()

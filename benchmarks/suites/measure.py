@@ -1,0 +1,98 @@
+"""RLPD on outside suites, beside the figures that others published.
+
+Run: make bench-suites [SMOKE=1], or python -m benchmarks.suites [--seeds 0 1 2] [--only TASK ...] [--chunks 1 5]
+[--steps 200000]. Writes SUITES.md and suites.json. Each run takes an hour on a core for 200,000 steps; its evaluations
+are kept as they come, and the next call does what is not done. SMOKE=1 is one run of 100,000 steps: puzzle-3x3-4 with
+decisions of 5 steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.suites import ogbench
+from benchmarks.suites.table import document, table
+from robot_stack.disk.durable import write_durable, write_json
+from robot_stack.suites.training import Evaluated
+
+FOLDER = Path(__file__).parent.parent
+STEPS = 200_000
+CHUNKS = (1, 5)
+Run = dict[str, Any]
+
+
+def key(run: Run) -> tuple[str, int, int]:
+    """Return what tells a run from others."""
+    return run["task"], run["chunk"], run["seed"]
+
+
+def read(folder: Path) -> list[Run]:
+    """Return the runs so far, finished or not."""
+    path = folder / "suites.json"
+    runs: list[Run] = json.loads(path.read_text())["runs"] if path.exists() else []
+    return runs
+
+
+def keep(run: Run, folder: Path) -> None:
+    """Write a run in the place of what was known of it, and table and figures anew."""
+    order = list(ogbench.TASKS)
+    runs = [other for other in read(folder) if key(other) != key(run)] + [run]
+    runs.sort(key=lambda one: (order.index(one["task"]), one["chunk"], one["seed"]))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "suites.json", document(runs))
+    write_durable(folder / "SUITES.md", table(runs))
+
+
+def wanted(
+    seeds: Sequence[int], names: Sequence[str], chunks: Sequence[int]
+) -> Iterator[tuple[ogbench.Task, int, int]]:
+    """Yield task, chunk and seed of each run in order: all of a seed before the next."""
+    for seed in seeds:
+        for name in names:
+            for chunk in chunks:
+                yield ogbench.TASKS[name], chunk, seed
+
+
+def measure(task: ogbench.Task, *, chunk: int, seed: int, steps: int, data: Path, folder: Path) -> None:
+    """Train once; each evaluation is on disk before the next begins."""
+    run: Run = {"suite": "ogbench", "task": task.name, "chunk": chunk, "seed": seed, "steps": steps, "evaluations": {}}
+
+    def say(evaluated: Evaluated) -> None:
+        run["evaluations"][str(evaluated.online_steps)] = [evaluated.successes, evaluated.episodes]
+        run["seconds"] = round(evaluated.seconds)
+        keep(run, folder)
+        print(
+            f"{task.name}, chunk {chunk}, seed {seed}: {evaluated.successes} of {evaluated.episodes} "
+            f"after {evaluated.online_steps} steps and {evaluated.seconds / 60:.0f} min",
+            flush=True,
+        )
+
+    ogbench.train(task, chunk=chunk, seed=seed, steps=steps, data=data, say=say)
+
+
+def is_done(run: Run | None, steps: int) -> bool:
+    """Return whether a run has been evaluated at its end, and that is not before `steps`."""
+    return run is not None and run["steps"] >= steps and any(int(at) >= run["steps"] for at in run["evaluations"])
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="benchmarks.suites", description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="*", choices=list(ogbench.TASKS), default=list(ogbench.TASKS))
+    parser.add_argument("--chunks", type=int, nargs="+", default=list(CHUNKS))
+    parser.add_argument("--steps", type=int, default=STEPS, help="online steps of each run")
+    parser.add_argument("--data", type=Path, default=Path("build/suites"), help="where play data lies, or is made")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the table and the results")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    for task, chunk, seed in wanted(options.seeds, options.only, options.chunks):
+        known = {key(run): run for run in read(options.out)}
+        if not is_done(known.get((task.name, chunk, seed)), options.steps):
+            measure(task, chunk=chunk, seed=seed, steps=options.steps, data=options.data, folder=options.out)

@@ -1,0 +1,138 @@
+"""OGBench itself: its oracles make the play, its own word labels it, its environment trains and evaluates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ogbench", reason="no OGBench on this machine: pip install 'robot-stack[ogbench]'")
+
+import gymnasium
+
+from benchmarks.suites import measure, ogbench, play
+from benchmarks.suites.table import PUBLISHED, document, table
+from robot_stack.suites.gymnasium_cell import GymnasiumCell
+from robot_stack.suites.prior import prior_replay
+from robot_stack.suites.training import Evaluated
+
+pytestmark = pytest.mark.long
+
+TASK = ogbench.TASKS["puzzle-3x3-4"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("play")
+    before = play.EPISODE_STEPS
+    play.EPISODE_STEPS = 300
+    try:
+        play.make_shards(TASK.domain, folder / TASK.domain, shards=1, episodes=2)
+    finally:
+        play.EPISODE_STEPS = before
+    return folder
+
+
+def test_play_presses_buttons_and_has_the_layout_of_ogbenchs_files(data: Path) -> None:
+    arrays = play.read_shards(data / TASK.domain, 1)
+    assert {name: part.shape for name, part in arrays.items()} == {
+        "observations": (600, 55),
+        "actions": (600, 5),
+        "terminals": (600,),
+        "qpos": (600, 23),
+        "button_states": (600, 9),
+    }
+    assert arrays["observations"].dtype == arrays["actions"].dtype == np.float32
+    assert np.flatnonzero(arrays["terminals"]).tolist() == [299, 599]
+    pressed = np.abs(np.diff(arrays["button_states"], axis=0)).sum(axis=1) > 0
+    assert pressed.sum() >= 8
+    assert np.abs(arrays["actions"]).max() <= 1.0
+
+
+def test_a_shard_that_is_there_is_not_made_again(data: Path, monkeypatch) -> None:
+    monkeypatch.setattr(play, "play", lambda *_, **__: pytest.fail("made again"))
+    play.make_shards(TASK.domain, data / TASK.domain, shards=1, episodes=2)
+
+
+@pytest.mark.parametrize("name", list(ogbench.TASKS))
+def test_every_task_of_the_table_has_its_environment_oracles_and_published_rows(name: str) -> None:
+    task = ogbench.TASKS[name]
+    assert task.domain in play.ORACLES
+    assert {name in PUBLISHED[row] for row in ("RLPD", "RLPD-AC")} == {True}
+    environment = gymnasium.make(task.environment)
+    cell = GymnasiumCell(environment)
+    assert cell.spec.action_size == 5
+    environment.close()
+
+
+def test_success_in_play_is_what_ogbench_says(data: Path) -> None:
+    environment = gymnasium.make(TASK.environment)
+    arrays = ogbench.labelled_play(TASK, environment, data / TASK.domain, 1)
+    environment.reset(seed=0)
+    wanted = environment.unwrapped._target_button_states  # type: ignore[attr-defined]
+    arrays["button_states"][100:104] = wanted  # play of two episodes passes no goal by itself
+    ogbench.relabel_dataset(TASK.environment, environment, arrays)
+    replay = prior_replay(GymnasiumCell(environment).spec, ogbench.RULE, arrays)
+    batch = replay.sample(np.random.default_rng(0), 20_000, gamma=0.99, expert_fraction=0.0)
+    done = {tuple(row) for row in arrays["observations"][100:104]}
+    for row, reward, discount in zip(batch.proprio, batch.reward, batch.discount, strict=True):
+        assert (reward, discount == 0.0) == ((0.0, True) if tuple(row) in done else (-1.0, False))
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept(
+    data: Path, tmp_path: Path, monkeypatch, chunk: int
+) -> None:
+    short: dict[str, Any] = {"eval_every": 40, "eval_episodes": 1, "random_steps": 20, "shards": 1, "shard_episodes": 2}
+    train = ogbench.train
+    monkeypatch.setattr(ogbench, "train", lambda task, **asked: train(task, **asked, **short))
+    monkeypatch.setattr(ogbench.gymnasium, "make", lambda name: _shorter(name))
+    measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path)
+    runs = measure.read(tmp_path)
+    assert [measure.key(run) for run in runs] == [(TASK.name, chunk, 3)]
+    assert list(runs[0]["evaluations"]) == ["0", "60", "100"]
+    assert measure.is_done(runs[0], 100)
+    assert not measure.is_done(runs[0], 101)
+    assert (tmp_path / "SUITES.md").read_text().startswith("# Outside suites")
+
+
+_make = gymnasium.make
+
+
+def _shorter(name: str) -> gymnasium.Env:
+    return _make(name, max_episode_steps=40)
+
+
+def run(seed: int, evaluations: dict[str, list[int]], *, chunk: int = 5, steps: int = 200_000) -> dict:
+    return {"task": TASK.name, "chunk": chunk, "seed": seed, "steps": steps, "evaluations": evaluations}
+
+
+def test_seeds_are_pooled_beside_the_published_row() -> None:
+    runs = [run(0, {"0": [0, 50], "100310": [40, 50], "200000": [50, 50]}), run(1, {"100002": [50, 50]})]
+    cells = document(runs)["ogbench"][TASK.name]["chunk5"]
+    assert cells["100000"]["success"] == [0.8, 1.0]
+    assert cells["200000"]["seeds"] == [0]
+    text = table(runs)
+    assert "| puzzle-3x3-4 | 5 | 100,000 | 0.90 (0.83 to 0.94) | 2 | 1.00 (0.98 to 1.00) |" in text
+    assert "| puzzle-3x3-4 | 5 | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |" in text
+
+
+def test_an_unfinished_run_is_run_again_and_keeps_its_place_until_then(tmp_path: Path, monkeypatch) -> None:
+    measure.keep(run(0, {"0": [0, 50]}), tmp_path)
+    measure.keep(run(1, {"200000": [50, 50]}), tmp_path)
+    asked = []
+
+    def train(task, *, chunk, seed, steps, data, say) -> None:
+        asked.append((task.name, chunk, seed))
+        say(Evaluated(online_steps=steps, updates=steps, successes=1, episodes=50, seconds=1.0))
+
+    monkeypatch.setattr(ogbench, "train", train)
+    options = ["--only", TASK.name, "--chunks", "5", "--seeds", "0", "1", "--out", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", ["suites", *options])
+    measure.main()
+    assert asked == [(TASK.name, 5, 0)]
+    found = json.loads((tmp_path / "suites.json").read_text())["ogbench"][TASK.name]["chunk5"]["200000"]
+    assert found["seeds"] == [0, 1]
