@@ -2,27 +2,49 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from robot_stack.cli.run_folder import find_folder, policy_file
 from robot_stack.cli.supervise import supervise
 from robot_stack.config.resolve import load_resolved
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.reward_version import newest_reward
+from robot_stack.types.event import LabelSource
 
 
-def run(name: str, episodes: int = 20, policy: str = "policy") -> int:
+def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None = None) -> int:
     """Run the policy on the cell it was trained on; returns the exit code.
+
+    Args:
+        name: Folder of a run, or its name under runs/.
+        episodes: How many.
+        policy: Which of the run's policies, by the name of its file.
+        judge: Who says that the task is done; None: the run's success model if it has a trusted one.
 
     Raises:
         ConfigError: If there is no such run or policy, or the cell's DDS domain is taken.
     """
     folder = find_folder(name)
     path = policy_file(folder, policy)
+    judge = judge or _judge_of(folder)
     resolved = load_resolved(RunPaths(folder).resolved)
     with prepared(resolved, folder) as ready:
-        words = ("--policy", str(path), "--episodes", str(episodes))
+        words = ("--policy", str(path), "--episodes", str(episodes), "--judge", judge)
         session = session_process("deployed", folder, *words)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)
         code = supervise(resolved, ready, managed(rows, folder))
     print(f"Next: robot-stack report {name}" if code == 0 else f"Next: robot-stack doctor {resolved.run.cell}")
     return code
+
+
+def _judge_of(folder: Path) -> str:
+    """Return who can say that the task is done, and tell why if it is not the success model."""
+    newest = newest_reward(folder)
+    if newest is None or newest.alarm:
+        why = "there is none" if newest is None else f"{newest.version} has lost its word ({newest.alarm})"
+        print(f"The run's success model does not judge: {why}. An episode ends when the operator says so, or by time.")
+        return LabelSource.OPERATOR
+    print(f"The run's success model {newest.version} says when the task is done; the operator may refuse it.")
+    return LabelSource.MODEL

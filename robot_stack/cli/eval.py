@@ -5,28 +5,39 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from robot_stack.cli.run_folder import find_folder, policy_file
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.event import LabelSource
 
 
-def run(name: str, episodes: int | None = None, policy: str = "policy", as_json: bool = False) -> int:
+def run(
+    name: str,
+    episodes: int | None = None,
+    policy: str = "policy",
+    judge: str = LabelSource.TRUTH,
+    as_json: bool = False,
+) -> int:
     """Evaluate a saved policy and print its success rate; returns the exit code.
 
     Args:
         name: Folder of a run, or its name under runs/.
         episodes: Held-out resets; default: as many as the run says.
         policy: Which of the run's policies, by the name of its file.
+        judge: Who says that the task is done: the simulator, or the run's success model, as on a real cell.
         as_json: Print the summary as JSON instead of a sentence; progress goes to stderr either way.
 
     Raises:
-        StackError: If the run has no such policy, or cannot be evaluated here.
+        StackError: If the run has no such policy or no trusted success model, or cannot be evaluated here.
     """
     folder = find_folder(name)
     path = policy_file(folder, policy)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
     from robot_stack.config.resolve import load_resolved
+    from robot_stack.learner.reward.success_model import run_success_model
     from robot_stack.rollout.evaluate import evaluate, load_params, practised_age_s
 
     resolved = load_resolved(RunPaths(folder).resolved)
@@ -36,7 +47,8 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
         print(f"episode {number} of {wanted}: {'success' if success else 'failure'}", file=sys.stderr, flush=True)
 
     age_s = practised_age_s(resolved, folder)
-    summary = evaluate(resolved, load_params(path), wanted, say, observation_age_s=age_s).summary()
+    model = run_success_model(folder, resolved) if judge == LabelSource.MODEL else None
+    summary = evaluate(resolved, load_params(path), wanted, say, observation_age_s=age_s, judge=model).summary()
     if as_json:
         print(json.dumps({"run": folder.name, "policy": policy, **summary}))
         return 0
@@ -47,5 +59,18 @@ def run(name: str, episodes: int | None = None, policy: str = "policy", as_json:
         f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); "
         f"observations {summary['observation_age_ms']:.0f} ms old"
     )
+    if model is not None:
+        print(_judged(summary["success_model"], summary["episodes"]))
     print(f"Next: robot-stack report {name}")
     return 0
+
+
+def _judged(found: Mapping[str, Any], episodes: int) -> str:
+    """Return in a sentence what the success model made of the episodes, beside the simulator's word."""
+    low, high = found["false_done_wilson95"]
+    delay = f", {found['delay_s']:.1f} s after they were done (median)" if found["delay_s"] is not None else ""
+    return (
+        f"success model: declared {found['declared']} of {episodes}{delay}; {found['false_done']} of them falsely "
+        f"(95 % interval of all episodes {100 * low:.0f} to {100 * high:.1f} %); missed {found['missed']} of "
+        f"{found['done']} that were done"
+    )

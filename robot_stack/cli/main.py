@@ -20,6 +20,7 @@ from pathlib import Path
 from robot_stack.cli.data.words import add_data
 from robot_stack.cli.extras import EXTRA_OF, EXTRAS_OF_VERB
 from robot_stack.types.errors import SpecError, StackError
+from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
 
 INTERRUPTED = 130
@@ -154,6 +155,11 @@ def _add_deploy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     parser.add_argument("--episodes", type=_count(1), default=20, metavar="N", help="how many (20)")
     parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
+    parser.add_argument(
+        "--judge",
+        choices=(LabelSource.MODEL, LabelSource.OPERATOR),
+        help="who says that the task is done (the run's success model, if it has one that is trusted)",
+    )
 
 
 def _add_camera(parser: argparse.ArgumentParser) -> None:
@@ -201,6 +207,8 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     parser.add_argument("--episodes", type=_count(1), metavar="N", help="held-out resets (as many as the run says)")
     parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
+    text = "who says that the task is done: the simulator, or the run's success model, as on a real cell (truth)"
+    parser.add_argument("--judge", choices=(LabelSource.TRUTH, LabelSource.MODEL), default=LabelSource.TRUTH, help=text)
     _add_json(parser)
 
 

@@ -233,8 +233,8 @@ class ControlLoop:
             if event in events:
                 episode.operator = verdict
                 return end
-        if episode.header.kind is EpisodeKind.EVAL and self._cell.truth():
-            return EndReason.SUCCESS  # evaluation is the one place where the simulator's word ends an episode
+        if episode.header.kind is EpisodeKind.EVAL and episode.scores is None and self._cell.truth():
+            return EndReason.SUCCESS  # evaluation without a judge is the one place where the simulator's word ends one
         if episode.scores is not None:
             live = episode.scores.newest(episode.header.episode_id)
             if live is not None and live.declared:

@@ -12,9 +12,10 @@ from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.episode_runner import EpisodeRunner
 from robot_stack.rollout.evaluate import HELD_OUT, Evaluation
+from robot_stack.rollout.judged import JudgedSink, Judgement
 from robot_stack.rollout.store_sink import StoreSink, next_number
 from robot_stack.types.event import Verdict
-from robot_stack.types.interfaces import Cell, Clock
+from robot_stack.types.interfaces import Cell, Clock, Judge
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EndReason
 
@@ -40,6 +41,7 @@ def deploy(
     episodes: int,
     stop: threading.Event,
     say: Callable[[str], None] = print,
+    judge: Judge | None = None,
 ) -> Evaluation:
     """Run a policy without noise; an operator may take over, stop and judge at any time.
 
@@ -52,6 +54,8 @@ def deploy(
         episodes: How many.
         stop: Ends it early.
         say: Told how each episode went.
+        judge: Declares when the task is done, which ends the episode unless the operator refuses; None: the operator
+            says it, or in simulation the simulator.
 
     Raises:
         StoreError: If the disk refuses an episode.
@@ -60,10 +64,19 @@ def deploy(
     successes: list[bool] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
+    judged: list[Judgement] = []
     with StoreSink(store) as sink:
         numbers = count(next_number(store))
+        watched = JudgedSink(sink, judge, cell.truth) if judge is not None else None
         runner = EpisodeRunner(
-            resolved, cell, clock, sink, actor=DEPLOYED, next_number=lambda: next(numbers), policy=policy
+            resolved,
+            cell,
+            clock,
+            watched or sink,
+            actor=DEPLOYED,
+            next_number=lambda: next(numbers),
+            policy=policy,
+            scores=judge,
         )
         while len(successes) < episodes and not stop.is_set():
             ran = runner.attempt(lambda: HELD_OUT, stop, lambda error: say(f"episode not run: {error}"))
@@ -74,7 +87,18 @@ def deploy(
             successes.append(succeeded(told))
             durations_s.append(told.duration_s)
             ages_s += told.ticks.age_s
-            how = "success" if successes[-1] else told.end.value
+            if watched is not None:
+                judged.append(watched.judgement(told))
+            how = _how(told)
             helped = f", {told.human_steps} steps by hand" if told.human_steps else ""
             say(f"{told.header.episode_id}: {how}, {told.duration_s:.1f} s{helped}")
-    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s)
+    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged)
+
+
+def _how(told: EpisodeOutcome) -> str:
+    """Return how an episode ended, and who says so, in words."""
+    if told.declared:
+        if told.truth is False:
+            return "no success, though the success model said so"
+        return "success by the success model's word" if succeeded(told) else "no success: the operator refused it"
+    return "success" if succeeded(told) else told.end.value

@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,13 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
+from robot_stack.rollout.judged import JudgedSink, Judgement
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, of_kind
 from robot_stack.types.errors import StackError, StoreError
 from robot_stack.types.event import Label
+from robot_stack.types.interfaces import Judge, StepSink
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
@@ -58,11 +60,13 @@ class Evaluation:
         successes: True per episode, in the order of the seeds.
         durations_s: Robot time per episode; of a success, until it.
         ages_s: Age of each observation that the policy acted on.
+        judged: What the success model made of each episode; empty where none judged.
     """
 
     successes: list[bool]
     durations_s: list[float]
     ages_s: list[float]
+    judged: list[Judgement] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""
@@ -74,6 +78,24 @@ class Evaluation:
             "wilson95": [round(low, 4), round(high, 4)],
             "cycle_s": round(float(np.mean(won)), 3) if won else None,
             "observation_age_ms": round(1e3 * float(np.median(self.ages_s)), 1) if self.ages_s else None,
+            **({"success_model": self._success_model()} if self.judged else {}),
+        }
+
+    def _success_model(self) -> dict[str, Any]:
+        """Return how often the success model spoke, and was wrong; intervals are of all episodes where truth is known.
+
+        `missed` counts tasks that were done and ended without its word.
+        """
+        known = [one for one in self.judged if one.false is not None]
+        false = sum(bool(one.false) for one in known)
+        delays_s = [one.delay_s for one in known if one.delay_s is not None]
+        return {
+            "declared": sum(one.declared for one in self.judged),
+            "false_done": false if known else None,
+            "false_done_wilson95": [round(end, 4) for end in wilson_interval(false, len(known))] if known else None,
+            "done": sum(one.done_at is not None for one in known) if known else None,
+            "missed": sum(one.done_at is not None and not one.declared for one in known) if known else None,
+            "delay_s": round(float(np.median(delays_s)), 3) if delays_s else None,
         }
 
 
@@ -92,12 +114,29 @@ def load_params(path: Path) -> Params:
     return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
 
 
-def evaluation_runner(resolved: ResolvedRun, params: Params, cell: LocalCell) -> EpisodeRunner:
-    """Build the runner of a policy on the held-out resets of a run, the first one first; it records nothing."""
+def evaluation_runner(
+    resolved: ResolvedRun, params: Params, cell: LocalCell, *, sink: StepSink | None = None, judge: Judge | None = None
+) -> EpisodeRunner:
+    """Build the runner of a policy on the held-out resets of a run, the first one first; by itself it records nothing.
+
+    Args:
+        resolved: The run.
+        params: Of the policy.
+        cell: In this process.
+        sink: Gets every step.
+        judge: Ends an episode by its word; without one the simulator's does.
+    """
     numbers = count()
     policy = ActingPolicy(resolved.spec(), params, seed=0)
     return EpisodeRunner(
-        resolved, cell, cell, NullSink(), actor="eval", next_number=lambda: next(numbers), policy=policy
+        resolved,
+        cell,
+        cell,
+        sink or NullSink(),
+        actor="eval",
+        next_number=lambda: next(numbers),
+        policy=policy,
+        scores=judge,
     )
 
 
@@ -122,6 +161,7 @@ def evaluate(
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
     *,
     observation_age_s: float = 0.0,
+    judge: Judge | None = None,
 ) -> Evaluation:
     """Evaluate a policy on `episodes` held-out resets in this process.
 
@@ -132,9 +172,11 @@ def evaluate(
         on_episode: Told the number of each episode, from 1 on, and whether it succeeded.
         observation_age_s: Age of the observations; as in online training, see `practised_age_s`. A cell in this process
             has none.
+        judge: Ends episodes as on a real cell, where no simulator says when the task is done; success is the
+            simulator's word at that moment.
     """
     cell = build_local_cell(resolved, seed=0, observation_age_s=observation_age_s)
-    return evaluate_in(cell, resolved, params, episodes, on_episode)
+    return evaluate_in(cell, resolved, params, episodes, on_episode, judge=judge)
 
 
 def evaluate_in(
@@ -143,9 +185,13 @@ def evaluate_in(
     params: Params,
     episodes: int,
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
+    *,
+    judge: Judge | None = None,
 ) -> Evaluation:
     """Evaluate a policy on `episodes` held-out resets in a cell of this process; see `evaluate`."""
-    runner = evaluation_runner(resolved, params, cell)
+    watched = JudgedSink(NullSink(), judge, cell.truth) if judge is not None else None
+    runner = evaluation_runner(resolved, params, cell, sink=watched, judge=judge)
+    judged: list[Judgement] = []
     successes: list[bool] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
@@ -154,8 +200,10 @@ def evaluate_in(
         successes.append(bool(outcome.truth))
         durations_s.append(outcome.duration_s)
         ages_s += outcome.ticks.age_s
+        if watched is not None:
+            judged.append(watched.judgement(outcome))
         on_episode(number + 1, successes[-1])
-    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s)
+    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -157,6 +157,18 @@ class ScoreSource(Protocol):
         ...
 
 
+class Judge(ScoreSource, Protocol):
+    """A judge of one episode after the other, who is shown every step and may declare success."""
+
+    def begin(self, episode_id: str) -> None:
+        """Forget the episode before."""
+        ...
+
+    def see(self, step: Step) -> None:
+        """Take the next step of the episode."""
+        ...
+
+
 class Policy(Protocol):
     """A policy that acts. It remembers the tick of the episode, what it planned, and its own random generator."""
 

@@ -16,7 +16,9 @@ from policies.registry import find_algorithm
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.fitting import image_shapes, write_tensors
+from robot_stack.learner.reward import success_model
 from robot_stack.runs.paths import RunPaths
+from tests.run.test_judged import SaysSo
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,21 @@ def test_eval_says_its_result_in_a_sentence_and_what_comes_next(
     result, following = capsys.readouterr().out.splitlines()
     assert result.startswith("policy: 0 of 1 succeeded (95 % interval 0 to ")
     assert following == f"Next: robot-stack report {folder}"
+
+
+def test_eval_can_be_judged_by_the_runs_own_success_model(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["eval", str(folder), "--episodes", "2", "--judge", "model"]) == 1
+    assert "must be at least 1; finish its demonstrations first" in capsys.readouterr().err
+    monkeypatch.setattr(success_model, "run_success_model", lambda folder, resolved: SaysSo(after=3))
+    assert main(["eval", str(folder), "--episodes", "2", "--judge", "model"]) == 0
+    result, judged, _ = capsys.readouterr().out.splitlines()
+    assert result.startswith("policy: 0 of 2 succeeded")
+    assert judged == (
+        "success model: declared 2 of 2; 2 of them falsely (95 % interval of all episodes 34 to 100.0 %); "
+        "missed 0 of 0 that were done"
+    )
 
 
 def test_report_writes_a_page_of_what_there_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,9 @@ from robot_stack.cli import act, deploy, main, record, train, up
 from robot_stack.cli.cell import measuring
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import AlarmRow, RewardFitRow
 from robot_stack.types.errors import ConfigError
 
 CELL = ("robot", "safety", "camera_wrist", "camera_front", "teleop", "command_recorder", "console")
@@ -77,6 +79,44 @@ def test_deploy_runs_a_saved_policy_without_a_learner(supervised) -> None:
     assert names(table) == (*CELL, "actor", "bring_up")
     assert table[-2].argv[2] == "robot_stack.nodes.actor.deployed"
     assert "runs/peg_insert/best.safetensors" in table[-2].argv
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked", "judge", "said"),
+    [
+        ((), (), "operator", "does not judge: there is none."),
+        ((RewardFitRow(version="v1"),), (), "model", "success model v1 says when the task is done"),
+        ((RewardFitRow(version="v1"),), ("--judge", "operator"), "operator", ""),
+        ((RewardFitRow(version="v1"), RewardFitRow(version="gone")), (), "model", "success model v1 says"),
+        (
+            (RewardFitRow(version="v1"), AlarmRow(version="v1", alarm="stall", words="3 of 4 refused")),
+            (),
+            "operator",
+            "does not judge: v1 has lost its word (stall: 3 of 4 refused).",
+        ),
+        (
+            (AlarmRow(version="v0", alarm="stall"), RewardFitRow(version="v1")),
+            (),
+            "model",
+            "success model v1 says when the task is done",
+        ),
+    ],
+)
+def test_who_says_that_a_deployed_task_is_done(supervised, capsys, rows, asked, judge, said) -> None:
+    main.main(["act", "peg_insert"])
+    supervised.clear()
+    paths = RunPaths(Path("runs/peg_insert"))
+    for path in (paths.policy("policy"), paths.trunk, paths.reward("v1")):
+        path.touch()
+    log = MetricsLog(paths.metrics)
+    for row in rows:
+        log.log(row)
+    log.close()
+    assert main.main(["deploy", "peg_insert", *asked]) == 0
+    ((_, table),) = supervised
+    argv = table[-2].argv
+    assert argv[argv.index("--judge") + 1] == judge
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verb", ["record", "act", "train"])

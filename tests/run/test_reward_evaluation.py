@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,18 @@ from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
 from robot_stack.learner.reward.evaluation import done_rule, run_model
+from robot_stack.learner.reward.scoring import Scorer
+from robot_stack.learner.reward.success import success_rule
+from robot_stack.learner.reward.success_model import newest_model, run_success_model
 from robot_stack.learner.reward.synthetic import generate, labelled
 from robot_stack.learner.training_data import reward_inputs
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
-from robot_stack.runs.rows import RewardFitRow
-from robot_stack.types.errors import StoreError
+from robot_stack.runs.rows import AlarmRow, RewardFitRow
+from robot_stack.types.command import Source
+from robot_stack.types.errors import RewardError, StoreError
+from robot_stack.types.observation import Observation
+from robot_stack.types.transition import ActionRow, EndReason, Step
 
 TINY = ProgressConfig(
     members=1, window=4, width=16, layers=1, steps=2, batch=4, held_out=0,
@@ -82,6 +89,58 @@ def test_newest_model_of_a_run_that_is_there_is_taken(
     judged = judge(model, made[1], done_rule(resolved))
     assert judged.known.all()
     assert len(judged.phi) == len(made[1].frames)
+
+
+def steps_of(episode: LabelledEpisode, resolved: ResolvedRun) -> Iterator[Step]:
+    still = np.zeros(resolved.spec().action_size, np.float32)
+    row = ActionRow(
+        executed=still, proposed=still, human=still, source=Source.POLICY, gripper_pressed=False, clipped=False,
+        params_version=1, params_age_s=0.0,
+    )  # fmt: skip
+    last = len(episode.frames) - 1
+    for index, frame in enumerate(episode.frames):
+        assert frame.proprio is not None
+        images = {camera.name: frame.view(camera.name) for camera in resolved.spec().cameras}
+        observation = Observation(images=images, proprio=frame.proprio, stamp_ns=index * 100_000_000)
+        over = index == last
+        yield Step(
+            episode_id="e",
+            index=index,
+            observation=observation,
+            action=None if over else row,
+            end=EndReason.TIMEOUT if over else None,
+        )
+
+
+def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
+) -> None:
+    version = write_model(tmp_path, resolved, made[1])
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log(RewardFitRow(version=version))
+    model = run_success_model(tmp_path, resolved)
+    trunk, network = newest_model(tmp_path, resolved)
+    scorer = Scorer(lambda: success_rule(resolved.task, resolved.spec()))
+    scorer.adopt(network, [])
+    images = {name: np.stack([frame.view(name) for frame in made[1].frames]) for name in trunk.shapes}
+    proprio = np.stack([np.asarray(frame.proprio) for frame in made[1].frames])
+    scorer.add("e", reward_inputs(trunk.encode(images), proprio), proprio)
+    scorer.score_live("e")
+    _, wanted = scorer.after(0, 0.0)
+    for _ in range(2):  # an episode of the same name begins anew
+        model.begin("e")
+        assert model.newest("e") is None
+        for step, score in zip(steps_of(made[1], resolved), wanted, strict=True):
+            model.see(step)
+            found = model.newest("e")
+            assert found is not None
+            assert (found.index, found.declared, found.version) == (score.index, score.declared, version)
+            assert found.progress == pytest.approx(score.progress, abs=2e-3)
+            assert found.success == pytest.approx(score.success, abs=2e-3)
+    log.log(AlarmRow(version=version, alarm="canary", words="calls 9 of 12 canaries a success"))
+    log.close()
+    with pytest.raises(RewardError, match=f"success model {version} of run .* has lost its word .canary: calls 9 of"):
+        run_success_model(tmp_path, resolved)
 
 
 def test_run_without_a_model_is_refused(resolved: ResolvedRun, tmp_path: Path) -> None:

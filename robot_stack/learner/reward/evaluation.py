@@ -14,16 +14,13 @@ from reward_models.interface import Frame, LabelledEpisode
 from reward_models.live import find_live
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner import fitting
 from robot_stack.learner.reward.embedded import EmbeddedModel, fit_embedded
 from robot_stack.learner.reward.labelled import labelled_episodes
 from robot_stack.learner.reward.success import ProprioGate
+from robot_stack.learner.reward.success_model import newest_model
 from robot_stack.learner.reward.synthetic import generate, labelled, shared_out
 from robot_stack.learner.settings import learning_settings
-from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
-from robot_stack.runs.rows import RewardFitRow, of_kind
-from robot_stack.types.errors import StoreError
 
 DEMOS = 12
 """Demonstrations that the embedded model is fitted on."""
@@ -133,15 +130,8 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
     Raises:
         StoreError: If there is none yet.
     """
-    paths = RunPaths(folder)
-    versions = [row.version for row in of_kind(read_rows(paths.metrics).rows, RewardFitRow)]
-    there = [version for version in versions if paths.reward(version).exists()]
-    if not there or not paths.trunk.exists():
-        raise StoreError(f"reward models of run {folder} are 0, must be at least 1; finish its demonstrations first")
-    trunk = fitting.load_trunk(paths.trunk, resolved.spec(), "cpu")
-    path = paths.reward(there[-1])
-    settings = learning_settings(resolved).reward
-    return EmbeddedModel(trunk, fitting.load_reward(path, there[-1], settings), settings.part)
+    trunk, model = newest_model(folder, resolved)
+    return EmbeddedModel(trunk, model, learning_settings(resolved).reward.part)
 
 
 def _of(report: Report, episodes: list[LabelledEpisode], every: int) -> tuple[LabelledEpisode, ...]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from robot_stack.disk.durable import write_durable
+from robot_stack.learner.reward.success_model import run_success_model
 from robot_stack.nodes.actor.session import Session, run_session
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.rollout.deploy import DEPLOYED, deploy
 from robot_stack.rollout.evaluate import load_params
+from robot_stack.rollout.judged import BackgroundJudge
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.event import LabelSource
 
 
 def run_policy(session: Session) -> int:
@@ -22,10 +26,14 @@ def run_policy(session: Session) -> int:
     params = load_params(options.policy)
     folder = session.folder / DEPLOYED
     folder.mkdir(exist_ok=True)
-    with EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name) as store:
+    with ExitStack() as stack:
+        store = stack.enter_context(EpisodeStore(RunPaths(folder).store.root, resolved.spec(), resolved.task.name))
+        judge = None
+        if options.judge == LabelSource.MODEL:
+            judge = stack.enter_context(BackgroundJudge(run_success_model(session.folder, resolved)))
         told = deploy(
             resolved, params, session.cell, SteadyClock(), store, episodes=options.episodes, stop=session.stop,
-            say=session.say,
+            say=session.say, judge=judge,
         )  # fmt: skip
     summary = told.summary()
     write_durable(RunPaths(folder).summary, json.dumps(summary))
@@ -45,6 +53,12 @@ def main() -> int:
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", type=Path, required=True, help="file that the learner saved")
     parser.add_argument("--episodes", type=int, required=True)
+    parser.add_argument(
+        "--judge",
+        choices=(LabelSource.MODEL, LabelSource.OPERATOR),
+        required=True,
+        help="who says that the task is done",
+    )
 
 
 if __name__ == "__main__":
