@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 Semantics = Literal["remaining", "hop"]
+Fusion = Literal["mean", "gated"]
 
 SURE_UP_TO = 0.99
 """Φ above which a *remaining* score has no exact inverse: nothing is left to take a share of."""
@@ -175,7 +176,7 @@ def gated(progress: np.ndarray, spread: np.ndarray, *, alpha: float) -> np.ndarr
 
 
 def fuse(
-    hops: np.ndarray, forward: np.ndarray, backward: np.ndarray, *, mode: Literal["mean", "gated"], alpha: float = 20.0
+    hops: np.ndarray, forward: np.ndarray, backward: np.ndarray, *, mode: Fusion, alpha: float = 20.0
 ) -> np.ndarray:
     r"""Fuse three anchors into one Φ.
 

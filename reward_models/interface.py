@@ -76,7 +76,6 @@ class Instruction:
         text: The task in words.
         goal: The finished task, of another episode than the one to be scored; a rollout's own last frame would make
             every failure look complete.
-        baseline_text: The scene without the task, for goal-baseline projection.
         reference: One demonstration in order, 0 to 100 %, for one-shot models.
 
     Raises:
@@ -85,7 +84,6 @@ class Instruction:
 
     text: str
     goal: Frame | None = None
-    baseline_text: str = ""
     reference: tuple[Frame, ...] = ()
 
     def __post_init__(self) -> None:
@@ -95,7 +93,7 @@ class Instruction:
     @cached_property
     def key(self) -> str:
         """Return a hash of the content, the same in every process and run."""
-        parts = [self.text, self.baseline_text, self.goal.key if self.goal else ""]
+        parts = [self.text, self.goal.key if self.goal else ""]
         return hashlib.sha256("\n".join([*parts, *(frame.key for frame in self.reference)]).encode()).hexdigest()[:32]
 
 
@@ -149,11 +147,13 @@ class Score:
         value: In [-1, 1] for a pair, in [0, 1] for a clip; NaN if and only if the answer could not be read.
         raw: What the model said, in its own words, cut to 200 characters; "" for models without words.
         latency_s: From question to answer; NaN if not measured.
+        lost: The model never answered: its server was away, or the question was given up. Worth asking again.
     """
 
     value: float
     raw: str = ""
     latency_s: float = float("nan")
+    lost: bool = False
 
     @property
     def valid(self) -> bool:

@@ -24,7 +24,7 @@ import numpy as np
 from reward_models.interface import PairQuery, RewardModel, Score, Unsupported
 from reward_models.score_cache import ScoreCache
 from reward_models.tickets import OpenQuestion, Query, Ticket, resolve
-from robot_stack.types.errors import RewardError
+from robot_stack.types.errors import RewardError, error_text
 
 Kind = Literal["pair", "progress", "done"]
 
@@ -216,7 +216,7 @@ class ScoringService:
         while sum(len(queue) for queue in self._queues.values()) > self._queue_limit:
             _, one = self._queues[self._oldest()].popitem(last=False)
             self._counts["refused"] += 1
-            finished += resolve(one, Score(value=math.nan, raw="given up: the queue was full"))
+            finished += resolve(one, Score(value=math.nan, raw="given up: the queue was full", lost=True))
         return finished
 
     def _oldest(self) -> Kind:
@@ -257,11 +257,12 @@ class ScoringService:
             return
         try:
             scores = self._score(kind, [one.query for one in rest])
-        except RewardError as error:
+        except Exception as error:  # a model may be anybody's, and one bad answer must not end the service
             if not self._failing:
-                _log.warning("%s does not answer: %s", self._model.name, error)
+                _log.warning("%s does not answer: %s", self._model.name, error_text(error))
             self._failing = True
-            self._settle([(one, Score(value=math.nan, raw=str(error)[:200])) for one in rest], "failed")
+            lost = Score(value=math.nan, raw=error_text(error)[:200], lost=True)
+            self._settle([(one, lost) for one in rest], "failed")
             return
         if self._failing:
             _log.info("%s answers again", self._model.name)
@@ -283,6 +284,10 @@ class ScoringService:
         scores = asks[kind](queries)
         if len(scores) != len(queries):
             raise RewardError(f"scores of {model.name} are {len(scores)}, must be {len(queries)}, one a question")
+        low = -1.0 if kind == "pair" else 0.0
+        for score in scores:
+            if score.valid and not low <= score.value <= 1.0:
+                raise RewardError(f"{kind} score of {model.name} is {score.value}, must be in [{low:g}, 1] or NaN")
         return scores
 
     def _settle(self, answered: Sequence[tuple[OpenQuestion, Score]], count: str) -> None:
@@ -304,7 +309,7 @@ class ScoringService:
             self._asked.clear()
             for queue in self._queues.values():
                 queue.clear()
-            score = Score(value=math.nan, raw=f"given up: {reason}"[:200])
+            score = Score(value=math.nan, raw=f"given up: {reason}"[:200], lost=True)
             finished = [ticket for one in left for ticket in resolve(one, score)]
             self._changed.notify_all()
         for ticket in finished:

@@ -24,14 +24,14 @@ from reward_models.vlm.model import LargeModel, identify
 from reward_models.vlm.optional import optional_import
 from robot_stack.types.errors import RewardError
 
-CODE = "clip 1"
+CODE = "clip 2"
 
 
 class ClipBaseline(LargeModel):
     """CLIP with goal-baseline projection as a `RewardModel` of progress. From `load`."""
 
     def __init__(self, network: Any, processor: Any, settings: ClipSettings, identity: str) -> None:
-        params = settings.model_dump(include={"view", "alpha", "low", "high"})
+        params = settings.model_dump(include={"view", "alpha", "baseline", "low", "high"})
         super().__init__(
             "clip",
             identify(CODE, [f"{identity} {network.dtype}"], {}, params),
@@ -61,17 +61,15 @@ class ClipBaseline(LargeModel):
         """Score the progress of each clip by its last frame alone, in [0, 1].
 
         Raises:
-            RewardError: If an instruction has no text for the baseline.
+            RewardError: If the settings have no baseline.
         """
         if not queries:
             return []
         asked = time.monotonic()
         for query in queries:
             self.capabilities.check(query.instruction, query.frames[-1:])
-            if not query.instruction.baseline_text.strip():
-                raise RewardError(
-                    "baseline_text is empty, must describe the scene without the task, like 'a robot arm'"
-                )
+        if not self._settings.baseline.strip():
+            raise RewardError("baseline is empty, must describe the scene without the task, like 'a robot arm'")
         images = [query.frames[-1].view(self._settings.view) for query in queries]
         values = [self._value(state, query) for state, query in zip(self._embed_images(images), queries, strict=True)]
         took = time.monotonic() - asked
@@ -82,7 +80,7 @@ class ClipBaseline(LargeModel):
         ]
 
     def _value(self, state: np.ndarray, query: ClipQuery) -> float:
-        goal, baseline = self._text(query.instruction.text), self._text(query.instruction.baseline_text)
+        goal, baseline = self._text(query.instruction.text), self._text(self._settings.baseline)
         try:
             return float(goal_baseline(state, goal, baseline, alpha=self._settings.alpha))
         except ValueError as error:

@@ -127,6 +127,7 @@ class ClipSettings(_Settings):
     weights: WeightsSettings
     view: str = Field("front", min_length=1)
     alpha: float = Field(0.5, ge=0.0, le=1.0, description="0: plain cosine; 1: only what baseline and goal differ in")
+    baseline: str = Field("", description="the scene without the task, like 'a robot arm over a table'; a run needs it")
     low: float = Field(0.0, ge=-1.0, le=1.0, description="score that is progress 0; measure it on a demonstration")
     high: float = Field(1.0, ge=-1.0, le=1.0, description="score that is progress 1")
     accept_license: str | None = Field(None, description="needed, in so many words, for non-commercial weights")

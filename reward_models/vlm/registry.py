@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from reward_models.interface import RewardModel
 from reward_models.vlm import grm, lrm, roboreward, vlac, yesno
+from reward_models.vlm.checkpoint import find_folder
 from reward_models.vlm.clip import ClipBaseline
 from reward_models.vlm.config import (
     ClipSettings,
@@ -25,7 +26,7 @@ from reward_models.vlm.config import (
 )
 from reward_models.vlm.endpoint import Endpoint
 from reward_models.vlm.in_process import InProcess
-from reward_models.vlm.licences import check_licence
+from reward_models.vlm.licences import LICENCES, UNKNOWN, check_licence, licence_of
 from reward_models.vlm.prompt import Backend
 from reward_models.vlm.wording import Wording, read_prompt_file
 from robot_stack import plugins
@@ -35,9 +36,18 @@ from robot_stack.types.errors import RewardError
 
 @dataclass(frozen=True, kw_only=True)
 class Family(Part[ConfigT]):
-    """A family of large reward models, as `reward: {rescore: {name: ...}}` names it."""
+    """A family of large reward models, as `reward: {rescore: {name: ...}}` names it.
+
+    Attributes:
+        make: Builds the model of some settings.
+        shapes: Whether a model of these settings says how far an episode is, and not only whether it is done.
+        licence: Of the published weights, where it is not for commercial work: it holds for whatever a server calls
+            them.
+    """
 
     make: Callable[[ConfigT], RewardModel]
+    shapes: Callable[[ConfigT], bool] = lambda settings: True
+    licence: str | None = None
 
 
 def _asking(
@@ -63,12 +73,12 @@ def _make_lrm(settings: LrmSettings) -> RewardModel:
     return lrm.Lrm(backends, settings, wordings)
 
 
-CLIP = Family(config=ClipSettings, make=ClipBaseline.load)
+CLIP = Family(config=ClipSettings, make=ClipBaseline.load, shapes=lambda settings: bool(settings.baseline.strip()))
 GRM = Family(config=GrmSettings, make=_asking(grm.Grm, grm.WORDINGS))
-LRM = Family(config=LrmSettings, make=_make_lrm)
+LRM = Family(config=LrmSettings, make=_make_lrm, shapes=lambda settings: "progress" in settings.adapters)
 ROBOREWARD = Family(config=RoboRewardSettings, make=_asking(roboreward.RoboReward, roboreward.WORDINGS))
-VLAC = Family(config=VlacSettings, make=_asking(vlac.Vlac, vlac.WORDINGS))
-YESNO = Family(config=YesNoSettings, make=_asking(yesno.YesNo, yesno.WORDINGS))
+VLAC = Family(config=VlacSettings, make=_asking(vlac.Vlac, vlac.WORDINGS), licence=LICENCES["InternRobotics/VLAC"])
+YESNO = Family(config=YesNoSettings, make=_asking(yesno.YesNo, yesno.WORDINGS), shapes=lambda settings: False)
 
 FAMILIES: Registry[Family[Any]] = Registry(plugins.REWARD_MODELS, Family)
 
@@ -102,7 +112,28 @@ def make_reward_model(name: str, settings: BaseModel | Mapping[str, Any]) -> Rew
             settings = family.config.model_validate_json(json.dumps(dict(plain)))
         except (ValidationError, TypeError) as error:
             raise RewardError(f"settings of reward model {name} are wrong: {_told(error)}") from error
+    if family.licence is not None:
+        _check_alias(name, family.licence, settings)
     return family.make(settings)
+
+
+def _check_alias(name: str, licence: str, settings: Any) -> None:
+    """Insist on a yes to the licence of a family's weights where nothing else says which licence these have.
+
+    Raises:
+        RewardError: If it is not accepted.
+    """
+    if settings.server is not None:
+        model, known = settings.server.model, licence_of(settings.server.model, None)
+    else:
+        assert settings.weights is not None
+        model = settings.weights.model
+        known = licence_of(model, find_folder(model, settings.weights))
+    if known == UNKNOWN and settings.accept_license != licence:
+        raise RewardError(
+            f"licence of {model} is not known here, and the published weights of {name} have {licence}, which must be "
+            f'accepted; if your use is allowed, set accept_license: "{licence}"'
+        )
 
 
 def _told(error: ValidationError | TypeError) -> str:

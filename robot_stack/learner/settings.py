@@ -121,4 +121,13 @@ def _rescore(resolved: ResolvedRun) -> Any:
     choice = resolved.run.reward.rescore
     if choice is None:
         return None
-    return resolved.section("run.reward.rescore.settings", find_family(choice.name).config)
+    family = find_family(choice.name)
+    settings = resolved.section("run.reward.rescore.settings", family.config)
+    if not family.shapes(settings):
+        node, _ = resolved.tree.nearest(["run", "reward", "rescore", "name"])
+        text = (
+            f"input is {choice.name!r}, which with these settings does not say how far an episode is; choose a model "
+            "that does, or give clip a baseline, lrm the adapter progress"
+        )
+        raise ConfigError(str(Mistake(mark=node.mark, key="run.reward.rescore.name", text=text)))
+    return settings

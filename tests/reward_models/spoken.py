@@ -39,7 +39,6 @@ def instruction(*, goal: bool = False, reference: int = 0, text: str = "put the 
     return Instruction(
         text=text,
         goal=frame(1.0) if goal else None,
-        baseline_text="a robot arm over a table",
         reference=tuple(frame(i / (reference - 1)) for i in range(reference)),
     )
 

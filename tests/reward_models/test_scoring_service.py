@@ -258,13 +258,34 @@ def test_too_few_answers_are_no_answers(start: Services) -> None:
     assert "scores of model are 1, must be 2" in ticket.scores[0].raw
 
 
-def test_a_broken_model_ends_the_service_aloud(start: Services, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_mistake_in_a_model_loses_its_questions_aloud_and_the_service_goes_on(
+    start: Services, caplog: pytest.LogCaptureFixture
+) -> None:
     model = Model()
     model.error = TypeError("a mistake in the model")
     service = start(model)
+    ticket = service.submit([clip(0.1)], "progress")
+    assert math.isnan(values(ticket)[0])
+    assert ticket.scores is not None
+    assert ticket.scores[0].lost
+    assert "model does not answer: TypeError" in caplog.text
+    model.error = None
+    assert values(service.submit([clip(0.1)], "progress")) == [0.1]
+    assert service.stats().running
+
+
+def test_a_mistake_of_its_own_ends_the_service_aloud(
+    start: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = start(Model())
+
+    def broken(key: str) -> None:
+        raise KeyError("cache")
+
+    monkeypatch.setattr(service._cache, "load", broken)
     assert math.isnan(values(service.submit([clip(0.1)], "progress"))[0])
     assert not service.stats().running
-    with pytest.raises(RewardError, match="does not run, must: TypeError: a mistake in the model"):
+    with pytest.raises(RewardError, match="does not run, must: KeyError: 'cache'"):
         service.submit([clip(0.1)], "progress")
     assert "scoring has ended" in caplog.text
 

@@ -15,7 +15,8 @@ from robot_stack.types.errors import RewardError
 from tests.reward_models import tiny_vlms
 from tests.reward_models.tiny_vlms import torch, transformers
 
-TASK = Instruction(text="a peg in a socket", baseline_text="a peg beside a socket")
+TASK = Instruction(text="a peg in a socket")
+BASELINE = "a peg beside a socket"
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(folder: Path, **settings: Any) -> Any:
-    return make_reward_model("clip", {"weights": {"model": str(folder), "device": "cpu"}, "low": -1.0} | settings)
+    return make_reward_model(
+        "clip", {"weights": {"model": str(folder), "device": "cpu"}, "baseline": BASELINE, "low": -1.0} | settings
+    )
 
 
 def pictures(count: int) -> list[np.ndarray]:
@@ -46,7 +49,7 @@ def test_progress_is_the_goal_baseline_reward_of_the_embeddings(checkpoint: Path
         images = network.get_image_features(**processor(images=pictures(3), return_tensors="pt")).pooler_output.numpy()
         texts = [
             network.get_text_features(**processor(text=[text], return_tensors="pt")).pooler_output.numpy()[0]
-            for text in (TASK.text, TASK.baseline_text)
+            for text in (TASK.text, BASELINE)
         ]
     expected = goal_baseline(images, *texts, alpha=alpha)
     np.testing.assert_allclose([score.value for score in scores], np.clip((expected + 1) / 2, 0, 1), atol=1e-4)
@@ -62,13 +65,12 @@ def test_low_and_high_make_progress_of_the_score(checkpoint: Path) -> None:
 
 
 def test_it_asks_for_a_baseline_and_for_short_texts(checkpoint: Path) -> None:
-    model = make(checkpoint)
-    with pytest.raises(RewardError, match="baseline_text is empty, must describe the scene without the task"):
-        model.score_progress(clips(1, Instruction(text="pour")))
+    with pytest.raises(RewardError, match="baseline is empty, must describe the scene without the task"):
+        make(checkpoint, baseline=" ").score_progress(clips(1))
     with pytest.raises(RewardError, match="tokens, must have at most 77; shorten it"):
-        model.score_progress(clips(1, Instruction(text="pour " * 50, baseline_text="a cup")))
+        make(checkpoint).score_progress(clips(1, Instruction(text="pour " * 50)))
     with pytest.raises(RewardError, match="cannot be scored: goal and baseline texts have the same embedding"):
-        model.score_progress(clips(1, Instruction(text="pour", baseline_text="pour")))
+        make(checkpoint, baseline="pour").score_progress(clips(1, Instruction(text="pour")))
 
 
 def test_it_knows_progress_and_nothing_else(checkpoint: Path) -> None:
@@ -78,7 +80,9 @@ def test_it_knows_progress_and_nothing_else(checkpoint: Path) -> None:
         model.score_done(clips(1))
 
 
-@pytest.mark.parametrize("change", [{"alpha": 0.7}, {"low": 0.1}, {"high": 0.9}, {"view": "side"}])
+@pytest.mark.parametrize(
+    "change", [{"alpha": 0.7}, {"baseline": "a table"}, {"low": 0.1}, {"high": 0.9}, {"view": "side"}]
+)
 def test_a_setting_that_changes_scores_changes_the_version(checkpoint: Path, change: dict[str, Any]) -> None:
     assert make(checkpoint).version == make(checkpoint).version != make(checkpoint, **change).version
 

@@ -29,8 +29,8 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"clip"}))
 def test_every_family_can_be_behind_a_server(name: str) -> None:
-    more = {"adapters": {"progress": "served"}} if name == "lrm" else {}
-    model = make_reward_model(name, {"server": SERVER, **more})
+    more = {"lrm": {"adapters": {"progress": "served"}}, "vlac": {"accept_license": "cc-by-nc-sa-4.0"}}
+    model = make_reward_model(name, {"server": SERVER, **more.get(name, {})})
     assert model.name == name
     assert len(model.version) == 16
     can = model.capabilities
@@ -73,17 +73,17 @@ def test_a_token_comes_from_the_environment_and_must_be_there(monkeypatch: pytes
     for value in ("", "  ", "new\nline", "ümlaut"):
         monkeypatch.setenv("REWARD_TOKEN", value)
         with pytest.raises(RewardError, match="environment variable REWARD_TOKEN is empty or no plain text") as error:
-            make_reward_model("vlac", settings)
+            make_reward_model("roboreward", settings)
         assert not value.strip() or value not in str(error.value)
     monkeypatch.setenv("REWARD_TOKEN", "s3cret\n")
-    version = make_reward_model("vlac", settings).version
-    assert version == make_reward_model("vlac", {"server": SERVER}).version
+    version = make_reward_model("roboreward", settings).version
+    assert version == make_reward_model("roboreward", {"server": SERVER}).version
 
 
 def test_revision_of_a_served_model_is_part_of_the_version_and_its_address_is_not() -> None:
-    first = make_reward_model("vlac", {"server": SERVER}).version
-    elsewhere = make_reward_model("vlac", {"server": SERVER | {"url": "https://gpu.lab:8000/v1"}}).version
-    newer = make_reward_model("vlac", {"server": SERVER | {"revision": "2"}}).version
+    first = make_reward_model("roboreward", {"server": SERVER}).version
+    elsewhere = make_reward_model("roboreward", {"server": SERVER | {"url": "https://gpu.lab:8000/v1"}}).version
+    newer = make_reward_model("roboreward", {"server": SERVER | {"revision": "2"}}).version
     assert first == elsewhere != newer
 
 
@@ -92,7 +92,7 @@ def test_certificates_that_are_none_are_refused(tmp_path: Path) -> None:
     for name in ("ca.pem", "absent.pem"):
         path = str(tmp_path / name)
         with pytest.raises(RewardError, match=f"ca_file is .*{name}, must be certificates in PEM"):
-            make_reward_model("vlac", {"server": SERVER | {"url": "https://gpu.lab/v1", "ca_file": path}})
+            make_reward_model("roboreward", {"server": SERVER | {"url": "https://gpu.lab/v1", "ca_file": path}})
 
 
 def test_a_prompt_file_is_read_and_checked(tmp_path: Path) -> None:
@@ -130,6 +130,17 @@ def test_a_non_commercial_licence_must_be_accepted_in_so_many_words() -> None:
         ):
             make_reward_model("vlac", settings | {"accept_license": accepted})
     assert make_reward_model("vlac", settings | {"accept_license": "cc-by-nc-sa-4.0"}).name == "vlac"
+
+
+def test_what_a_server_calls_the_weights_is_no_way_around_their_licence(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"server": SERVER | {"model": "judge"}}
+    said = r"licence of judge is not known here, and the published weights of vlac have cc-by-nc-sa-4.0, .* accepted"
+    for accepted in (None, "yes", "apache-2.0"):
+        with pytest.raises(RewardError, match=said):
+            make_reward_model("vlac", settings | {"accept_license": accepted})
+    assert make_reward_model("vlac", settings | {"accept_license": "cc-by-nc-sa-4.0"}).name == "vlac"
+    with pytest.raises(RewardError, match=r"published weights of vlac have cc-by-nc-sa-4\.0"):
+        make_reward_model("vlac", {"weights": {"model": str(tmp_path)}})
 
 
 def test_a_licence_is_said_when_a_model_is_loaded(caplog: pytest.LogCaptureFixture) -> None:

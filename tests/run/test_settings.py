@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from robot_stack.cli.checked_run import load_checked
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.settings import learning_settings, reward_rule
@@ -62,3 +63,34 @@ def test_what_a_failure_and_a_step_cost_is_read_from_the_run() -> None:
 def test_a_reward_that_cannot_be_meant_is_refused(word: str) -> None:
     with pytest.raises(ConfigError, match=word.split("=", maxsplit=1)[0]):
         load_run("peg_insert", [f"run.reward.{word}"])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "fits"),
+    [
+        ("yesno", "server: {url: 'http://127.0.0.1:8000/v1', model: any}", False),
+        ("clip", "weights: {model: any}", False),
+        ("clip", "weights: {model: any}, baseline: ' '", False),
+        ("clip", "weights: {model: any}, baseline: a robot arm over a table", True),
+        ("lrm", "weights: {model: any}, adapters: {completion: any}", False),
+        ("lrm", "weights: {model: any}, adapters: {progress: any}", True),
+        ("vlac", "server: {url: 'http://127.0.0.1:8000/v1', model: any}", True),
+    ],
+)
+def test_a_large_model_that_cannot_shape_is_refused_where_the_file_is_read(
+    name: str, settings: str, fits: bool
+) -> None:
+    words = [f"run.reward.rescore={{name: {name}, settings: {{{settings}}}}}"]
+    if fits:
+        assert load_checked("peg_insert", words).run.reward.rescore is not None
+    else:
+        with pytest.raises(ConfigError, match=f"'{name}', which with these settings does not say how far an episode"):
+            load_checked("peg_insert", words)
+
+
+@pytest.mark.parametrize("fusion", ["mean", "gated"])
+def test_how_answers_are_fused_can_be_chosen(fusion: str) -> None:
+    words = [f"run.reward.rescore={{name: roboreward, settings: {{weights: {{model: any}}}}, fusion: {fusion}}}"]
+    choice = load_run("peg_insert", words).run.reward.rescore
+    assert choice is not None
+    assert choice.fusion == fusion

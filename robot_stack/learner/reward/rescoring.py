@@ -3,26 +3,31 @@
 Its scores come minutes late, out of order, twice or never; they join by frame under the large model's own version. That
 version becomes the active one once it knows nearly all episodes; an episode that it does not know yet is then trained
 on without shaping. No thread of the run waits for it.
+
+Episodes are asked about one by one, so that the model's queue never overflows. Where it did not answer, because its
+server was away, the episode is asked about again until it does, after ever longer times; what it has answered is not
+asked again. Where it answered and could not be read, it is asked once more; frames that stay unreadable are
+interpolated as long as they are few.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 import logging
-import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from reward_models.decode import backward_anchor, decode, forward_anchor, fuse
+from reward_models.decode import Fusion, backward_anchor, decode, forward_anchor, fuse
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
-from reward_models.service import ScoringService
-from reward_models.tickets import Ticket
+from reward_models.service import Kind, ScoringService
 from reward_models.vlm.grm import anchor_queries
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
@@ -38,6 +43,14 @@ REFERENCE_FRAMES = 11
 NO_PROGRESS = "neither progress nor how far pairs are apart, must know one; choose another"
 ENOUGH_KNOWN = 0.9
 """Share of the episodes that a version must have scored before it may shape the reward."""
+ENOUGH_READ = 0.8
+"""Share of the frames asked about whose Φ must be known, so that it can be interpolated between them."""
+WAITING = 100_000
+"""Questions that may wait: those of one episode, however long."""
+READ_TRIES = 2
+"""Times that an episode is asked about whose answers cannot all be read."""
+FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 120.0
+"""Time after which an episode is asked about again that was not answered; it doubles from try to try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +99,7 @@ def potential(
     forward: np.ndarray | None,
     backward: np.ndarray | None,
     progress: np.ndarray | None,
+    fusion: Fusion = "gated",
 ) -> np.ndarray:
     """Compute Φ of T' frames from the answers: fused anchors where there are any, else progress, else decoded steps.
 
@@ -93,7 +107,7 @@ def potential(
         RewardError: If the model has none of them.
     """
     if steps is not None and forward is not None and backward is not None:
-        return fuse(steps, forward_anchor(forward), backward_anchor(backward), mode="gated")
+        return fuse(steps, forward_anchor(forward), backward_anchor(backward), mode=fusion)
     if progress is not None:
         return progress
     if steps is not None and can.pair in ("remaining", "hop"):
@@ -102,13 +116,27 @@ def potential(
 
 
 def spread_out(known: np.ndarray, at: np.ndarray, frames: int) -> np.ndarray:
-    """Interpolate the scores of all frames from those at some, linearly between valid ones; float32, shape (frames,).
+    """Interpolate the scores of all frames from those that are valid, linearly; float32, shape (frames,).
 
-    >>> spread_out(np.array([0.0, 1.0, np.nan]), np.array([0, 2, 4]), 5).tolist()
-    [0.0, 0.5, 1.0, nan, nan]
+    Shaping telescopes only where no term of it is left out, so an answer that could not be read leaves no hole.
+
+    >>> spread_out(np.array([0.0, np.nan, 1.0, np.nan]), np.array([0, 2, 4, 6]), 7).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     """
-    line = np.interp(np.arange(frames), at, known)  # NaN on either side makes NaN between
-    return np.asarray(line, np.float32)
+    valid = np.isfinite(known)
+    if not valid.any():
+        return np.full(frames, np.nan, np.float32)
+    return np.asarray(np.interp(np.arange(frames), at[valid], known[valid]), np.float32)
+
+
+class _Turn(NamedTuple):
+    """An episode that is to be asked about, in the order of time, then of arrival."""
+
+    due_s: float
+    number: int
+    episode_id: str
+    asked: int
+    unanswered: int
 
 
 class Rescorer:
@@ -122,6 +150,8 @@ class Rescorer:
         read: Reads an episode with its images.
         deliver: Takes scores of an episode, from another thread.
         every: Frames from one question to the next; the last frame is always asked about.
+        fusion: How the three anchors of a hop model become one Φ, see `reward_models.decode.fuse`.
+        first_retry_s: After which an episode is asked about again that was not answered.
     """
 
     def __init__(
@@ -134,6 +164,8 @@ class Rescorer:
         read: Callable[[str], StoredEpisode],
         deliver: Callable[[EpisodeScores], None],
         every: int,
+        fusion: Fusion = "gated",
+        first_retry_s: float = FIRST_RETRY_S,
     ) -> None:
         self.version = version
         self._service = service
@@ -142,14 +174,29 @@ class Rescorer:
         self._read = read
         self._deliver = deliver
         self._every = every
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._fusion: Fusion = fusion
+        self._first_retry_s = first_retry_s
+        self._news = threading.Condition()
+        self._waiting: list[_Turn] = []
+        self._turns = count()
+        self._closed = False
         self._offered: set[str] = set()
         self.known: set[str] = set()
         self.failed: dict[str, str] = {}
         """Episode -> why it has no scores; it is asked about again after a restart."""
-        self.failure = ""
-        """The newest error that nobody foresaw, for the operator, or ""."""
+        self.away = ""
+        """Why the model did not answer when it was asked last, "" if it did."""
+        self.interpolated = 0
+        """Frames asked about whose answer could not be read."""
+        self._unforeseen = ""
         self._thread = threading.Thread(target=self._work, name="rescore", daemon=True)
+
+    @property
+    def failure(self) -> str:
+        """Return what the operator should know: the newest error that nobody foresaw, or that the model is away."""
+        if self._unforeseen or not self.away:
+            return self._unforeseen
+        return f"reward model {self.version} does not answer, its episodes are asked about again: {self.away}"
 
     def start(self) -> None:
         """Start the scoring service and the thread that asks it.
@@ -162,7 +209,9 @@ class Rescorer:
 
     def close(self) -> None:
         """Stop asking; open questions are given up."""
-        self._waiting.put(None)
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
         self._service.close()
         if self._thread.ident is not None:
             self._thread.join(5.0)
@@ -176,72 +225,116 @@ class Rescorer:
         """Offer a finished episode for scoring; offering it again changes nothing. Never waits."""
         if episode_id not in self._offered:
             self._offered.add(episode_id)
-            self._waiting.put(episode_id)
+            self._put(episode_id, after_s=0.0)
 
     def ready(self, episode_ids: Sequence[str]) -> bool:
         """Return whether this version knows nearly all of these episodes."""
         return bool(episode_ids) and len(self.known & set(episode_ids)) >= ENOUGH_KNOWN * len(episode_ids)
 
-    def _work(self) -> None:
-        while (episode_id := self._waiting.get()) is not None:
-            try:
-                self._ask(self._read(episode_id))
-            except Exception as error:  # the top of this thread: an error costs one episode its scores, and is said
-                self._fail(episode_id, error)
+    def _put(self, episode_id: str, *, after_s: float, asked: int = 0, unanswered: int = 0) -> None:
+        turn = _Turn(time.monotonic() + after_s, next(self._turns), episode_id, asked, unanswered)
+        with self._news:
+            heapq.heappush(self._waiting, turn)
+            self._news.notify_all()
 
-    def _ask(self, episode: StoredEpisode) -> None:
-        count = len(episode.arrays["proprio"])
-        at = np.unique(np.append(np.arange(0, count, self._every), count - 1))
+    def _next(self) -> _Turn | None:
+        """Wait for the next turn that is due; None once closed."""
+        with self._news:
+            while not self._closed:
+                left_s = self._waiting[0].due_s - time.monotonic() if self._waiting else None
+                if left_s is not None and left_s <= 0:
+                    return heapq.heappop(self._waiting)
+                self._news.wait(left_s)
+            return None
+
+    def _work(self) -> None:
+        while (turn := self._next()) is not None:
+            try:
+                self._take_turn(turn)
+            except Exception as error:  # the top of this thread: an error costs one episode its scores, and is said
+                if not self._closed:
+                    self._fail(turn.episode_id, error)
+
+    def _take_turn(self, turn: _Turn) -> None:
+        """Ask about an episode and deliver its scores, or see to it that it is asked about again."""
+        episode = self._read(turn.episode_id)
+        frames = len(episode.arrays["proprio"])
+        at = np.unique(np.append(np.arange(0, frames, self._every), frames - 1))
+        scores = self._ask(episode, at)
+        if self._closed:
+            return
+        lost = next((score for part in scores.values() for score in part if score.lost), None)
+        if lost is not None:
+            self._not_answered(turn, lost.raw)
+            return
+        self.away = ""
+        unreadable = any(not score.valid for part in scores.values() for score in part)
+        if unreadable and turn.asked + 1 < READ_TRIES:
+            self._put(turn.episode_id, after_s=0.0, asked=turn.asked + 1)
+            return
+        self._deliver(self._decoded(episode, at, scores))
+        self.known.add(turn.episode_id)
+        self.failed.pop(turn.episode_id, None)
+
+    def _not_answered(self, turn: _Turn, why: str) -> None:
+        """Put an episode off that the model did not answer; the operator hears of the first of an outage."""
+        if not self.away:
+            log.warning("reward model %s does not answer, its episodes are asked about again: %s", self.version, why)
+        self.away = why
+        after_s = min(self._first_retry_s * 2.0**turn.unanswered, LONGEST_RETRY_S)
+        self._put(turn.episode_id, after_s=after_s, asked=turn.asked, unanswered=turn.unanswered + 1)
+
+    def _ask(self, episode: StoredEpisode, at: np.ndarray) -> dict[str, list[Score]]:
+        """Ask about the frames `at` of an episode, and wait for the answers of each kind; this thread's only wait."""
         shown = recorded_frames(episode)
         frames = [shown[t] for t in at]
         if len(frames) < 2:
             raise RewardError(f"frames of {episode.header.episode_id} are {len(frames)}, must be at least 2")
         asked = questions(frames, self._instruction, self._can)
-        parts: list[tuple[str, str, Sequence[PairQuery] | Sequence[ClipQuery]]] = [
-            (name, kind, part)
-            for name, kind, part in (
-                ("steps", "pair", asked.steps),
-                ("forward", "pair", asked.forward),
-                ("backward", "pair", asked.backward),
-                ("progress", "progress", asked.progress),
-                ("done", "done", asked.done),
-            )
-            if part is not None
+        parts: list[tuple[str, Kind, Sequence[PairQuery] | Sequence[ClipQuery] | None]] = [
+            ("steps", "pair", asked.steps),
+            ("forward", "pair", asked.forward),
+            ("backward", "pair", asked.backward),
+            ("progress", "progress", asked.progress),
+            ("done", "done", asked.done),
         ]
-        _Collector(parts, lambda answers: self._decode(episode, at, answers)).submit(self._service)
+        tickets = {name: self._service.submit(part, kind) for name, kind, part in parts if part is not None}
+        found = {}
+        for name, ticket in tickets.items():
+            while not ticket.wait(1.0):
+                pass  # a service that ends, on whatever, resolves all that is open
+            found[name] = ticket.scores or []
+        return found
 
-    def _decode(self, episode: StoredEpisode, at: np.ndarray, answers: dict[str, np.ndarray]) -> None:
-        """Deliver the scores that the answers about an episode make; called in the service's thread, never raises."""
-        episode_id = episode.header.episode_id
-        try:
-            self._deliver(self._scores(episode, at, answers))
-        except Exception as error:  # the service's thread must end neither on a full disk nor on anything else
-            self._fail(episode_id, error)
-        else:
-            self.known.add(episode_id)
-
-    def _scores(self, episode: StoredEpisode, at: np.ndarray, answers: dict[str, np.ndarray]) -> EpisodeScores:
+    def _decoded(self, episode: StoredEpisode, at: np.ndarray, scores: Mapping[str, Sequence[Score]]) -> EpisodeScores:
         """Decode the answers about the frames `at` of an episode into scores of all its frames.
 
         Raises:
-            RewardError: If no answer could be read.
+            RewardError: If too few could be read.
         """
+        answers = {name: np.array([score.value for score in part]) for name, part in scores.items()}
         phi = potential(
             self._can,
             steps=answers.get("steps"),
             forward=answers.get("forward"),
             backward=answers.get("backward"),
             progress=answers.get("progress"),
+            fusion=self._fusion,
         )
-        if not np.isfinite(phi).any():
-            raise RewardError("no answer could be read")
-        count = len(episode.arrays["proprio"])
+        read = int(np.isfinite(phi).sum())
+        if read < ENOUGH_READ * len(phi):
+            raise RewardError(
+                f"frames with answers that could be read are {read} of {len(phi)}, must be {ENOUGH_READ:.0%}; "
+                "look at the model's words"
+            )
+        self.interpolated += len(phi) - read
+        frames = len(episode.arrays["proprio"])
         success = answers.get("done", np.full(len(at), np.nan))
         return EpisodeScores(
             episode_id=episode.header.episode_id,
             version=self.version,
-            progress=np.clip(spread_out(phi, at, count), 0.0, 1.0),
-            success=np.clip(spread_out(success, at, count), 0.0, 1.0),
+            progress=np.clip(spread_out(phi, at, frames), 0.0, 1.0),
+            success=np.clip(spread_out(success, at, frames), 0.0, 1.0),
         )
 
     def _fail(self, episode_id: str, error: Exception) -> None:
@@ -249,7 +342,7 @@ class Rescorer:
         why = error_text(error)
         said = f"reward model {self.version} has no scores for {episode_id}: {why}"
         if not isinstance(error, StackError):
-            self.failure = said
+            self._unforeseen = said
         self.failed[episode_id] = why
         log.warning("%s", said)
 
@@ -277,42 +370,12 @@ def make_rescorer(
     picked = np.unique(np.linspace(0, len(frames) - 1, REFERENCE_FRAMES).astype(int))
     instruction = Instruction(text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked))
     return Rescorer(
-        ScoringService(model, cache_path=folder / "large_scores.cache"),
+        ScoringService(model, cache_path=folder / "large_scores.cache", queue_limit=WAITING),
         version=f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:16]}",
         can=model.capabilities,
         instruction=instruction,
         read=read,
         deliver=deliver,
         every=choice.every,
+        fusion=choice.fusion,
     )
-
-
-class _Collector:
-    """A wait for several tickets without a thread: the last one to finish hands all answers on."""
-
-    def __init__(
-        self,
-        parts: Sequence[tuple[str, str, Sequence[PairQuery] | Sequence[ClipQuery]]],
-        on_all: Callable[[dict[str, np.ndarray]], None],
-    ) -> None:
-        self._parts = parts
-        self._on_all = on_all
-        self._left = len(parts)
-        self._lock = threading.Lock()
-        self._answers: dict[str, np.ndarray] = {}
-
-    def submit(self, service: ScoringService) -> None:
-        for name, kind, queries in self._parts:
-            service.submit(queries, kind, on_done=self._taker(name))  # type: ignore[arg-type]
-
-    def _taker(self, name: str) -> Callable[[Ticket], None]:
-        def take(ticket: Ticket) -> None:
-            scores: Sequence[Score] = ticket.scores or ()
-            with self._lock:
-                self._answers[name] = np.array([score.value for score in scores])
-                self._left -= 1
-                last = self._left == 0
-            if last:
-                self._on_all(self._answers)
-
-        return take
