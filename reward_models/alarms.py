@@ -102,7 +102,7 @@ class Alarm:
     """A reason why a version of a reward model is not to be trusted.
 
     Attributes:
-        kind: "false_claims", "disagreement", "unfamiliar", "cycling" or "haste".
+        kind: "false_claims", "disagreement", "unfamiliar", "cycling", "haste" or "order".
         words: What was seen and what is usual.
         episodes: Those that gave cause.
     """
@@ -162,15 +162,15 @@ class Watch:
         )
 
     def _farming(self) -> tuple[Alarm | None, Alarm | None]:
-        cycling, hasty = [], []
+        cycling, hasty = list[str](), list[str]()
         for episode in list(self._newest)[-5:]:
             phi = episode.progress[np.isfinite(episode.progress)]
             if len(phi) > 1 and np.abs(np.diff(phi)).sum() > self._config.cycling * max(phi.max(), 0.2):
-                cycling.append(episode)
+                cycling.append(episode.name)
             if episode.claimed_at is None or episode.confirmed or episode.again:
                 continue
             if self._normal.too_fast(episode.claimed_at, haste=self._config.haste):
-                hasty.append(episode)
+                hasty.append(episode.name)
         return (
             _repeated("cycling", cycling, f"Φ goes up and down, {self._config.cycling:g} times its highest value"),
             _repeated(
@@ -182,14 +182,66 @@ class Watch:
         )
 
 
-def _repeated(kind: str, episodes: Sequence[EpisodeEvidence], words: str) -> Alarm | None:
+class OrderWatch:
+    """A watch over a model that shapes and declares nothing: does it put the successes of people above their failures?
+
+    A potential cannot be farmed, but one that pays for failures as for successes teaches nothing, or slowly; and a
+    large model is seldom fitted to the cell.
+    """
+
+    def __init__(self, config: AlarmConfig) -> None:
+        self._config = config
+        self._successes: list[float] = []
+        self._newest: deque[tuple[str, np.ndarray, bool]] = deque(maxlen=config.window)
+
+    def add(self, name: str, progress: np.ndarray, *, success: bool) -> tuple[Alarm, ...]:
+        """Add an episode that has been judged; return the alarms that it raises.
+
+        Args:
+            name: Of the episode.
+            progress: Φ per frame, shape (T+1,), finite.
+            success: As people, or the end of time, have it.
+        """
+        if success:
+            self._successes.append(float(progress[-1]))
+        self._newest.append((name, progress, success))
+        found = (self._misplaced(), self._cycling())
+        return tuple(alarm for alarm in found if alarm is not None)
+
+    def _misplaced(self) -> Alarm | None:
+        failures = [(name, progress) for name, progress, success in self._newest if not success]
+        if len(self._successes) < 2 or not failures:
+            return None
+        usual = float(np.median(self._successes))
+        high = [name for name, progress in failures if progress[-1] >= usual]
+        low, _ = wilson_interval(len(high), len(failures))
+        if len(high) < self._config.false_claims or low <= self._config.false_rate:
+            return None
+        return Alarm(
+            kind="order",
+            words=f"it scores the end of {len(high)} of the {len(failures)} newest failures as high as that of a usual "
+            f"success ({usual:.2f})",
+            episodes=tuple(high),
+        )
+
+    def _cycling(self) -> Alarm | None:
+        cycling = [
+            name
+            for name, progress, _ in list(self._newest)[-5:]
+            if np.abs(np.diff(progress)).sum() > self._config.cycling * max(progress.max(), 0.2)
+        ]
+        words = f"Φ goes up and down, {self._config.cycling:g} times its highest value"
+        return _repeated("cycling", cycling, words)
+
+
+def _repeated(kind: str, episodes: Sequence[str], words: str) -> Alarm | None:
     """Make an alarm if at least two episodes gave cause: one may be an accident, two of the newest five are not."""
     if len(episodes) < 2:
         return None
     return Alarm(
         kind=kind,
         words=f"{words}, in {len(episodes)} of the newest 5 episodes",
-        episodes=tuple(e.name for e in episodes),
+        episodes=tuple(episodes),
     )
 
 

@@ -253,7 +253,17 @@ def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None)
         parts.metrics.log(AlarmRow(version=version, alarm=alarm.kind, words=alarm.words, episodes=list(alarm.episodes)))
 
     task = parts.resolved.task
-    shaping = ShapingScores(recorded.replay, parts.scorer, parts.statistics, parts.metrics, rescorer)
+    before = of_kind(read_rows(RunPaths(parts.folder).metrics).rows, AlarmRow)
+    shaping = ShapingScores(
+        recorded.replay,
+        parts.scorer,
+        parts.statistics,
+        parts.metrics,
+        rescorer,
+        alarms=parts.settings.reward.alarms,
+        log=report,
+        lost=rescorer is not None and any(row.version == rescorer.version for row in before),
+    )
     monitor = RewardMonitor(
         parts.settings.reward.alarms,
         thresholds={turn.id: turn.success.threshold for turn in task.turns},

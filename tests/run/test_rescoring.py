@@ -12,15 +12,19 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
+from reward_models.alarms import Alarm, AlarmConfig
 from reward_models.decode import Fusion, hop_between
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
 from reward_models.service import ScoringService
+from robot_stack.learner.reward.monitor import ShapingScores
 from robot_stack.learner.reward.rescoring import Rescorer, _Turn, potential, spread_out
+from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError, StoreError
+from robot_stack.types.event import Verdict
 from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason
-from tests.run.bench import Bench
+from tests.run.bench import Bench, FakeModel
 
 pytestmark = pytest.mark.long
 
@@ -365,3 +369,87 @@ def test_an_error_that_nobody_foresaw_is_said_and_the_next_episode_gets_scores(r
     rig.rescorer.offer("000011-online-a")
     rig.wait_for(1)
     assert rig.delivered[0].episode_id == "000011-online-a"
+
+
+class Shaped:
+    """A rig whose large model may shape, under a watch, beside a live model that is trusted."""
+
+    def __init__(self, rig: Rig, *, lost: bool = False) -> None:
+        self.alarms: list[tuple[str, Alarm]] = []
+        self._rig = rig
+        bench = rig.bench
+        bench.scorer.adopt(FakeModel("live"), [])  # type: ignore[arg-type]
+        self.shaping = ShapingScores(
+            bench.replay,
+            bench.scorer,
+            bench.statistics,
+            bench.metrics,
+            rig.rescorer,
+            alarms=AlarmConfig(),
+            log=lambda version, alarm: self.alarms.append((version, alarm)),
+            lost=lost,
+        )
+        self.shaping.follow_live(True)
+        self.ends_at = 0.0
+        rig.rescorer._decoded = self._decoded  # type: ignore[method-assign]
+
+    def _decoded(self, episode: StoredEpisode, at: np.ndarray, scores: object) -> EpisodeScores:
+        count = len(episode.arrays["proprio"])
+        return EpisodeScores(
+            episode_id=episode.header.episode_id,
+            version="synthetic-v1",
+            progress=np.linspace(0.0, self.ends_at, count, dtype=np.float32),
+            success=np.full(count, np.nan, np.float32),
+        )
+
+    def episode(self, number: int, *, success: bool, ends_at: float) -> None:
+        name = f"{number:06d}-online-a"
+        said = Verdict.SUCCESS if success else Verdict.FAILURE
+        end = EndReason.SUCCESS if success else EndReason.FAILURE
+        self._rig.bench.send(name, [P] * 10, end, said=said)
+        self._rig.bench.take()
+        self.ends_at = ends_at
+        self.shaping.rescore()
+        until(lambda: name in self._rig.rescorer.known)
+        self._rig.bench.ingest.add_scores(self._rig.delivered[-1])
+        self.shaping.rescore()
+
+
+def test_a_large_model_that_scores_failures_like_successes_shapes_no_more(rig: Rig) -> None:
+    shaped, replay = Shaped(rig), rig.bench.replay
+    for number in range(10, 14):
+        shaped.episode(number, success=True, ends_at=0.95)
+    assert replay.score_version == "synthetic-v1"
+    for number in range(14, 16):
+        shaped.episode(number, success=False, ends_at=0.97)
+        assert replay.score_version == "synthetic-v1"
+    shaped.episode(16, success=False, ends_at=0.97)
+    assert [(version, alarm.kind) for version, alarm in shaped.alarms] == [("synthetic-v1", "order")]
+    assert (
+        "the end of 3 of the 3 newest failures as high as that of a usual success (0.95)" in shaped.alarms[0][1].words
+    )
+    assert replay.score_version == "live"
+    asked = rig.model.asked
+    rig.bench.send("000017-online-a", [P] * 10, EndReason.SUCCESS, said=Verdict.SUCCESS)
+    rig.bench.take()
+    shaped.shaping.rescore()
+    assert (rig.model.asked, replay.score_version) == (asked, "live")
+
+
+def test_a_large_model_that_tells_failures_from_successes_goes_on(rig: Rig) -> None:
+    shaped = Shaped(rig)
+    for number in range(10, 22):
+        shaped.episode(number, success=number % 2 == 0, ends_at=0.95 if number % 2 == 0 else 0.8)
+    assert shaped.alarms == []
+    assert rig.bench.replay.score_version == "synthetic-v1"
+
+
+def test_trust_that_was_lost_stays_lost_after_a_restart(rig: Rig) -> None:
+    shaped = Shaped(rig, lost=True)
+    rig.bench.replay.activate_scores("synthetic-v1")  # as a checkpoint of before the alarm has it
+    shaped.shaping.follow_live(True)
+    rig.bench.send("000010-online-a", [P] * 10, EndReason.SUCCESS, said=Verdict.SUCCESS)
+    rig.bench.take()
+    shaped.shaping.rescore()
+    assert rig.bench.replay.score_version == "live"
+    assert rig.model.asked == 0

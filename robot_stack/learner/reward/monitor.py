@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from reward_models.alarms import Alarm, AlarmConfig, EpisodeEvidence, Normal, Watch, nearest_distance
+from reward_models.alarms import (
+    Alarm,
+    AlarmConfig,
+    EpisodeEvidence,
+    Normal,
+    OrderWatch,
+    Watch,
+    nearest_distance,
+)
 from reward_models.model_per_task import ModelPerTask, TaskModel
 from reward_models.progress.text import other_task
 from robot_stack.learner.fitting import RewardNetwork
@@ -21,8 +29,8 @@ from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.rows import RescoredRow
 from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
-from robot_stack.types.event import LabelSource
-from robot_stack.types.transition import EpisodeKind
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.transition import EndReason, EpisodeKind
 
 JUDGED_AFTER = 2
 """Episodes that have begun since, by when an operator's verdict on an episode has come in."""
@@ -32,12 +40,17 @@ CANARY_TEXTS = 5
 class ShapingScores:
     """The choice of whose scores shape the reward: a large model's once it knows enough, else the live model's.
 
+    The large model is watched too: after an alarm no score of it shapes any more, in this run and after a restart.
+
     Args:
         replay: Is told whose.
         scorer: Has the live model.
         statistics: Of all episodes.
         metrics: Take a row when the large model's scores become the active ones.
         rescorer: Of the large model, None without one.
+        alarms: When trust in the large model ends.
+        log: Told of each alarm, for metrics and people.
+        lost: Whether an alarm has ended trust in the large model before.
     """
 
     def __init__(
@@ -47,30 +60,64 @@ class ShapingScores:
         statistics: EpisodeStatistics,
         metrics: MetricsLog,
         rescorer: Rescorer | None,
+        *,
+        alarms: AlarmConfig,
+        log: Callable[[str, Alarm], None],
+        lost: bool = False,
     ) -> None:
         self._replay = replay
         self._scorer = scorer
         self._statistics = statistics
         self._metrics = metrics
         self._rescorer = rescorer
+        self._watch = OrderWatch(alarms)
+        self._log = log
+        self._seen: set[str] = set()
+        self._live_trusted = False
+        self.lost = lost
 
     def follow_live(self, trusted: bool) -> None:
         """Let the live model's scores shape the reward if it is trusted, else none; a large one's go before them."""
-        if self._rescorer is None or self._replay.score_version != self._rescorer.version:
+        self._live_trusted = trusted
+        if self._rescorer is None or self.lost or self._replay.score_version != self._rescorer.version:
             self._replay.activate_scores(self._scorer.version if trusted else None)
 
     def rescore(self) -> None:
         """Offer what has ended to the large model; its scores count once it knows nearly all of it."""
         rescorer = self._rescorer
-        if rescorer is None:
+        if rescorer is None or self.lost:
             return
         accounts = [a for a in self._statistics.accounts if a.end is not None]
         ended = [a.header.episode_id for a in accounts if a.header.kind is not EpisodeKind.EVAL]
         for episode_id in ended:
             rescorer.offer(episode_id)
+        if self._misled(rescorer, accounts):
+            return
         if self._replay.score_version != rescorer.version and rescorer.ready(ended):
             self._replay.activate_scores(rescorer.version)
             self._metrics.log(RescoredRow(version=rescorer.version, episodes=len(rescorer.known)))
+
+    def _misled(self, rescorer: Rescorer, accounts: Sequence[EpisodeAccount]) -> bool:
+        """Hold the large model's scores against what people have said since; True if that ended trust in it."""
+        for number, account in enumerate(accounts):
+            name = account.header.episode_id
+            settled = number < len(accounts) - JUDGED_AFTER or LabelSource.OPERATOR in account.verdicts
+            if name in self._seen or name not in rescorer.progress or not settled or not _tells(account):
+                continue
+            self._seen.add(name)
+            alarms = self._watch.add(name, rescorer.progress[name], success=account.success)
+            for alarm in alarms:
+                self._log(rescorer.version, alarm)
+            if alarms:
+                self.lost = True
+                self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
+                return True
+        return False
+
+
+def _tells(account: EpisodeAccount) -> bool:
+    """Return whether an episode says something of a model that scored it: it was no accident and nobody discards it."""
+    return account.steps > 0 and account.end is not EndReason.FAULT and Verdict.DISCARD not in account.verdicts.values()
 
 
 class RewardMonitor:

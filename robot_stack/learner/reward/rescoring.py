@@ -182,6 +182,8 @@ class Rescorer:
         self._closed = False
         self._offered: set[str] = set()
         self.known: set[str] = set()
+        self.progress: dict[str, np.ndarray] = {}
+        """Episode that was scored since the start -> its Φ per frame."""
         self.failed: dict[str, str] = {}
         """Episode -> why it has no scores; it is asked about again after a restart."""
         self.away = ""
@@ -272,7 +274,9 @@ class Rescorer:
         if unreadable and turn.asked + 1 < READ_TRIES:
             self._put(turn.episode_id, after_s=0.0, asked=turn.asked + 1)
             return
-        self._deliver(self._decoded(episode, at, scores))
+        decoded = self._decoded(episode, at, scores)
+        self._deliver(decoded)
+        self.progress[turn.episode_id] = decoded.progress
         self.known.add(turn.episode_id)
         self.failed.pop(turn.episode_id, None)
 
