@@ -49,7 +49,7 @@ class OperatorLock:
         """
         self._check_open(page)
         if driving and page != self.writer and not self._free(now_ns):
-            raise PageError("the desk is another page's, which drives the arm; wait until it lets go, or hold with Esc")
+            raise PageError("another page is the operator's and drives the arm; wait until it lets go, or hold with Esc")
         self.writer, self._left_ns = page, None
 
     def check_writer(self, page: str, now_ns: int) -> None:
@@ -62,7 +62,7 @@ class OperatorLock:
         if page != self.writer and self._free(now_ns):
             self.writer, self._left_ns = page, None
         if page != self.writer:
-            raise PageError("this page watches, must be at the desk to do that; press 'take the desk'")
+            raise PageError("this page watches, must be the operator's to do that; press 'become the operator'")
 
     def attended(self, now_ns: int) -> bool:
         """Return whether the page that holds the lock is open and in view."""

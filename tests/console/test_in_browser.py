@@ -146,12 +146,12 @@ def test_an_episode_is_shown_with_its_pictures(run, tmp_path, tab):
 def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
     cell.mode(Mode.POLICY)
     first, second = tab(url), tab(url)
-    says(first, "#seat", "you are at the desk, 2 pages open")
+    says(first, "#seat", "you are the operator, 2 pages open")
     says(second, "#seat", "you watch")
     sync_api.expect(second.locator("[data-what=arm]")).to_be_disabled()
     sync_api.expect(second.locator("[data-what=hold]")).to_be_enabled()
     second.keyboard.press("s")
-    says(second, "#notice", "this page watches, must be at the desk")
+    says(second, "#notice", "this page watches, must be the operator's")
     second.keyboard.press("Escape")
     until(lambda: cell.done.pressed == ["hold"], "anybody's hold", first)
     second.keyboard.down(" ")
@@ -159,8 +159,8 @@ def test_two_tabs_one_writes_and_one_watches(cell, url, tab):
     assert not cell.done.driving
     second.keyboard.up(" ")
     picture(second, "watcher")
-    second.get_by_role("button", name="take the desk").click()
-    says(second, "#seat", "you are at the desk")
+    second.get_by_role("button", name="become the operator").click()
+    says(second, "#seat", "you are the operator")
     says(first, "#seat", "you watch")
 
 
@@ -188,12 +188,12 @@ def with_key(welcome, action, key):
 
 def test_a_tab_that_is_copied_takes_its_place_and_the_old_one_says_so(url, tab):
     old = tab(url)
-    says(old, "#seat", "you are at the desk")
+    says(old, "#seat", "you are the operator")
     name = old.evaluate("sessionStorage.getItem('page')")
     copy = tab(url, context=old.context)
     copy.evaluate(f"sessionStorage.setItem('page', {name!r})")
     copy.reload()
-    says(copy, "#seat", "you are at the desk")
+    says(copy, "#seat", "you are the operator")
     word(old, "THIS PAGE IS CLOSED")
     says(old, "#why", "has been opened again")
 
@@ -214,7 +214,7 @@ def test_a_lost_server_is_seen_and_found_again(cell, tab):
     cell.mode(Mode.HOLD, "teleop device is lost while in control")
     with served(cell, port=port):
         word(page, "HOLD")
-        says(page, "#seat", "you are at the desk")
+        says(page, "#seat", "you are the operator")
 
 
 def test_over_a_slow_network_the_page_shows_less_and_never_old(cell, tab, monkeypatch):
@@ -227,7 +227,7 @@ def test_over_a_slow_network_the_page_shows_less_and_never_old(cell, tab, monkey
         proxy = TcpProxy(url.removeprefix("http://").partition("/")[0])
         try:
             page = tab(f"http://{proxy.address}/#a-token-of-enough-characters")
-            says(page, "#seat", "you are at the desk")
+            says(page, "#seat", "you are the operator")
             proxy.mode = SLOW
             begun_s = time.monotonic()
             while time.monotonic() - begun_s < 3.0:
@@ -247,7 +247,7 @@ def test_keyboard_only(cell, url, tab):
     cell.mode(Mode.POLICY)
     cell.episode(7)
     page = tab(url)
-    says(page, "#seat", "you are at the desk")
+    says(page, "#seat", "you are the operator")
     for _ in range(30):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.dataset.what") == "discard":
@@ -283,7 +283,7 @@ def test_esc_holds_also_in_the_middle_of_a_word(cell, url, tab):
 def test_esc_while_driving_holds_and_lets_go(cell, url, tab):
     cell.mode(Mode.HUMAN)
     page = tab(url)
-    says(page, "#seat", "you are at the desk")
+    says(page, "#seat", "you are the operator")
     page.keyboard.down(" ")
     until(lambda: cell.done.driving, "the hand", page)
     page.keyboard.press("Escape")
@@ -296,7 +296,7 @@ def test_esc_while_driving_holds_and_lets_go(cell, url, tab):
 def test_a_window_that_loses_the_keys_while_it_drives_is_a_lost_hand(cell, url, tab):
     cell.mode(Mode.HUMAN)
     page = tab(url)
-    says(page, "#seat", "you are at the desk")
+    says(page, "#seat", "you are the operator")
     page.keyboard.down(" ")
     until(lambda: cell.done.driving, "the hand", page)
     page.evaluate("window.dispatchEvent(new Event('blur'))")
@@ -344,7 +344,7 @@ def test_a_gamepad_drives_while_its_button_is_held(cell, url, tab):
     cell.mode(Mode.POLICY)
     cell.episode(4)
     page = tab(url)
-    says(page, "#seat", "you are at the desk")
+    says(page, "#seat", "you are the operator")
     page.evaluate("""() => {
         window.pad = { connected: true, mapping: 'standard', axes: [0, -1, 0.5, 0],
             buttons: Array.from({ length: 17 }, () => ({ pressed: false })) };
@@ -462,7 +462,7 @@ def test_several_arms_are_driven_one_after_the_other(tmp_path, tab):
     with served(cell) as url:
         cell.mode(Mode.POLICY)
         page = tab(url)
-        says(page, "#seat", "you are at the desk")
+        says(page, "#seat", "you are the operator")
         button = page.get_by_role("button", name="next arm")
         button.focus()
         page.keyboard.press("Enter")

@@ -176,7 +176,7 @@ def test_commands_are_done_and_refusals_told(cell, url):
         first.shows(lambda now: now["pages"] == 2, "both pages")
         first.say(k="press", what="hold")
         second.say(k="press", what="arm")
-        second.told("this page watches, must be at the desk")
+        second.told("this page watches, must be the operator's")
         second.say(k="sit")
         second.shows(lambda now: now["writer"] == "b", "the desk")
         second.say(k="press", what="arm")

@@ -287,7 +287,7 @@ def test_nothing_under_a_hand_moves_whatever_happens(obedient, tab, size):
         lively(obedient)
         look(obedient, 90)
         obedient.mode(Mode.POLICY)
-        says(page, "#seat", "you are at the desk")
+        says(page, "#seat", "you are the operator")
         page.wait_for_timeout(300)
         before = page.evaluate(BOXES)
         assert {"hold", "stop", "undo", "sit", "arm", "clear_stop", "failure"} <= set(before)
@@ -315,7 +315,7 @@ def test_nothing_under_a_hand_moves_whatever_happens(obedient, tab, size):
         says(page, "#notice", "arm refused")
         same("a notice")
         other = tab(url)
-        other.get_by_role("button", name="take the desk").click()
+        other.get_by_role("button", name="become the operator").click()
         says(page, "#seat", "you watch")
         same("a lost desk")
         with obedient.desk.locked():

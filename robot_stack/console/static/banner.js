@@ -34,7 +34,7 @@ export function showBanner(now, welcome, name) {
   set("estop", `e-stop: ${now.estop.text}`);
   at("estop").className = now.estop.on ? "on" : "";
   const others = now.pages > 1 ? `, ${now.pages} pages open` : "";
-  set("seat", now.writer === name ? `you are at the desk${others}` : `you watch${others}`);
+  set("seat", now.writer === name ? `you are the operator${others}` : `you watch${others}`);
 }
 
 // the server is connected and says nothing: it stands still, or the network does
