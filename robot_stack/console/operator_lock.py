@@ -49,7 +49,7 @@ class OperatorLock:
         """
         self._check_open(page)
         if driving and page != self.writer and not self._free(now_ns):
-            raise PageError("another page is the operator's and drives the arm; wait until it lets go, or hold with Esc")
+            raise PageError("another page is the operator's and drives the arm; wait until it lets go, or press Esc")
         self.writer, self._left_ns = page, None
 
     def check_writer(self, page: str, now_ns: int) -> None:
