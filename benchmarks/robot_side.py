@@ -274,7 +274,9 @@ def measure(quick: bool = False) -> dict[str, float]:
         with prepared(run, folder) as ready:
             policy = folder / "policy.safetensors"
             write_policy(run, policy)
-            session = session_process("deployed", folder, "--policy", str(policy), "--episodes", "1")
+            session = session_process(
+                "deployed", folder, "--policy", str(policy), "--episodes", "1", "--judge", "operator"
+            )
             environment = {**ready.environment, "XDG_STATE_HOME": name}
             before = dict(os.environ)
             os.environ.update(environment)
