@@ -28,7 +28,7 @@ class Ticket:
     def wait(self, timeout_s: float) -> bool:
         """Wait until all scores are there or the timeout is over; return whether they are there.
 
-        For tests and tools, not for a control loop.
+        For a thread that may wait, not for a control loop.
         """
         return self._done.wait(timeout_s)
 

@@ -2,8 +2,8 @@
 
 Run: make bench-suites [SMOKE=1], or python -m benchmarks.suites [--seeds 0 1 2] [--only TASK ...] [--chunks 1 5]
 [--steps 200000]. Writes SUITES.md and suites.json. Each run takes an hour on a core for 200,000 steps; its evaluations
-are kept as they come, and the next call does what is not done. SMOKE=1 is one run of 100,000 steps: puzzle-3x3-4 with
-decisions of 5 steps.
+are kept as they come, and the next call does the runs that are not finished, from their start. SMOKE=1 is one run of
+100,000 steps: puzzle-3x3-4 with decisions of 5 steps.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ def key(run: Run) -> tuple[str, int, int]:
     return run["task"], run["chunk"], run["seed"]
 
 
+def last(run: Run) -> int:
+    """Return after how many steps a run was evaluated last."""
+    return max(int(at) for at in run["evaluations"])
+
+
 def read(folder: Path) -> list[Run]:
     """Return the runs so far, finished or not."""
     path = folder / "suites.json"
@@ -40,8 +45,10 @@ def read(folder: Path) -> list[Run]:
 
 
 def keep(run: Run, folder: Path) -> None:
-    """Write a run in the place of what was known of it, and table and figures anew."""
+    """Write a run in the place of what was known of it, unless that went further, and table and figures anew."""
     order = list(ogbench.TASKS)
+    if any(key(other) == key(run) and last(other) > last(run) for other in read(folder)):
+        return
     runs = [other for other in read(folder) if key(other) != key(run)] + [run]
     runs.sort(key=lambda one: (order.index(one["task"]), one["chunk"], one["seed"]))
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.suites", description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="*", choices=list(ogbench.TASKS), default=list(ogbench.TASKS))
-    parser.add_argument("--chunks", type=int, nargs="+", default=list(CHUNKS))
+    parser.add_argument("--chunks", type=int, nargs="+", choices=CHUNKS, default=list(CHUNKS))
     parser.add_argument("--steps", type=int, default=STEPS, help="online steps of each run")
     parser.add_argument("--data", type=Path, default=Path("build/suites"), help="where play data lies, or is made")
     parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the table and the results")

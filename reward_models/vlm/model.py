@@ -83,7 +83,7 @@ def ask(
     for answer in answers:
         readable = not answer.problem and (answer.complete or not whole)
         value = read(answer) if readable else math.nan
-        scores.append(replace(score(value, answer.problem or answer.text), latency_s=took))
+        scores.append(replace(score(value, answer.problem or answer.text), latency_s=took, lost=bool(answer.problem)))
     return scores
 
 

@@ -83,13 +83,13 @@ class Ingest:
         self._replay.set_features(episode_id, features)
         self._scorer.add(episode_id, reward_inputs(features, proprio), proprio)
 
-    def restore_scores(self, version: str) -> set[str]:
-        """Let a reward model's scores on disk join the replay; returns the episodes that have them."""
-        found = set()
+    def restore_scores(self, version: str) -> dict[str, np.ndarray]:
+        """Let a reward model's scores on disk join the replay; return Φ per frame of the episodes that have them."""
+        found = {}
         for scores in self._store.scores(version):
             if self._replay.frame_count(scores.episode_id) == len(scores.progress):
                 self._join(scores)
-                found.add(scores.episode_id)
+                found[scores.episode_id] = scores.progress
         return found
 
     def uncached(self) -> dict[str, np.ndarray]:

@@ -172,7 +172,7 @@ def _reward_model(record: RunRecord) -> str:
             judged = f"; VOC on held-out demonstrations {row.voc_heldout:.3f}" if row.voc_heldout is not None else ""
             told.append((online, f"fitted on {row.episodes} episodes, {row.failures} of them failed{judged}", ""))
         elif isinstance(row, AlarmRow):
-            told.append((online, f"no longer trusted ({row.alarm}): {row.words}", " class=unmet"))
+            told.append((online, f"no longer trusted ({row.alarm}, {row.version}): {row.words}", " class=unmet"))
         elif isinstance(row, RefitFailedRow):
             told.append((online, f"not fitted again: {row.reason}", " class=unmet"))
     if not told:
@@ -182,7 +182,7 @@ def _reward_model(record: RunRecord) -> str:
     return (
         f"<h2>What became of the reward model</h2><div class=wide><table>{head}{lines}</table></div>"
         "<p class=caption>While it is not trusted it neither ends an episode nor shapes the reward, until a fit "
-        "restores it.</p>"
+        "restores it. A large model behind it is not fitted: after an alarm it shapes no more in this run.</p>"
     )
 
 

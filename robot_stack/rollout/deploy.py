@@ -14,6 +14,7 @@ from robot_stack.rollout.episode_runner import EpisodeRunner
 from robot_stack.rollout.evaluate import HELD_OUT, Evaluation
 from robot_stack.rollout.judged import JudgedSink, Judgement
 from robot_stack.rollout.store_sink import StoreSink, next_number
+from robot_stack.types.errors import RewardError
 from robot_stack.types.event import Verdict
 from robot_stack.types.interfaces import Cell, Clock, Judge
 from robot_stack.types.params import Params
@@ -65,6 +66,7 @@ def deploy(
     durations_s: list[float] = []
     ages_s: list[float] = []
     judged: list[Judgement] = []
+    broken = False
     with StoreSink(store) as sink:
         numbers = count(next_number(store))
         watched = JudgedSink(sink, judge, cell.truth) if judge is not None else None
@@ -79,7 +81,12 @@ def deploy(
             scores=judge,
         )
         while len(successes) < episodes and not stop.is_set():
-            ran = runner.attempt(lambda: HELD_OUT, stop, lambda error: say(f"episode not run: {error}"))
+            try:
+                ran = runner.attempt(lambda: HELD_OUT, stop, lambda error: say(f"episode not run: {error}"))
+            except RewardError as error:
+                say(f"deployment ends here: {error}")
+                broken = True
+                break
             sink.settle(SETTLE_S)
             if ran is None or stop.is_set():
                 continue  # if cut short by the operator who ends it all: no failure of the policy
@@ -92,7 +99,7 @@ def deploy(
             how = _how(told)
             helped = f", {told.human_steps} steps by hand" if told.human_steps else ""
             say(f"{told.header.episode_id}: {how}, {told.duration_s:.1f} s{helped}")
-    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged)
+    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged, broken=broken)
 
 
 def _how(told: EpisodeOutcome) -> str:

@@ -61,12 +61,14 @@ class Evaluation:
         durations_s: Robot time per episode; of a success, until it.
         ages_s: Age of each observation that the policy acted on.
         judged: What the success model made of each episode; empty where none judged.
+        broken: Whether the success model failed, which ended it early.
     """
 
     successes: list[bool]
     durations_s: list[float]
     ages_s: list[float]
     judged: list[Judgement] = field(default_factory=list)
+    broken: bool = False
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from robot_stack.rollout.control_loop import EpisodeOutcome
@@ -13,6 +14,9 @@ from robot_stack.types.event import Label
 from robot_stack.types.interfaces import Judge, StepSink
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeHeader, Step
+
+ENDS_WITHIN_S = 5.0
+"""For which the end of a deployment waits for a judge that looks at its last frame."""
 
 
 class BackgroundJudge:
@@ -34,12 +38,14 @@ class BackgroundJudge:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the thread, after what it has at hand."""
+        """End the thread, after the frame that it has at hand."""
+        self._drop()
         self._waiting.put(None)
-        self._thread.join()
+        self._thread.join(ENDS_WITHIN_S)
 
     def begin(self, episode_id: str) -> None:
-        """Forget the episode before, as soon as the thread comes to it."""
+        """Forget the episode before, and what of it was not looked at yet."""
+        self._drop()
         self._waiting.put((episode_id, None))
 
     def see(self, step: Step) -> None:
@@ -55,6 +61,11 @@ class BackgroundJudge:
         if self._failure is not None:
             raise RewardError(f"the success model failed ({self._failure!r}), must score every frame; see the log")
         return self._judge.newest(episode_id)
+
+    def _drop(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                self._waiting.get_nowait()
 
     def _work(self) -> None:
         while (item := self._waiting.get()) is not None:

@@ -87,10 +87,11 @@ class LockstepTraining:
         seed: Of everything random.
         rule: What outcomes are worth.
         prior: Online episodes of another agent, of which half of each batch is drawn; see `prior_replay`. What the
-            training itself records, demonstrations too, is the other half.
+            training itself records is the other half: it begins with random steps, and has no demonstrations.
 
     Raises:
-        SpecError: If the environment has cameras: training in lockstep reads numbers alone.
+        SpecError: If the environment has cameras, since training in lockstep reads numbers alone, or the budget does
+            not go with prior data.
     """
 
     def __init__(
@@ -106,6 +107,12 @@ class LockstepTraining:
         if names := [camera.name for camera in cell.spec.cameras]:
             raise SpecError(
                 f"images of the environment are {names}, must be none for training in lockstep; leave them out"
+            )
+        if prior is not None and (budget.demos or config.pretrain_updates or budget.random_steps < 2 * config.chunk):
+            raise SpecError(
+                f"demos, updates before the first step and random steps are {budget.demos}, {config.pretrain_updates} "
+                f"and {budget.random_steps}, must be 0, 0 and at least {2 * config.chunk} with prior data; the other "
+                "half of a batch is what was done online"
             )
         torch.set_num_threads(1)
         self._cell, self._config, self._budget, self._seed = cell, config, budget, seed

@@ -177,7 +177,7 @@ def test_episode_that_cannot_be_scored_is_named_and_the_rest_goes_on() -> None:
 
 def test_model_that_will_not_look_at_changed_images_is_still_evaluated() -> None:
     def shy(query: ClipQuery) -> float:
-        if query.instruction.text != TASK and not query.instruction.baseline_text:
+        if query.instruction.text != TASK and query.instruction.goal is None:
             raise RewardError("no such words")
         if all((image == 128).all() for image in query.frames[-1].images.values()):
             raise RewardError("nothing but grey")
@@ -185,7 +185,7 @@ def test_model_that_will_not_look_at_changed_images_is_still_evaluated() -> None
             raise RewardError("the wrist is dark")
         return read(query)
 
-    known = Instruction(text=OTHER, baseline_text="a drawer")
+    known = Instruction(text=OTHER, goal=episodes()[0].frames[-1])
     shown = [replace(e, instruction=known) if e.kind == "mismatch" else e for e in episodes()]
     found = evaluate(Watermark(shy), shown, 0, rule=RULE, dt_s=0.1)
     assert not found.refused

@@ -21,6 +21,7 @@ from tests.run.bench import SPEC, header_of, observation_of
 from tests.run.fake_cell import FakeCell, FakePolicy, ListSink
 
 STEPS = 12
+OVER = EndReason.TIMEOUT
 
 
 class SaysSo:
@@ -153,6 +154,21 @@ def test_the_loop_does_not_wait_for_a_judge_in_the_background() -> None:
         assert newest is not None
         assert newest.declared
     assert slow.begun == [told.header.episode_id]
+
+
+def test_what_was_not_looked_at_is_dropped_when_the_next_episode_begins_and_at_the_end() -> None:
+    slow = Slow(after=1)
+    with BackgroundJudge(slow) as judge:
+        run(FakeCell(), judge)
+        judge.begin("next")
+        slow.free.set()
+        wait_for(lambda: "next" in slow.begun)
+        assert slow.seen == []
+        slow.free.clear()
+        for index in range(4):
+            judge.see(Step(episode_id="next", index=index, observation=observation_of(index), action=None, end=OVER))
+        slow.free.set()
+    assert len(slow.seen) <= 4
 
 
 def test_a_word_on_an_episode_that_is_over_ends_none_that_came_after() -> None:

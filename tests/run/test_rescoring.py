@@ -205,9 +205,9 @@ def test_waiting_times_double_up_to_a_limit(rig: Rig, monkeypatch: pytest.Monkey
     waits: list[float] = []
     monkeypatch.setattr(rig.rescorer, "_first_retry_s", 5.0)
     monkeypatch.setattr(rig.rescorer, "_put", lambda episode_id, *, after_s, asked, unanswered: waits.append(after_s))
-    for unanswered in range(7):
+    for unanswered in (*range(7), 5000):
         rig.rescorer._not_answered(_Turn(0.0, 0, "e", 0, unanswered), "away")
-    assert waits == [5.0, 10.0, 20.0, 40.0, 80.0, 120.0, 120.0]
+    assert waits == [5.0, 10.0, 20.0, 40.0, 80.0, 120.0, 120.0, 120.0]
 
 
 def test_closing_does_not_wait_for_a_server_that_is_away(rig: Rig) -> None:
@@ -446,8 +446,8 @@ def test_a_large_model_that_tells_failures_from_successes_goes_on(rig: Rig) -> N
 
 def test_trust_that_was_lost_stays_lost_after_a_restart(rig: Rig) -> None:
     shaped = Shaped(rig, lost=True)
-    rig.bench.replay.activate_scores("synthetic-v1")  # as a checkpoint of before the alarm has it
     shaped.shaping.follow_live(True)
+    rig.bench.replay.activate_scores("synthetic-v1")  # as a checkpoint of before the alarm has it, which is read last
     rig.bench.send("000010-online-a", [P] * 10, EndReason.SUCCESS, said=Verdict.SUCCESS)
     rig.bench.take()
     shaped.shaping.rescore()

@@ -143,6 +143,24 @@ def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
         run_success_model(tmp_path, resolved)
 
 
+def test_the_encoder_is_the_reward_models_own_where_it_has_one(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
+) -> None:
+    version, paths = write_model(tmp_path, resolved, made[1]), RunPaths(tmp_path)
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log(RewardFitRow(version=version))
+    log.close()
+    paths.trunk.rename(paths.reward_trunk)
+    wider = EmbeddedTrunk(image_shapes(resolved.spec()), 6).requires_grad_(False).eval()  # the policy's
+    write_tensors(
+        paths.trunk, wider.state_dict(), {"identity": wider.identity, "reference": json.dumps(wider.reference)}
+    )
+    model = run_success_model(tmp_path, resolved)
+    model.begin("e")
+    model.see(next(steps_of(made[1], resolved)))
+    assert model.newest("e") is not None
+
+
 def test_run_without_a_model_is_refused(resolved: ResolvedRun, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="finish its demonstrations first"):
         run_model(tmp_path, resolved)

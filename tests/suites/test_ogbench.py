@@ -93,7 +93,7 @@ def test_a_short_run_trains_on_the_real_environment_and_its_evaluations_are_kept
     measure.measure(TASK, chunk=chunk, seed=3, steps=100, data=data, folder=tmp_path)
     runs = measure.read(tmp_path)
     assert [measure.key(run) for run in runs] == [(TASK.name, chunk, 3)]
-    assert list(runs[0]["evaluations"]) == ["0", "60", "100"]
+    assert sorted(runs[0]["evaluations"], key=int) == ["0", "60", "100"]
     assert measure.is_done(runs[0], 100)
     assert not measure.is_done(runs[0], 101)
     assert (tmp_path / "SUITES.md").read_text().startswith("# Outside suites")
@@ -118,6 +118,14 @@ def test_seeds_are_pooled_beside_the_published_row() -> None:
     text = table(runs)
     assert "| puzzle-3x3-4 | 5 | 100,000 | 0.90 (0.83 to 0.94) | 2 | 1.00 (0.98 to 1.00) |" in text
     assert "| puzzle-3x3-4 | 5 | 200,000 | 1.00 (0.93 to 1.00) | 1 | 1.00 (1.00 to 1.00) |" in text
+
+
+def test_a_run_that_went_further_is_kept_until_the_new_one_has_come_as_far(tmp_path: Path) -> None:
+    measure.keep(run(0, {"0": [0, 50], "100000": [20, 50]}), tmp_path)
+    measure.keep(run(0, {"0": [0, 50]}), tmp_path)
+    assert list(measure.read(tmp_path)[0]["evaluations"]) == ["0", "100000"]
+    measure.keep(run(0, {"0": [0, 50], "100000": [30, 50]}), tmp_path)
+    assert measure.read(tmp_path)[0]["evaluations"]["100000"] == [30, 50]
 
 
 def test_an_unfinished_run_is_run_again_and_keeps_its_place_until_then(tmp_path: Path, monkeypatch) -> None:

@@ -135,6 +135,22 @@ def marked_play(cell: GymnasiumCell) -> Replay:
     return prior_replay(cell.spec, RewardRule(shaping=0.0), arrays)
 
 
+@pytest.mark.parametrize("change", [{"demos": 1}, {"random_steps": 9}, {"pretrain_updates": 3}, {}])
+def test_a_budget_that_leaves_nothing_for_the_other_half_is_refused(change: dict[str, int]) -> None:
+    cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"))
+    wanted = {"demos": 0, "random_steps": 10, "pretrain_updates": 0} | change
+    budget = Budget(
+        demos=wanted["demos"], online_steps=90, random_steps=wanted["random_steps"], episode_steps=LONGEST,
+        eval_every=1000, eval_episodes=1,
+    )  # fmt: skip
+    config = CONFIG.model_copy(update={"chunk": 5, "pretrain_updates": wanted["pretrain_updates"]})
+    if change:
+        with pytest.raises(SpecError, match="must be 0, 0 and at least 10 with prior data"):
+            LockstepTraining(cell, config, budget, seed=0, prior=marked_play(cell))
+    else:
+        LockstepTraining(cell, config, budget, seed=0, prior=marked_play(cell)).run()
+
+
 def test_half_of_each_batch_is_prior_data_and_nothing_is_updated_in_random_steps(monkeypatch) -> None:
     cell = GymnasiumCell(gymnasium.make("tests/PointMass-v0"))
     budget = Budget(demos=0, online_steps=90, random_steps=60, episode_steps=LONGEST, eval_every=1000, eval_episodes=1)

@@ -85,7 +85,10 @@ class ShapingScores:
     def rescore(self) -> None:
         """Offer what has ended to the large model; its scores count once it knows nearly all of it."""
         rescorer = self._rescorer
-        if rescorer is None or self.lost:
+        if rescorer is None:
+            return
+        if self.lost:
+            self._drop(rescorer)
             return
         accounts = [a for a in self._statistics.accounts if a.end is not None]
         ended = [a.header.episode_id for a in accounts if a.header.kind is not EpisodeKind.EVAL]
@@ -110,9 +113,15 @@ class ShapingScores:
                 self._log(rescorer.version, alarm)
             if alarms:
                 self.lost = True
-                self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
+                self._drop(rescorer)
                 return True
         return False
+
+    def _drop(self, rescorer: Rescorer) -> None:
+        """See to it that a model that is not trusted is asked nothing and shapes nothing; a checkpoint may say else."""
+        rescorer.give_up()
+        if self._replay.score_version == rescorer.version:
+            self._replay.activate_scores(self._scorer.version if self._live_trusted else None)
 
 
 def _tells(account: EpisodeAccount) -> bool:

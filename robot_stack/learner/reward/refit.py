@@ -217,7 +217,7 @@ class Refitter:
         if not path.exists():
             raise ResumeError(f"reward model {path.name} is missing, must be there to resume; restore it")
         known = [a.header.episode_id for a in self._accounts()]
-        self._switch_to(self._written(version), self._ingest.restore_scores(version), known)
+        self._switch_to(self._written(version), set(self._ingest.restore_scores(version)), known)
         if not trusted:
             self._trust.lose()
         self._fitted_at = self.completed_at = completed_at

@@ -17,7 +17,7 @@ import heapq
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -183,7 +183,7 @@ class Rescorer:
         self._offered: set[str] = set()
         self.known: set[str] = set()
         self.progress: dict[str, np.ndarray] = {}
-        """Episode that was scored since the start -> its Φ per frame."""
+        """Episode that was scored -> its Φ per frame."""
         self.failed: dict[str, str] = {}
         """Episode -> why it has no scores; it is asked about again after a restart."""
         self.away = ""
@@ -218,10 +218,17 @@ class Rescorer:
         if self._thread.ident is not None:
             self._thread.join(5.0)
 
-    def restore(self, known: Iterable[str]) -> None:
-        """Mark the episodes that this version has scored already, before a restart."""
+    def restore(self, known: Mapping[str, np.ndarray]) -> None:
+        """Take the Φ of episodes that this version scored before a restart; they are not asked about again."""
+        self.progress |= known
         self.known |= set(known)
         self._offered |= self.known
+
+    def give_up(self) -> None:
+        """Forget all episodes that wait, those that wait for a server too."""
+        with self._news:
+            self._waiting.clear()
+        self.away = ""
 
     def offer(self, episode_id: str) -> None:
         """Offer a finished episode for scoring; offering it again changes nothing. Never waits."""
@@ -285,7 +292,7 @@ class Rescorer:
         if not self.away:
             log.warning("reward model %s does not answer, its episodes are asked about again: %s", self.version, why)
         self.away = why
-        after_s = min(self._first_retry_s * 2.0**turn.unanswered, LONGEST_RETRY_S)
+        after_s = min(self._first_retry_s * 2.0 ** min(turn.unanswered, 10), LONGEST_RETRY_S)
         self._put(turn.episode_id, after_s=after_s, asked=turn.asked, unanswered=turn.unanswered + 1)
 
     def _ask(self, episode: StoredEpisode, at: np.ndarray) -> dict[str, list[Score]]:

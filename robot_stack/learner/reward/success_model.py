@@ -80,7 +80,7 @@ def run_success_model(folder: Path, resolved: ResolvedRun) -> SuccessModel:
 
 
 def newest_model(folder: Path, resolved: ResolvedRun) -> tuple[Trunk, RewardNetwork]:
-    """Load the newest reward model of a run, and the trunk on whose features it was fitted.
+    """Load the newest reward model of a run, and the encoder on whose features it was fitted.
 
     Raises:
         StoreError: If there is none yet.
@@ -88,6 +88,7 @@ def newest_model(folder: Path, resolved: ResolvedRun) -> tuple[Trunk, RewardNetw
     paths, newest = RunPaths(folder), newest_reward(folder)
     if newest is None:
         raise StoreError(f"reward models of run {folder} are 0, must be at least 1; finish its demonstrations first")
-    trunk = fitting.load_trunk(paths.trunk, resolved.spec(), "cpu")
+    of_its_own = paths.reward_trunk.exists()  # where the policy's encoder is trained, or gives maps
+    trunk = fitting.load_trunk(paths.reward_trunk if of_its_own else paths.trunk, resolved.spec(), "cpu")
     settings = learning_settings(resolved).reward
     return trunk, fitting.load_reward(paths.reward(newest.version), newest.version, settings)

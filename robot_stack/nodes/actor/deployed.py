@@ -42,7 +42,7 @@ def run_policy(session: Session) -> int:
         f"{summary['success']} of {summary['episodes']} succeeded "
         f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); recorded in {folder}"
     )
-    return 0
+    return int(told.broken)
 
 
 def main() -> int:
