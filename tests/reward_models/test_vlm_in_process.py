@@ -152,7 +152,9 @@ def test_a_hop_comes_through_weights_processor_and_reader(hopping: Path, caplog:
 
 def test_soft_digits_come_through_weights_processor_and_reader(tmp_path: Path) -> None:
     folder = tiny_vlms.write(tmp_path, "internvl", words=("+", "4", "7"), rivals=("6",))
-    model = make_reward_model("vlac", {"weights": {"model": str(folder), "device": "cpu"}, "soft": True})
+    model = make_reward_model(
+        "vlac", {"weights": {"model": str(folder), "device": "cpu"}, "soft": True, "accept_license": "cc-by-nc-sa-4.0"}
+    )
     query = PairQuery(instruction=instruction(reference=3), before=frame(0.2), after=frame(0.4), start=frame(0.0))
     (score,) = model.score_pairs([query])
     assert score.raw == "+47"
