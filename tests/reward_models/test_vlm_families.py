@@ -339,6 +339,9 @@ def test_a_question_without_an_answer_says_why(family: str) -> None:
     scores = every_question(MAKERS[family](lambda prompt: Answer(problem="no answer within 3 s")))
     assert [score.raw for score in scores] == ["no answer within 3 s"] * len(scores)
     assert not any(score.valid for score in scores)
+    assert all(score.lost for score in scores), "it is asked again"
+    garbled = every_question(MAKERS[family](lambda prompt: Answer(text="ehm")))
+    assert not any(score.valid or score.lost for score in garbled)
 
 
 @pytest.mark.parametrize("family", MAKERS)
