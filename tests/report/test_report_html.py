@@ -103,7 +103,9 @@ def test_what_became_of_the_reward_model_is_told_in_its_order(own_run: Path) -> 
     text = page_of(own_run).words
     told = text[text.index("What became of the reward model") : text.index("Safety and faults")]
     first, last = "0fitted on", "30fitted on"
-    words = [told.index(part) for part in (first, last, "30no longer trusted (haste): <it> was", "30not fitted again")]
+    words = [
+        told.index(part) for part in (first, last, "30no longer trusted (haste, 0123): <it> was", "30not fitted again")
+    ]
     assert words == sorted(words)
     assert "checkpoint not written: disk is full" in text[text.index("Safety and faults") :]
 
