@@ -36,6 +36,21 @@ class AlarmConfig(BaseModel):
         0.5, gt=0.0, lt=1.0, description="share of the fastest success so far that is too fast an unconfirmed claim"
     )
 
+    def too_often(self, errors: int, asked: int) -> bool:
+        """Return whether a model was wrong often enough to be distrusted, and certainly above the rate that is borne."""
+        low, _ = wilson_interval(errors, asked)
+        return errors >= self.false_claims and low > self.false_rate
+
+    def cycles(self, progress: np.ndarray) -> bool:
+        """Return whether Φ of an episode goes up and down too far; shape (T+1,), NaN where not valid."""
+        phi = progress[np.isfinite(progress)]
+        return len(phi) > 1 and bool(np.abs(np.diff(phi)).sum() > self.cycling * max(phi.max(), 0.2))
+
+    @property
+    def cycling_words(self) -> str:
+        """Return what `cycles` found, in words."""
+        return f"Φ goes up and down, {self.cycling:g} times its highest value"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeEvidence:
@@ -132,8 +147,7 @@ class Watch:
     def _false_claims(self) -> Alarm | None:
         claimed = [e for e in self._newest if e.claimed_at is not None]
         refused = [e for e in claimed if e.refused]
-        low, _ = wilson_interval(len(refused), len(claimed))
-        if len(refused) < self._config.false_claims or low <= self._config.false_rate:
+        if not self._config.too_often(len(refused), len(claimed)):
             return None
         return Alarm(
             kind="false_claims",
@@ -164,15 +178,14 @@ class Watch:
     def _farming(self) -> tuple[Alarm | None, Alarm | None]:
         cycling, hasty = list[str](), list[str]()
         for episode in list(self._newest)[-5:]:
-            phi = episode.progress[np.isfinite(episode.progress)]
-            if len(phi) > 1 and np.abs(np.diff(phi)).sum() > self._config.cycling * max(phi.max(), 0.2):
+            if self._config.cycles(episode.progress):
                 cycling.append(episode.name)
             if episode.claimed_at is None or episode.confirmed or episode.again:
                 continue
             if self._normal.too_fast(episode.claimed_at, haste=self._config.haste):
                 hasty.append(episode.name)
         return (
-            _repeated("cycling", cycling, f"Φ goes up and down, {self._config.cycling:g} times its highest value"),
+            _repeated("cycling", cycling, self._config.cycling_words),
             _repeated(
                 "haste",
                 hasty,
@@ -214,8 +227,7 @@ class OrderWatch:
             return None
         usual = float(np.median(self._successes))
         high = [name for name, progress in failures if progress[-1] >= usual]
-        low, _ = wilson_interval(len(high), len(failures))
-        if len(high) < self._config.false_claims or low <= self._config.false_rate:
+        if not self._config.too_often(len(high), len(failures)):
             return None
         return Alarm(
             kind="order",
@@ -225,13 +237,8 @@ class OrderWatch:
         )
 
     def _cycling(self) -> Alarm | None:
-        cycling = [
-            name
-            for name, progress, _ in list(self._newest)[-5:]
-            if np.abs(np.diff(progress)).sum() > self._config.cycling * max(progress.max(), 0.2)
-        ]
-        words = f"Φ goes up and down, {self._config.cycling:g} times its highest value"
-        return _repeated("cycling", cycling, words)
+        cycling = [name for name, progress, _ in list(self._newest)[-5:] if self._config.cycles(progress)]
+        return _repeated("cycling", cycling, self._config.cycling_words)
 
 
 def _repeated(kind: str, episodes: Sequence[str], words: str) -> Alarm | None:
