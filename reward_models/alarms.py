@@ -37,7 +37,7 @@ class AlarmConfig(BaseModel):
     )
 
     def too_often(self, errors: int, asked: int) -> bool:
-        """Return whether a model was wrong often enough to be distrusted, and certainly above the rate that is borne."""
+        """Return whether a model was wrong often enough to be distrusted, and certainly above its rate."""
         low, _ = wilson_interval(errors, asked)
         return errors >= self.false_claims and low > self.false_rate
 

@@ -139,13 +139,11 @@ class ScoringService:
             if not self._thread.is_alive():
                 self._cache.close()
 
-    def submit(self, queries: Sequence[Query], kind: Kind, on_done: Callable[[Ticket], None] | None = None) -> Ticket:
+    def submit(self, queries: Sequence[Query], kind: Kind) -> Ticket:
         """Submit questions to the model; this never waits for an answer.
 
         Args:
             queries: `PairQuery`s for "pair", else `ClipQuery`s.
-            on_done: Called once, when all scores are there, by whichever thread brought the last one, this one too;
-                must be quick and must not raise.
 
         Raises:
             Unsupported: If the model has no answer to this kind.
@@ -153,7 +151,7 @@ class ScoringService:
         """
         self._check(queries, kind)
         keys = [self._key(query, kind) for query in queries]
-        ticket = Ticket(len(queries), on_done)
+        ticket = Ticket(len(queries))
         finished: list[Ticket] = [] if queries else [ticket]
         with self._changed:
             if self._ended:

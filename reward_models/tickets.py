@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from reward_models.interface import ClipQuery, PairQuery, Score
@@ -14,10 +13,9 @@ Query = PairQuery | ClipQuery
 class Ticket:
     """A claim on answers to come, in the order of their questions. From `ScoringService.submit`."""
 
-    def __init__(self, count: int, on_done: Callable[[Ticket], None] | None) -> None:
+    def __init__(self, count: int) -> None:
         self._scores: list[Score | None] = [None] * count
         self._missing = count
-        self._on_done = on_done
         self._done = threading.Event()
 
     @property
@@ -43,8 +41,6 @@ class Ticket:
     def finish(self) -> None:
         """Tell who waits that all scores are there; called once, outside of the service's lock."""
         self._done.set()
-        if self._on_done is not None:
-            self._on_done(self)
 
 
 @dataclass(slots=True, kw_only=True)

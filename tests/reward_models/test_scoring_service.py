@@ -304,26 +304,18 @@ def test_a_question_that_cannot_be_answered_is_refused_and_harms_nobody(start: S
     assert model.asked() == [0.2]
 
 
-def test_the_callback_comes_once_and_with_all_scores(start: Services) -> None:
+def test_a_ticket_has_no_scores_before_it_has_all_of_them(start: Services) -> None:
     model = Model()
     service = start(model)
-    told: list[Ticket] = []
-    heard = threading.Semaphore(0)
-
-    def hear(ticket: Ticket) -> None:
-        told.append(ticket)
-        heard.release()
-
     values(service.submit([clip(0.1)], "progress"))
     held(model, service)
-    mixed = service.submit([clip(0.1), clip(0.2), clip(0.99)], "progress", hear)
-    assert told == []
+    mixed = service.submit([clip(0.1), clip(0.2), clip(0.99)], "progress")
+    assert not mixed.wait(0.0)
+    assert mixed.scores is None
     model.gate.set()
-    assert heard.acquire(timeout=SOON_S)
-    at_once = service.submit([clip(0.1)], "progress", hear)
-    assert heard.acquire(timeout=SOON_S)
-    assert told == [mixed, at_once]
-    assert [[score.value for score in ticket.scores or []] for ticket in told] == [[0.1, 0.2, 0.99], [0.1]]
+    assert values(mixed) == [0.1, 0.2, 0.99]
+    at_once = service.submit([clip(0.1)], "progress")
+    assert at_once.wait(0.0)
 
 
 def test_closing_answers_what_is_open_and_a_late_answer_does_not_matter(start: Services) -> None:
