@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import Trunk
 from policies.learner import ActingNetwork, LearnerConfig, LearnerSpec
+from policies.playback import ChunkPlayer
 from policies.registry import find_algorithm
 from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
@@ -99,8 +99,7 @@ class ActingPolicy:
         self._network = algorithm.policy(sizes, settings)
         self._network.requires_grad_(False).eval()
         self._actions = spec.action_size
-        self._tick = 0
-        self._plan: deque[np.ndarray] = deque()
+        self._player = ChunkPlayer(self._network, self._actions, self._rng)
         self.version = 0
         self.age_s = 0.0
         self.load(params)
@@ -128,8 +127,7 @@ class ActingPolicy:
 
     def begin_episode(self) -> None:
         """Count ticks from 0 and forget what was planned."""
-        self._tick = 0
-        self._plan.clear()
+        self._player.begin_episode()
 
     @torch.no_grad()
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
@@ -141,18 +139,11 @@ class ActingPolicy:
             interrupted: Someone else moved the robot since; what was planned is void.
         """
         if interrupted:
-            self._plan.clear()
-        if not self._plan:
-            chunk = self._network.act(
-                self._features(observation),
-                torch.from_numpy(observation.proprio)[None],
-                tick=self._tick,
-                rng=self._rng,
-                deterministic=deterministic,
-            )
-            self._plan.extend(chunk[0].unflatten(0, (-1, self._actions)).numpy())
-        self._tick += 1
-        return self._plan.popleft()
+            self._player.void()
+        return self._player.next_action(
+            lambda: (self._features(observation), torch.from_numpy(observation.proprio)[None]),
+            deterministic=deterministic,
+        )
 
     def _features(self, observation: Observation) -> Tensor:
         images = {name: image[None] for name, image in observation.images.items()}

@@ -74,3 +74,19 @@ def balanced_entries(batch: TensorBatch, labelled: Tensor, layout: ActionLayout,
         columns = list(layout.grippers)
         weight[:, columns] = balance(layout.choices(batch.action), labelled[:, columns], ranks)
     return weight
+
+
+def chunk_weight(batch: TensorBatch, spec: LearnerSpec, ranks: Ranks) -> Tensor:
+    """Weigh the entries of whole chunks for imitation, float32 (B, C * A): 0 where an operator has shown nothing.
+
+    Rare choices of discrete grippers weigh more, see `balance`, counted over all ticks of the batch.
+    """
+    labelled = labelled_ticks(batch).repeat_interleave(spec.actions, dim=1) & batch.label
+    weight = labelled.float()
+    if spec.grippers:
+        layout = ActionLayout(actions=spec.actions, grippers=spec.grippers)
+        columns, ticks = list(spec.grippers), weight.unflatten(1, (-1, spec.actions)).flatten(0, 1)
+        choices = layout.choices(batch.action.unflatten(1, (-1, spec.actions)).flatten(0, 1))
+        ticks[:, columns] = balance(choices, ticks[:, columns] > 0, ranks)
+        weight = ticks.unflatten(0, (len(weight), -1)).flatten(1)
+    return weight

@@ -10,12 +10,21 @@ from policies.bc.learner import BCLearner
 from policies.bc.policy import BCPolicy
 from policies.cal_ql import learner as cal_ql
 from policies.cal_ql.config import CalQLConfig
+from policies.dsrl.config import DSRLConfig
+from policies.dsrl.learner import DSRLLearner
+from policies.dsrl.policy import DSRLPolicy
+from policies.flow_bc.config import FlowBCConfig
+from policies.flow_bc.learner import FlowBCLearner
+from policies.flow_bc.policy import FlowPolicy
 from policies.hg_dagger import learner as hg_dagger
 from policies.hg_dagger.config import HGDAggerConfig
 from policies.jump_start.config import JumpStartConfig
 from policies.jump_start.learner import JumpStartLearner
 from policies.jump_start.policy import JumpStartPolicy
 from policies.learner import ActingNetwork, Learner, LearnerSpec
+from policies.qc.config import QCConfig, QCFQLConfig
+from policies.qc.learner import QCLearner
+from policies.qc.policy import QCPolicy
 from policies.residual.config import ResidualConfig
 from policies.residual.learner import ResidualLearner
 from policies.residual.policy import ResidualPolicy
@@ -68,6 +77,10 @@ HG_DAGGER = Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, pol
 RESIDUAL = Algorithm(config=ResidualConfig, learner=ResidualLearner, policy=ResidualPolicy)
 CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy)
 JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy)
+FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)
+QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy)
+QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy)
+DSRL = Algorithm(config=DSRLConfig, learner=DSRLLearner, policy=DSRLPolicy)
 
 ALGORITHMS: Registry[Algorithm[Any]] = Registry(plugins.ALGORITHMS, Algorithm)
 

@@ -98,7 +98,11 @@ ALGORITHMS = Kind(
     builtin={
         "rlpd": "policies.registry:RLPD",
         "bc": "policies.registry:BC",
+        "dsrl": "policies.registry:DSRL",
+        "flow_bc": "policies.registry:FLOW_BC",
         "hg_dagger": "policies.registry:HG_DAGGER",
+        "qc": "policies.registry:QC",
+        "qc_fql": "policies.registry:QC_FQL",
         "residual": "policies.registry:RESIDUAL",
         "cal_ql": "policies.registry:CAL_QL",
         "jump_start": "policies.registry:JUMP_START",

@@ -20,13 +20,17 @@ from tests.policies.small_task import SPEC, random_batch, through_a_file
 SMALL: dict[str, dict[str, Any]] = {
     "rlpd": {},
     "bc": {},
+    "flow_bc": {"flow_steps": 3, "chunk": 1, "replan": 1},
+    "dsrl": {"flow_steps": 3, "chunk": 1, "replan": 1, "base_updates": 3, "pretrain_updates": 5},
+    "qc": {"flow_steps": 3, "chunk": 1, "replan": 1, "candidates": 4, "target_candidates": 2},
+    "qc_fql": {"flow_steps": 3, "chunk": 1, "replan": 1},
     "hg_dagger": {},
     "residual": {"base_updates": 3, "pretrain_updates": 5},
     "cal_ql": {"pretrain_updates": 5, "cql_actions": 2},
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }
 TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
-IN_CHUNKS = ("cal_ql", "jump_start", "rlpd")
+IN_CHUNKS = ("cal_ql", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "rlpd")
 
 
 @dataclass(frozen=True, kw_only=True)

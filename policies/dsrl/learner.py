@@ -1,0 +1,188 @@
+"""Steering a cloned flow: it is frozen, and reinforcement learning chooses the noise that it starts from.
+
+Source: Wagenmaker et al., 2025, arXiv:2506.15799 (DSRL), section 4.3: a critic of actions learns from all data, also
+from what no policy of noise has done; a critic of noise is distilled from it, and the actor goes up that. Deviations:
+the flow is cloned here from the demonstrations first; chunks as in arXiv:2507.07969; the minimum of the critics in the
+target, no entropy in it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from policies.device import upload
+from policies.distributed import ALONE
+from policies.dsrl.config import DSRLConfig
+from policies.dsrl.policy import DSRLPolicy
+from policies.flow_bc.learner import cloning_loss
+from policies.imitation import chunk_weight
+from policies.learner import LearnerSpec, TensorBatch, published_tensors
+from policies.networks import Critic, StateEncoder
+from policies.optimiser import load_adam, make_adam
+from policies.precision import fast
+from policies.rlpd.losses import critic_loss, td_target, temperature_loss
+from robot_stack.types.errors import ConfigError
+
+
+class DSRLLearner:
+    """The learner of the noise of a frozen flow; implements `policies.learner.Learner`.
+
+    Raises:
+        ConfigError: If the encoder is trained: the frozen flow would lose its features.
+    """
+
+    name = "dsrl"
+
+    def __init__(self, spec: LearnerSpec, config: DSRLConfig, *, seed: int, device: str = "cpu") -> None:
+        if spec.trunk is not None:
+            raise ConfigError("encoder is trained end to end, must be frozen under a frozen flow; choose a frozen one")
+        torch.manual_seed(seed)
+        self.config = config
+        self.updates = 0
+        self.ranks = ALONE
+        self._spec, self._device = spec, device
+        self._rng = torch.Generator().manual_seed(seed)
+        self.policy = DSRLPolicy(spec, config).to(device)
+        self.published = copy.deepcopy(self.policy).requires_grad_(False)
+        """Running average of the policy: what acts and is evaluated."""
+
+        def critic(members: int) -> Critic:
+            encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+            return Critic(encoder, self.policy.size, members=members, hidden=config.hidden).to(device)
+
+        self.critic, self.noise_critic = critic(config.critics), critic(1)
+        self.target = copy.deepcopy(self.critic).requires_grad_(False)
+        raw = math.log(math.expm1(config.initial_temperature))
+        self.log_temperature = nn.Parameter(torch.tensor(raw, device=device))
+        trained: dict[str, list[nn.Parameter]] = {
+            "flow": [*self.policy.encoder.parameters(), *self.policy.field.parameters()],
+            "critic": list(self.critic.parameters()),
+            "noise_critic": list(self.noise_critic.parameters()),
+            "actor": list(self.policy.actor.parameters()),
+            "temperature": [self.log_temperature],
+        }
+        self._optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
+
+    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """Make one update of the flow until it is cloned, and of all that steers it from then on."""
+        cloning = self.updates < self.config.base_updates
+        metrics = self._clone(batch) if cloning else self._steer(batch)
+        with torch.no_grad():
+            followers, leaders = list(self.published.parameters()), list(self.policy.parameters())
+            torch._foreach_lerp_(followers, leaders, self.config.actor_tau)
+        self.updates += 1
+        if self.updates == self.config.base_updates:  # from here on both are the frozen flow
+            self.policy.load_state_dict(self.published.state_dict())
+        return metrics
+
+    def _clone(self, batch: TensorBatch) -> dict[str, Tensor]:
+        rows = len(batch.action)
+        noise, time = self._draw(torch.randn, rows, self.policy.size), self._draw(torch.rand, rows, 1)
+        weight = chunk_weight(batch, self._spec, self.ranks)
+        with fast(self._device):
+            loss = cloning_loss(
+                self.policy.encoder, self.policy.field, batch, batch.features, weight, noise, time, self.ranks
+            )
+        self._step("flow", loss)
+        return {"flow_loss": loss.detach()}
+
+    def _steer(self, batch: TensorBatch) -> dict[str, Tensor]:
+        rows, size, policy = len(batch.action), self.policy.size, self.policy
+        next_noise, asked, any_noise = (self._draw(torch.randn, rows, size) for _ in range(3))
+        with torch.no_grad(), fast(self._device):
+            steered, _ = policy.steer(batch.next_features, batch.next_proprio, next_noise)
+            chunk = policy.chunks(batch.next_features, batch.next_proprio, steered)
+            everyone = torch.arange(self.config.critics, device=chunk.device)
+            next_q = self.target(batch.next_features, batch.next_proprio, chunk)
+            target = td_target(batch.reward, batch.discount, next_q, everyone)
+        with fast(self._device):
+            q = self.critic(batch.features, batch.proprio, batch.action)
+        loss = critic_loss(q, target)
+        self._step("critic", loss)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.target.parameters()), list(self.critic.parameters()), self.config.target_tau)
+        distance = self._distil(batch, any_noise)
+        with fast(self._device):
+            wanted, log_prob = policy.steer(batch.features, batch.proprio, asked)
+            self.noise_critic.requires_grad_(False)
+            value = self.noise_critic(batch.features, batch.proprio, wanted)[0]
+            self.noise_critic.requires_grad_(True)
+        temperature = functional.softplus(self.log_temperature).detach()
+        actor_loss = (temperature * log_prob - value).mean()
+        self._step("actor", actor_loss)
+        entropy = self.config.target_entropy_per_action * size
+        self._step("temperature", temperature_loss(self.log_temperature, log_prob, entropy))
+        return {
+            "critic_loss": loss.detach(),
+            "q": q.detach().mean(),
+            "target_q": target.mean(),
+            "distil_loss": distance,
+            "actor_loss": actor_loss.detach(),
+            "entropy": -log_prob.detach().mean(),
+            "temperature": temperature,
+        }
+
+    def _distil(self, batch: TensorBatch, noise: Tensor) -> Tensor:
+        """Make one step of the critic of noise towards the value of the chunks that noise is carried to."""
+        with torch.no_grad(), fast(self._device):
+            chunk = self.policy.chunks(batch.features, batch.proprio, noise)
+            wanted = self.critic(batch.features, batch.proprio, chunk).mean(dim=0)
+        with fast(self._device):
+            got = self.noise_critic(batch.features, batch.proprio, noise)[0]
+        loss = (got - wanted).square().mean()
+        self._step("noise_critic", loss)
+        return loss.detach()
+
+    def _step(self, name: str, loss: Tensor) -> None:
+        optimiser = self._optimisers[name]
+        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        for parameter in parameters:
+            parameter.grad = None
+        loss.backward()
+        self.ranks.average(parameter.grad for parameter in parameters)
+        optimiser.step()
+
+    def _draw(self, draw: Any, rows: int, size: int) -> Tensor:
+        """Draw this rank's part of what all ranks draw together, (rows, size)."""
+        return upload(self.ranks.mine(draw(self.ranks.count * rows, size, generator=self._rng)), self._device)
+
+    def actor_tensors(self) -> dict[str, np.ndarray]:
+        """Return the tensors of flow and actor, by name."""
+        return published_tensors(self.published)
+
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """Return nothing: the encoder is frozen."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the next update depends on."""
+        return {
+            "policy": self.policy.state_dict(),
+            "published": self.published.state_dict(),
+            "critic": self.critic.state_dict(),
+            "noise_critic": self.noise_critic.state_dict(),
+            "target": self.target.state_dict(),
+            "log_temperature": self.log_temperature.detach(),
+            "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
+            "rng": self._rng.get_state(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        for name in ("policy", "published", "critic", "noise_critic", "target"):
+            getattr(self, name).load_state_dict(state[name])
+        with torch.no_grad():
+            self.log_temperature.copy_(state["log_temperature"])
+        for name, optimiser in self._optimisers.items():
+            load_adam(optimiser, state["optimisers"][name])
+        self._rng.set_state(state["rng"])
+        self.updates = state["updates"]

@@ -1,0 +1,52 @@
+"""The acting policy of flow-matching behaviour cloning: noise is carried to a chunk of actions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from policies.flow import FlowField, carry, carry_towards
+from policies.flow_bc.config import FlowBCConfig
+from policies.learner import LearnerSpec
+from policies.networks import StateEncoder
+from policies.playback import Playback
+
+
+class FlowPolicy(nn.Module):
+    """A flow over chunks on frozen features; implements `policies.playback.ContinuesChunks`.
+
+    A discrete gripper is a number here, read with the usual deadband.
+    """
+
+    def __init__(self, spec: LearnerSpec, config: FlowBCConfig) -> None:
+        super().__init__()
+        self.chunk = config.chunk
+        self.playback = Playback(chunk=config.chunk, replan=config.replan, join=config.join)
+        self._steps = config.flow_steps
+        self.encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+        self.field = FlowField(self.encoder.size, config.chunk * spec.actions, hidden=config.hidden)
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """Return chunks (B, chunk * A); without noise that to which the middle of the noise is carried."""
+        state = self.encoder(features, proprio)
+        return carry(self.field, state, self._noise(len(state), rng, deterministic), self._steps)
+
+    def continue_chunk(
+        self,
+        features: Tensor,
+        proprio: Tensor,
+        *,
+        going_out: Tensor,
+        hold: Tensor,
+        rng: torch.Generator,
+        deterministic: bool,
+    ) -> Tensor:
+        """Return chunks (B, chunk * A) that continue what is left of the last ones, see `carry_towards`."""
+        state = self.encoder(features, proprio)
+        noise = self._noise(len(state), rng, deterministic)
+        return carry_towards(self.field, state, noise, self._steps, going_out=going_out, hold=hold)
+
+    def _noise(self, rows: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        if deterministic:
+            return torch.zeros(rows, self.field.size, device=rng.device)
+        return torch.randn(rows, self.field.size, generator=rng, device=rng.device)

@@ -1,0 +1,212 @@
+"""Q-chunking: a critic of chunks chooses among those of a cloned flow; or a network of one step learns its choice.
+
+Source: Li, Zhou and Levine, 2025, arXiv:2507.07969, sections 4.2 (QC) and 4.3 (QC-FQL; Park et al., 2025,
+arXiv:2502.02538). Deviations: rows of experts are cloned where an operator has shown something, as everywhere here; the
+minimum of the critics in the target; LayerNorm in the flow's network too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from policies.device import upload
+from policies.distributed import ALONE
+from policies.flow import carry
+from policies.flow_bc.learner import cloning_loss
+from policies.imitation import chunk_weight
+from policies.learner import LearnerSpec, TensorBatch, published_tensors
+from policies.networks import Critic
+from policies.optimiser import load_adam, make_adam
+from policies.precision import fast
+from policies.qc.config import QCConfig, QCFQLConfig
+from policies.qc.policy import QCPolicy, best_of
+from policies.rlpd.losses import critic_loss, td_target
+from policies.vision import Seen, Vision
+
+
+class QCLearner:
+    """The learner of Q-chunking, distilled or not; implements `policies.learner.Learner`."""
+
+    def __init__(self, spec: LearnerSpec, config: QCConfig, *, seed: int, device: str = "cpu") -> None:
+        torch.manual_seed(seed)
+        self.name = "qc_fql" if config.distilled else "qc"
+        self.config = config
+        self.updates = 0
+        self.ranks = ALONE
+        self._spec, self._device = spec, device
+        self._rng = torch.Generator().manual_seed(seed)
+        self.policy = QCPolicy(spec, config).to(device)
+        self.published = copy.deepcopy(self.policy).requires_grad_(False)
+        """Running average of the policy: what acts and is evaluated."""
+        self.target = copy.deepcopy(self.policy.critic).requires_grad_(False)
+        self.vision = Vision(spec.trunk, tau=config.target_tau).to(device)
+        trained: dict[str, list[nn.Parameter]] = {
+            "flow": [*self.policy.encoder.parameters(), *self.policy.field.parameters()],
+            "critic": [*self.policy.critic.parameters(), *self.vision.trained_parameters()],
+        }
+        if self.policy.one_step is not None:
+            trained["one_step"] = list(self.policy.one_step.parameters())
+        self._optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
+
+    def update(self, batch: TensorBatch) -> dict[str, Tensor]:
+        """Make one update of the critics, of the flow, and of the one-step network where there is one."""
+        with fast(self._device):
+            seen = self.vision.see(batch)
+        metrics = self._update_critic(batch, seen)
+        known = seen.now.detach()
+        metrics |= self._update_flow(batch, known)
+        if isinstance(self.config, QCFQLConfig):
+            metrics |= self._update_one_step(batch, known, self.config.distil_weight)
+        with torch.no_grad():
+            followers, leaders = list(self.published.parameters()), list(self.policy.parameters())
+            torch._foreach_lerp_(followers, leaders, self.config.actor_tau)
+        self.updates += 1
+        return metrics
+
+    def _update_critic(self, batch: TensorBatch, seen: Seen) -> dict[str, Tensor]:
+        """Make one step on the TD error, of the encoder too where that is trained; the target follows."""
+        policy, critic = self.policy, self.policy.critic
+        many = 1 if policy.one_step is not None else self.config.target_candidates
+        noise = self._noise(len(batch.reward) * many)
+        with torch.no_grad(), fast(self._device):
+            target = chunk_target(policy, self.target, batch, seen, noise)
+        with fast(self._device):
+            q = critic(seen.now, batch.proprio, batch.action)
+        loss = critic_loss(q, target)
+        self._step("critic", loss)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.target.parameters()), list(critic.parameters()), self.config.target_tau)
+        self.vision.follow()
+        return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
+
+    def _update_flow(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
+        """Make one step of the flow towards what was done."""
+        rows = len(batch.action)
+        noise, time = self._noise(rows), self._draw(torch.rand, rows, 1)
+        weight = chunk_weight(batch, self._spec, self.ranks)
+        if self.config.clones == "all":
+            weight = torch.where(batch.expert[:, None], weight, batch.label.float())
+        with fast(self._device):
+            loss = cloning_loss(
+                self.policy.encoder, self.policy.field, batch, features, weight, noise, time, self.ranks
+            )
+        self._step("flow", loss)
+        return {"flow_loss": loss.detach()}
+
+    def _update_one_step(self, batch: TensorBatch, features: Tensor, weight: float) -> dict[str, Tensor]:
+        """Make one step of the one-step network up the critics, held to the flow's chunks of the same noise."""
+        policy = self.policy
+        assert policy.one_step is not None
+        noise = self._noise(len(batch.action))
+        with fast(self._device):
+            with torch.no_grad():
+                state = policy.encoder(features, batch.proprio)
+                wanted = policy.chunks(state, noise)
+                known = policy.critic.encoder(features, batch.proprio)
+            chunk = carry(policy.one_step, state, noise, 1)
+            policy.critic.requires_grad_(False)
+            q = policy.critic.on_state(known, chunk)
+            policy.critic.requires_grad_(True)
+        distance = (chunk - wanted).square().mean()
+        loss = weight * distance - q.mean()
+        self._step("one_step", loss)
+        return {"actor_loss": loss.detach(), "distil_loss": distance.detach()}
+
+    def _step(self, name: str, loss: Tensor) -> None:
+        optimiser = self._optimisers[name]
+        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+        for parameter in parameters:
+            parameter.grad = None
+        loss.backward()
+        self.ranks.average(parameter.grad for parameter in parameters)
+        optimiser.step()
+
+    def _noise(self, rows: int) -> Tensor:
+        return self._draw(torch.randn, rows, self.config.chunk * self._spec.actions)
+
+    def _draw(self, draw: Any, rows: int, size: int) -> Tensor:
+        """Draw this rank's part of what all ranks draw together, (rows, size)."""
+        joint = draw(self.ranks.count * rows, size, generator=self._rng)
+        return upload(self.ranks.mine(joint), self._device)
+
+    def critic_snapshot(self) -> ChunkCriticSnapshot:
+        """Copy the critic as it is now, to be asked later about what it has not been trained on."""
+        return ChunkCriticSnapshot(self.policy, self.target, self.vision)
+
+    def actor_tensors(self) -> dict[str, np.ndarray]:
+        """Return the tensors of the published average of the policy, by name."""
+        return published_tensors(self.published)
+
+    def trunk_tensors(self) -> dict[str, np.ndarray]:
+        """Return the running average of a trained encoder, by name."""
+        return self.vision.published_tensors()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the next update depends on."""
+        return {
+            "policy": self.policy.state_dict(),
+            "published": self.published.state_dict(),
+            "target": self.target.state_dict(),
+            "vision": self.vision.state_dict(),
+            "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
+            "rng": self._rng.get_state(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        for name in ("policy", "published", "target", "vision"):
+            getattr(self, name).load_state_dict(state[name])
+        for name, optimiser in self._optimisers.items():
+            load_adam(optimiser, state["optimisers"][name])
+        self._rng.set_state(state["rng"])
+        self.updates = state["updates"]
+
+
+def chunk_target(policy: QCPolicy, target: Critic, batch: TensorBatch, seen: Seen, noise: Tensor) -> Tensor:
+    """Return the Bellman target of whole chunks, (B,): the value of the chunk that the policy would choose at o'.
+
+    Args:
+        policy: Chooses by its own critic.
+        target: Values the choice, by its minimum.
+        batch: Rewards run over a chunk.
+        seen: Features of o'.
+        noise: M for each row, one after the other, (B * M, N); 1 where the policy is distilled.
+    """
+    state = policy.encoder(seen.following, batch.next_proprio)
+    if policy.one_step is not None:
+        chunk = carry(policy.one_step, state, noise, 1)
+    else:
+        candidates = policy.chunks(state.repeat_interleave(len(noise) // len(state), dim=0), noise)
+        chunk = best_of(policy.critic, policy.critic.encoder(seen.following, batch.next_proprio), candidates)
+    everyone = torch.arange(target.members, device=noise.device)
+    return td_target(batch.reward, batch.discount, target(seen.target, batch.next_proprio, chunk), everyone)
+
+
+class ChunkCriticSnapshot:
+    """A copy of the critic of chunks, with policy and target critic of its TD error; implements `AskedCritic`."""
+
+    def __init__(self, policy: QCPolicy, target: Critic, vision: Vision) -> None:
+        self._policy = copy.deepcopy(policy).requires_grad_(False)
+        self._target = copy.deepcopy(target).requires_grad_(False)
+        self._vision = copy.deepcopy(vision).requires_grad_(False)
+
+    @torch.no_grad()
+    def values(self, batch: TensorBatch, actions: Sequence[Tensor]) -> list[Tensor]:
+        """Return the mean over the critics of Q(o, a) for each of several actions (B, C * A), each (B,)."""
+        critic = self._policy.critic
+        state = critic.encoder(self._vision.now(batch), batch.proprio)
+        return [critic.on_state(state, action).mean(dim=0) for action in actions]
+
+    @torch.no_grad()
+    def targets(self, batch: TensorBatch, rng: torch.Generator) -> Tensor:
+        """Return the Bellman target of each row, (B,), with one chunk of the policy at o', which `rng` draws."""
+        noise = torch.randn(batch.action.shape, generator=rng)
+        seen = self._vision.see(batch)
+        return chunk_target(self._policy, self._target, batch, seen, upload(noise, batch.reward.device))
