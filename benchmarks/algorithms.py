@@ -16,7 +16,9 @@ from benchmarks.lockstep import LAST, human_share, practise_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.rollout.evaluate import evaluate, load_params
 
-ALGORITHMS = ("rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start")
+ALGORITHMS = (
+    "rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start", "flow_bc", "qc", "qc_fql", "dsrl",
+)  # fmt: skip
 EVAL_EPISODES = 50
 
 

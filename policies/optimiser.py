@@ -1,4 +1,4 @@
-"""Adam as all learners use it: in one kernel, and so that its steps can be part of a CUDA graph."""
+"""Adam as all learners use it, in one kernel and fit for a CUDA graph, and running averages of what it trains."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from policies.distributed import Ranks
 
 
 def make_adam(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
@@ -20,6 +22,22 @@ def load_adam(optimiser: torch.optim.Adam, state: Mapping[str, Any]) -> None:
     optimiser.load_state_dict(dict(state))
     for group in optimiser.param_groups:
         group["capturable"] = _on_gpu(group["params"])
+
+
+def descend(optimiser: torch.optim.Adam, loss: Tensor, ranks: Ranks) -> None:
+    """Make one step down the gradient of a loss, averaged over all ranks."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    for parameter in parameters:  # `zero_grad` does the same in 65 us
+        parameter.grad = None
+    loss.backward()
+    ranks.average(parameter.grad for parameter in parameters)
+    optimiser.step()
+
+
+@torch.no_grad()
+def follow(follower: nn.Module, leader: nn.Module, share: float) -> None:
+    """Move the parameters of a running average by a share of their distance to those of a trained network."""
+    torch._foreach_lerp_(list[Tensor](follower.parameters()), list[Tensor](leader.parameters()), share)
 
 
 def _on_gpu(parameters: Iterable[Tensor]) -> bool:

@@ -122,9 +122,7 @@ class ChunkPlayer:
         self._chunks.clear()
 
     @torch.no_grad()
-    def next_action(
-        self, see: Callable[[], tuple[Tensor, Tensor]], *, deterministic: bool
-    ) -> np.ndarray:
+    def next_action(self, see: Callable[[], tuple[Tensor, Tensor]], *, deterministic: bool) -> np.ndarray:
         """Return the action of this tick, float32 (A,), and go on to the next.
 
         Args:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.learner import TensorBatch, published_tensors
+from policies.optimiser import follow
 
 
 class Seen(NamedTuple):
@@ -61,11 +62,10 @@ class Vision(nn.Module):
         with torch.no_grad():
             return Seen(now, self.trunk(batch.next_images), self.average(batch.next_images))
 
-    @torch.no_grad()
     def follow(self) -> None:
         """Move the running average one step towards the trained encoder."""
         if self.trunk is not None and self.average is not None:
-            torch._foreach_lerp_(list(self.average.parameters()), list(self.trunk.parameters()), self._tau)
+            follow(self.average, self.trunk, self._tau)
 
     def published_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the running average, by name; nothing where features come frozen."""

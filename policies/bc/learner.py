@@ -18,7 +18,7 @@ from policies.bc.policy import BCPolicy
 from policies.distributed import ALONE
 from policies.imitation import balanced_entries, imitation_loss, labelled_entries
 from policies.learner import LearnerSpec, TensorBatch, published_tensors
-from policies.optimiser import load_adam, make_adam
+from policies.optimiser import descend, follow, load_adam, make_adam
 from policies.vision import Vision
 
 
@@ -72,14 +72,9 @@ class BCLearner:
         action = batch.action[:, : self._spec.actions]  # one tick, also of a chunk
         weight = balanced_entries(batch, labelled, self._layout, self.ranks)
         loss = imitation_loss(mean, action, weight, self.ranks)
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.ranks.average(p.grad for group in self._optimiser.param_groups for p in group["params"])
-        self._optimiser.step()
+        descend(self._optimiser, loss, self.ranks)
         self.vision.follow()
-        with torch.no_grad():
-            followers, leaders = self.published.parameters(), self.policy.parameters()
-            torch._foreach_lerp_(list(followers), list(leaders), self.config.actor_tau)
+        follow(self.published, self.policy, self.config.actor_tau)
         self.updates += 1
         return {"actor_loss": loss.detach()}
 

@@ -50,6 +50,4 @@ class DSRLConfig(BaseModel):
     @property
     def sampling(self) -> Sampling:
         """Return a sampling of whole chunks, whose returns run over them."""
-        return Sampling(
-            gamma=self.discount, expert_fraction=self.expert_fraction, n_step=self.chunk, chunk=self.chunk
-        )
+        return Sampling(gamma=self.discount, expert_fraction=self.expert_fraction, n_step=self.chunk, chunk=self.chunk)

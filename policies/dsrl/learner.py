@@ -26,7 +26,7 @@ from policies.flow_bc.learner import cloning_loss
 from policies.imitation import chunk_weight
 from policies.learner import LearnerSpec, TensorBatch, published_tensors
 from policies.networks import Critic, StateEncoder
-from policies.optimiser import load_adam, make_adam
+from policies.optimiser import descend, follow, load_adam, make_adam
 from policies.precision import fast
 from policies.rlpd.losses import critic_loss, td_target, temperature_loss
 from robot_stack.types.errors import ConfigError
@@ -75,9 +75,7 @@ class DSRLLearner:
         """Make one update of the flow until it is cloned, and of all that steers it from then on."""
         cloning = self.updates < self.config.base_updates
         metrics = self._clone(batch) if cloning else self._steer(batch)
-        with torch.no_grad():
-            followers, leaders = list(self.published.parameters()), list(self.policy.parameters())
-            torch._foreach_lerp_(followers, leaders, self.config.actor_tau)
+        follow(self.published, self.policy, self.config.actor_tau)
         self.updates += 1
         if self.updates == self.config.base_updates:  # from here on both are the frozen flow
             self.policy.load_state_dict(self.published.state_dict())
@@ -107,8 +105,7 @@ class DSRLLearner:
             q = self.critic(batch.features, batch.proprio, batch.action)
         loss = critic_loss(q, target)
         self._step("critic", loss)
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.target.parameters()), list(self.critic.parameters()), self.config.target_tau)
+        follow(self.target, self.critic, self.config.target_tau)
         distance = self._distil(batch, any_noise)
         with fast(self._device):
             wanted, log_prob = policy.steer(batch.features, batch.proprio, asked)
@@ -142,13 +139,7 @@ class DSRLLearner:
         return loss.detach()
 
     def _step(self, name: str, loss: Tensor) -> None:
-        optimiser = self._optimisers[name]
-        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-        for parameter in parameters:
-            parameter.grad = None
-        loss.backward()
-        self.ranks.average(parameter.grad for parameter in parameters)
-        optimiser.step()
+        descend(self._optimisers[name], loss, self.ranks)
 
     def _draw(self, draw: Any, rows: int, size: int) -> Tensor:
         """Draw this rank's part of what all ranks draw together, (rows, size)."""

@@ -22,7 +22,7 @@ from policies.flow_bc.policy import FlowPolicy
 from policies.imitation import chunk_weight
 from policies.learner import LearnerSpec, TensorBatch, published_tensors
 from policies.networks import StateEncoder
-from policies.optimiser import load_adam, make_adam
+from policies.optimiser import descend, follow, load_adam, make_adam
 from policies.precision import fast
 from policies.vision import Vision
 
@@ -50,21 +50,15 @@ class FlowBCLearner:
         """Make one gradient step on the expert rows of a batch."""
         rows, size = batch.action.shape
         joint = self.ranks.count * rows
-        noise = torch.randn(joint, size, generator=self._rng)
-        time = torch.rand(joint, 1, generator=self._rng)
-        drawn = [upload(self.ranks.mine(each), self._device) for each in (noise, time)]
+        noise = upload(self.ranks.mine(torch.randn(joint, size, generator=self._rng)), self._device)
+        time = upload(self.ranks.mine(torch.rand(joint, 1, generator=self._rng)), self._device)
         weight = chunk_weight(batch, self._spec, self.ranks)
         encoder, field = self.policy.encoder, self.policy.field
         with fast(self._device):
-            loss = cloning_loss(encoder, field, batch, self.vision.now(batch), weight, *drawn, self.ranks)
-        self._optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.ranks.average(p.grad for group in self._optimiser.param_groups for p in group["params"])
-        self._optimiser.step()
+            loss = cloning_loss(encoder, field, batch, self.vision.now(batch), weight, noise, time, self.ranks)
+        descend(self._optimiser, loss, self.ranks)
         self.vision.follow()
-        with torch.no_grad():
-            followers, leaders = self.published.parameters(), self.policy.parameters()
-            torch._foreach_lerp_(list(followers), list(leaders), self.config.actor_tau)
+        follow(self.published, self.policy, self.config.actor_tau)
         self.updates += 1
         return {"actor_loss": loss.detach()}
 

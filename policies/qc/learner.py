@@ -22,7 +22,7 @@ from policies.flow_bc.learner import cloning_loss
 from policies.imitation import chunk_weight
 from policies.learner import LearnerSpec, TensorBatch, published_tensors
 from policies.networks import Critic
-from policies.optimiser import load_adam, make_adam
+from policies.optimiser import descend, follow, load_adam, make_adam
 from policies.precision import fast
 from policies.qc.config import QCConfig, QCFQLConfig
 from policies.qc.policy import QCPolicy, best_of
@@ -63,9 +63,7 @@ class QCLearner:
         metrics |= self._update_flow(batch, known)
         if isinstance(self.config, QCFQLConfig):
             metrics |= self._update_one_step(batch, known, self.config.distil_weight)
-        with torch.no_grad():
-            followers, leaders = list(self.published.parameters()), list(self.policy.parameters())
-            torch._foreach_lerp_(followers, leaders, self.config.actor_tau)
+        follow(self.published, self.policy, self.config.actor_tau)
         self.updates += 1
         return metrics
 
@@ -80,8 +78,7 @@ class QCLearner:
             q = critic(seen.now, batch.proprio, batch.action)
         loss = critic_loss(q, target)
         self._step("critic", loss)
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.target.parameters()), list(critic.parameters()), self.config.target_tau)
+        follow(self.target, critic, self.config.target_tau)
         self.vision.follow()
         return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
 
@@ -100,7 +97,10 @@ class QCLearner:
         return {"flow_loss": loss.detach()}
 
     def _update_one_step(self, batch: TensorBatch, features: Tensor, weight: float) -> dict[str, Tensor]:
-        """Make one step of the one-step network up the critics, held to the flow's chunks of the same noise."""
+        """Make one step of the one-step network up the critics, held to the flow's chunks of the same noise.
+
+        The distance is that of the chunk before it is clamped: beyond the range the critics have no gradient.
+        """
         policy = self.policy
         assert policy.one_step is not None
         noise = self._noise(len(batch.action))
@@ -109,9 +109,9 @@ class QCLearner:
                 state = policy.encoder(features, batch.proprio)
                 wanted = policy.chunks(state, noise)
                 known = policy.critic.encoder(features, batch.proprio)
-            chunk = carry(policy.one_step, state, noise, 1)
+            chunk = noise + policy.one_step(state, noise, torch.zeros_like(noise[:, :1]))
             policy.critic.requires_grad_(False)
-            q = policy.critic.on_state(known, chunk)
+            q = policy.critic.on_state(known, chunk.clamp(-1.0, 1.0))
             policy.critic.requires_grad_(True)
         distance = (chunk - wanted).square().mean()
         loss = weight * distance - q.mean()
@@ -119,13 +119,7 @@ class QCLearner:
         return {"actor_loss": loss.detach(), "distil_loss": distance.detach()}
 
     def _step(self, name: str, loss: Tensor) -> None:
-        optimiser = self._optimisers[name]
-        parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
-        for parameter in parameters:
-            parameter.grad = None
-        loss.backward()
-        self.ranks.average(parameter.grad for parameter in parameters)
-        optimiser.step()
+        descend(self._optimisers[name], loss, self.ranks)
 
     def _noise(self, rows: int) -> Tensor:
         return self._draw(torch.randn, rows, self.config.chunk * self._spec.actions)

@@ -12,7 +12,7 @@ from torch import Tensor
 from policies.distributed import Ranks
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
-from policies.optimiser import load_adam, make_adam
+from policies.optimiser import descend, load_adam, make_adam
 from policies.residual.config import ResidualConfig
 from policies.residual.policy import ResidualPolicy
 from policies.rlpd.learner import RLPDLearner
@@ -61,10 +61,7 @@ class ResidualLearner:
         mean = policy.base.deterministic(batch.features, batch.proprio)
         labelled = batch.expert[:, None] & policy.layout.arm(batch.label)
         loss = imitation_loss(mean, policy.layout.arm(batch.action), labelled, self.ranks)
-        self._base_optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.ranks.average(p.grad for p in policy.base.parameters())
-        self._base_optimiser.step()
+        descend(self._base_optimiser, loss, self.ranks)
         self._base_updates += 1
         if self._base_updates == self.config.base_updates:
             published = self._rlpd.published

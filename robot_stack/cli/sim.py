@@ -42,7 +42,11 @@ QUICK = (
     "algorithm.settings.pretrain_updates=150",
 )
 """Every phase in four minutes; the success figure needs the real thing."""
-QUICK_CLONE = {"residual": "algorithm.settings.base_updates=100", "jump_start": "algorithm.settings.guide_updates=100"}
+QUICK_CLONE = {
+    "dsrl": "algorithm.settings.base_updates=100",
+    "jump_start": "algorithm.settings.guide_updates=100",
+    "residual": "algorithm.settings.base_updates=100",
+}
 """What is cloned first must fit into the updates before online training."""
 POLL_S = 0.5
 MEMORY_S = 5.0

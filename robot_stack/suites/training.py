@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from policies.learner import LearnerSpec, TensorBatch
+from policies.playback import ChunkPlayer
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from robot_stack.replay.replay import Replay
@@ -133,7 +134,7 @@ class LockstepTraining:
         budget, found = self._budget, list[Evaluated]()
         self._demonstrate()
         learner = self._make_learner()
-        policy = _LearnerPolicy(learner, self._seed)
+        policy = _LearnerPolicy(learner, self._cell.spec.action_size, self._seed)
         at_first = _RandomPolicy(self._cell.spec.action_size, self._rng)
 
         def measure() -> None:
@@ -269,11 +270,9 @@ class _LearnerPolicy:
 
     age_s = 0.0
 
-    def __init__(self, learner: RLPDLearner, seed: int) -> None:
+    def __init__(self, learner: RLPDLearner, actions: int, seed: int) -> None:
         self._learner = learner
-        self._rng = torch.Generator().manual_seed(seed)
-        self._plan: list[np.ndarray] = []
-        self._tick = 0
+        self._player = ChunkPlayer(learner.published, actions, torch.Generator().manual_seed(seed))
 
     @property
     def version(self) -> int:
@@ -282,20 +281,14 @@ class _LearnerPolicy:
 
     def begin_episode(self) -> None:
         """Count ticks from 0 and forget what was planned."""
-        self._tick = 0
-        self._plan = []
+        self._player.begin_episode()
 
-    @torch.no_grad()
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
         """Return the action for this control tick, float32 (A,) in [-1, 1]."""
-        if interrupted or not self._plan:
-            policy = self._learner.published
-            proprio = torch.from_numpy(observation.proprio)[None]
-            nothing_seen = torch.zeros(1, 0)
-            chunk = policy.act(nothing_seen, proprio, tick=self._tick, rng=self._rng, deterministic=deterministic)
-            self._plan = list(chunk[0].numpy().reshape(policy.chunk, -1))
-        self._tick += 1
-        return self._plan.pop(0)
+        if interrupted:
+            self._player.void()
+        nothing_seen, proprio = torch.zeros(1, 0), torch.from_numpy(observation.proprio)[None]
+        return self._player.next_action(lambda: (nothing_seen, proprio), deterministic=deterministic)
 
 
 class _RandomPolicy:
