@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from policies.precision import exactly
 
 FREQUENCIES = 8
-"""Of the sines and cosines by which a network is told the time; the fastest has a period of 1/64."""
+"""Of the sines and cosines by which a network is told the time; the fastest has a period of 1/32."""
 MOST_GUIDANCE = 5.0
 """Largest weight of the pull towards the chunk that is going out (beta of arXiv:2506.07339, its appendix's value)."""
 

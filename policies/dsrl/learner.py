@@ -78,7 +78,7 @@ class DSRLLearner:
         follow(self.published, self.policy, self.config.actor_tau)
         self.updates += 1
         if self.updates == self.config.base_updates:  # from here on both are the frozen flow
-            self.policy.load_state_dict(self.published.state_dict())
+            self.published.load_state_dict(self.policy.state_dict())
         return metrics
 
     def _clone(self, batch: TensorBatch) -> dict[str, Tensor]:

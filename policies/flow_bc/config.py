@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from policies.learner import Sampling
 
@@ -30,13 +30,11 @@ class FlowBCConfig(BaseModel):
         0.005, gt=0.0, le=1.0, description="share by which the published policy follows the trained one; 1 publishes it"
     )
 
-    @field_validator("replan")
-    @classmethod
-    def _within_the_chunk(cls, replan: int, info: ValidationInfo) -> int:
-        chunk = info.data.get("chunk", replan)
-        if replan > chunk:
-            raise ValueError(f"replan is {replan}, must be at most chunk ({chunk}); lower it")
-        return replan
+    @model_validator(mode="after")
+    def _within_the_chunk(self) -> Self:
+        if self.replan > self.chunk:
+            raise ValueError(f"replan is {self.replan}, must be at most chunk ({self.chunk}); lower it")
+        return self
 
     @property
     def shaping_weight(self) -> float:

@@ -42,7 +42,7 @@ class FlowBCLearner:
         self.policy = FlowPolicy(spec, config).to(device)
         self.published = copy.deepcopy(self.policy).requires_grad_(False)
         """Running average of the policy: what acts and is evaluated."""
-        self.vision = Vision(spec.trunk, tau=1.0).to(device)
+        self.vision = Vision(spec.trunk, tau=config.actor_tau).to(device)
         trained = [*self.policy.parameters(), *self.vision.trained_parameters()]
         self._optimiser = make_adam(trained, config.learning_rate)
 

@@ -13,7 +13,7 @@ from policies.playback import Playback
 
 
 class FlowPolicy(nn.Module):
-    """A flow over chunks on frozen features; implements `policies.playback.ContinuesChunks`.
+    """A flow over chunks of actions; implements `policies.playback.ContinuesChunks`.
 
     A discrete gripper is a number here, read with the usual deadband.
     """

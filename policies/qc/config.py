@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from policies.learner import Sampling
 
@@ -39,13 +39,11 @@ class QCConfig(BaseModel):
     head: int = Field(64, ge=8, le=512)
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")
 
-    @field_validator("replan")
-    @classmethod
-    def _within_the_chunk(cls, replan: int, info: ValidationInfo) -> int:
-        chunk = info.data.get("chunk", replan)
-        if replan > chunk:
-            raise ValueError(f"replan is {replan}, must be at most chunk ({chunk}); lower it")
-        return replan
+    @model_validator(mode="after")
+    def _within_the_chunk(self) -> Self:
+        if self.replan > self.chunk:
+            raise ValueError(f"replan is {self.replan}, must be at most chunk ({self.chunk}); lower it")
+        return self
 
     @property
     def sampling(self) -> Sampling:
@@ -58,6 +56,7 @@ class QCFQLConfig(QCConfig):
 
     distilled: ClassVar[bool] = True
 
+    join: Literal["cut"] = "cut"
     distil_weight: float = Field(
         30.0, ge=0.0, description="of the distance to the flow's chunks in the one-step network's loss"
     )

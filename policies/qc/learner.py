@@ -67,11 +67,15 @@ class QCLearner:
         self.updates += 1
         return metrics
 
+    @property
+    def _target_candidates(self) -> int:
+        """Return how many chunks the one in the target is taken from."""
+        return 1 if self.policy.one_step is not None else self.config.target_candidates
+
     def _update_critic(self, batch: TensorBatch, seen: Seen) -> dict[str, Tensor]:
         """Make one step on the TD error, of the encoder too where that is trained; the target follows."""
         policy, critic = self.policy, self.policy.critic
-        many = 1 if policy.one_step is not None else self.config.target_candidates
-        noise = self._noise(len(batch.reward) * many)
+        noise = self._noise(len(batch.reward) * self._target_candidates)
         with torch.no_grad(), fast(self._device):
             target = chunk_target(policy, self.target, batch, seen, noise)
         with fast(self._device):
@@ -131,7 +135,7 @@ class QCLearner:
 
     def critic_snapshot(self) -> ChunkCriticSnapshot:
         """Copy the critic as it is now, to be asked later about what it has not been trained on."""
-        return ChunkCriticSnapshot(self.policy, self.target, self.vision)
+        return ChunkCriticSnapshot(self.policy, self.target, self.vision, self._target_candidates)
 
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the published average of the policy, by name."""
@@ -186,7 +190,8 @@ def chunk_target(policy: QCPolicy, target: Critic, batch: TensorBatch, seen: See
 class ChunkCriticSnapshot:
     """A copy of the critic of chunks, with policy and target critic of its TD error; implements `AskedCritic`."""
 
-    def __init__(self, policy: QCPolicy, target: Critic, vision: Vision) -> None:
+    def __init__(self, policy: QCPolicy, target: Critic, vision: Vision, candidates: int) -> None:
+        self._candidates = candidates
         self._policy = copy.deepcopy(policy).requires_grad_(False)
         self._target = copy.deepcopy(target).requires_grad_(False)
         self._vision = copy.deepcopy(vision).requires_grad_(False)
@@ -200,7 +205,8 @@ class ChunkCriticSnapshot:
 
     @torch.no_grad()
     def targets(self, batch: TensorBatch, rng: torch.Generator) -> Tensor:
-        """Return the Bellman target of each row, (B,), with one chunk of the policy at o', which `rng` draws."""
-        noise = torch.randn(batch.action.shape, generator=rng)
+        """Return the Bellman target of each row, (B,), as it is trained; `rng` draws the chunks at o'."""
+        rows, size = batch.action.shape
+        noise = torch.randn(rows * self._candidates, size, generator=rng)
         seen = self._vision.see(batch)
         return chunk_target(self._policy, self._target, batch, seen, upload(noise, batch.reward.device))

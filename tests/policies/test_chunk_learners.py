@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from policies.dsrl.learner import DSRLLearner
 from policies.flow import carry
 from policies.learner import HasCritic, TensorBatch
-from policies.qc.config import QCConfig
-from policies.qc.learner import QCLearner, chunk_target
+from policies.qc.learner import chunk_target
 from policies.qc.policy import best_of
 from policies.registry import ALGORITHMS
 from policies.vision import Seen
+from robot_stack.types.errors import ConfigError
 from tests.policies.small_task import SPEC, flat
 from tests.policies.test_all_algorithms import batch, make
 
@@ -180,6 +180,16 @@ def test_critic_of_chunks_can_be_asked_and_does_not_change(name: str) -> None:
 
 
 def test_trained_encoder_is_refused_under_a_frozen_flow() -> None:
-    with pytest.raises(Exception, match="encoder is trained end to end, must be frozen under a frozen flow"):
+    with pytest.raises(ConfigError, match="encoder is trained end to end, must be frozen under a frozen flow"):
         make("dsrl", replace(SPEC, trunk=nn.Identity()))
-    assert QCLearner(SPEC, QCConfig(head=8, hidden=(16,)), seed=0).name == "qc"
+
+
+@pytest.mark.parametrize("name", ["qc", "qc_fql", "flow_bc", "dsrl"])
+def test_chunk_below_the_default_replan_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"must be at most chunk \(1\); lower it"):
+        ALGORITHMS[name].config(chunk=1)
+
+
+def test_distilled_policy_is_cut_never_inpainted() -> None:
+    with pytest.raises(ValueError, match="join"):
+        ALGORITHMS["qc_fql"].config(join="inpaint")
