@@ -13,26 +13,24 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from policies.device import upload
-from policies.distributed import ALONE
+from policies.chunk_learner import ChunkLearner
 from policies.dsrl.config import DSRLConfig
 from policies.dsrl.policy import DSRLPolicy
-from policies.flow_bc.learner import cloning_loss
 from policies.imitation import chunk_weight
-from policies.learner import LearnerSpec, TensorBatch, published_tensors
+from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import Critic, StateEncoder
-from policies.optimiser import descend, follow, load_adam, make_adam
+from policies.optimiser import follow, make_adam
 from policies.precision import fast
 from policies.rlpd.losses import critic_loss, td_target, temperature_loss
+from policies.vision import Vision
 from robot_stack.types.errors import ConfigError
 
 
-class DSRLLearner:
+class DSRLLearner(ChunkLearner):
     """The learner of the noise of a frozen flow; implements `policies.learner.Learner`.
 
     Raises:
@@ -40,19 +38,16 @@ class DSRLLearner:
     """
 
     name = "dsrl"
+    kept = ("policy", "published", "critic", "noise_critic", "target")
 
     def __init__(self, spec: LearnerSpec, config: DSRLConfig, *, seed: int, device: str = "cpu") -> None:
         if spec.trunk is not None:
             raise ConfigError("encoder is trained end to end, must be frozen under a frozen flow; choose a frozen one")
-        torch.manual_seed(seed)
+        super().__init__(spec, chunk=config.chunk, seed=seed, device=device)
         self.config = config
-        self.updates = 0
-        self.ranks = ALONE
-        self._spec, self._device = spec, device
-        self._rng = torch.Generator().manual_seed(seed)
         self.policy = DSRLPolicy(spec, config).to(device)
         self.published = copy.deepcopy(self.policy).requires_grad_(False)
-        """Running average of the policy: what acts and is evaluated."""
+        self.vision = Vision(None, tau=1.0)
 
         def critic(members: int) -> Critic:
             encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
@@ -69,7 +64,7 @@ class DSRLLearner:
             "actor": list(self.policy.actor.parameters()),
             "temperature": [self.log_temperature],
         }
-        self._optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
+        self.optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """Make one update of the flow until it is cloned, and of all that steers it from then on."""
@@ -82,19 +77,13 @@ class DSRLLearner:
         return metrics
 
     def _clone(self, batch: TensorBatch) -> dict[str, Tensor]:
-        rows = len(batch.action)
-        noise, time = self._draw(torch.randn, rows, self.policy.size), self._draw(torch.rand, rows, 1)
         weight = chunk_weight(batch, self._spec, self.ranks)
-        with fast(self._device):
-            loss = cloning_loss(
-                self.policy.encoder, self.policy.field, batch, batch.features, weight, noise, time, self.ranks
-            )
-        self._step("flow", loss)
-        return {"flow_loss": loss.detach()}
+        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, batch.features, weight)
+        return {"flow_loss": loss}
 
     def _steer(self, batch: TensorBatch) -> dict[str, Tensor]:
-        rows, size, policy = len(batch.action), self.policy.size, self.policy
-        next_noise, asked, any_noise = (self._draw(torch.randn, rows, size) for _ in range(3))
+        policy = self.policy
+        next_noise, asked, any_noise = (self.noise(len(batch.action)) for _ in range(3))
         with torch.no_grad(), fast(self._device):
             steered, _ = policy.steer(batch.next_features, batch.next_proprio, next_noise)
             chunk = policy.chunks(batch.next_features, batch.next_proprio, steered)
@@ -104,7 +93,7 @@ class DSRLLearner:
         with fast(self._device):
             q = self.critic(batch.features, batch.proprio, batch.action)
         loss = critic_loss(q, target)
-        self._step("critic", loss)
+        self.descend("critic", loss)
         follow(self.target, self.critic, self.config.target_tau)
         distance = self._distil(batch, any_noise)
         with fast(self._device):
@@ -114,9 +103,9 @@ class DSRLLearner:
             self.noise_critic.requires_grad_(True)
         temperature = functional.softplus(self.log_temperature).detach()
         actor_loss = (temperature * log_prob - value).mean()
-        self._step("actor", actor_loss)
-        entropy = self.config.target_entropy_per_action * size
-        self._step("temperature", temperature_loss(self.log_temperature, log_prob, entropy))
+        self.descend("actor", actor_loss)
+        entropy = self.config.target_entropy_per_action * self._size
+        self.descend("temperature", temperature_loss(self.log_temperature, log_prob, entropy))
         return {
             "critic_loss": loss.detach(),
             "q": q.detach().mean(),
@@ -135,45 +124,15 @@ class DSRLLearner:
         with fast(self._device):
             got = self.noise_critic(batch.features, batch.proprio, noise)[0]
         loss = (got - wanted).square().mean()
-        self._step("noise_critic", loss)
+        self.descend("noise_critic", loss)
         return loss.detach()
-
-    def _step(self, name: str, loss: Tensor) -> None:
-        descend(self._optimisers[name], loss, self.ranks)
-
-    def _draw(self, draw: Any, rows: int, size: int) -> Tensor:
-        """Draw this rank's part of what all ranks draw together, (rows, size)."""
-        return upload(self.ranks.mine(draw(self.ranks.count * rows, size, generator=self._rng)), self._device)
-
-    def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the tensors of flow and actor, by name."""
-        return published_tensors(self.published)
-
-    def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Return nothing: the encoder is frozen."""
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next update depends on."""
-        return {
-            "policy": self.policy.state_dict(),
-            "published": self.published.state_dict(),
-            "critic": self.critic.state_dict(),
-            "noise_critic": self.noise_critic.state_dict(),
-            "target": self.target.state_dict(),
-            "log_temperature": self.log_temperature.detach(),
-            "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
-            "rng": self._rng.get_state(),
-            "updates": self.updates,
-        }
+        return super().state_dict() | {"log_temperature": self.log_temperature.detach()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
-        for name in ("policy", "published", "critic", "noise_critic", "target"):
-            getattr(self, name).load_state_dict(state[name])
+        super().load_state_dict(state)
         with torch.no_grad():
             self.log_temperature.copy_(state["log_temperature"])
-        for name, optimiser in self._optimisers.items():
-            load_adam(optimiser, state["optimisers"][name])
-        self._rng.set_state(state["rng"])
-        self.updates = state["updates"]

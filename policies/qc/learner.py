@@ -8,21 +8,18 @@ minimum of the critics in the target; LayerNorm in the flow's network too.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from policies.chunk_learner import ChunkLearner
 from policies.device import upload
-from policies.distributed import ALONE
 from policies.flow import carry
-from policies.flow_bc.learner import cloning_loss
 from policies.imitation import chunk_weight
-from policies.learner import LearnerSpec, TensorBatch, published_tensors
+from policies.learner import LearnerSpec, TensorBatch
 from policies.networks import Critic
-from policies.optimiser import descend, follow, load_adam, make_adam
+from policies.optimiser import follow, make_adam
 from policies.precision import fast
 from policies.qc.config import QCConfig, QCFQLConfig
 from policies.qc.policy import QCPolicy, best_of
@@ -30,20 +27,17 @@ from policies.rlpd.losses import critic_loss, td_target
 from policies.vision import Seen, Vision
 
 
-class QCLearner:
+class QCLearner(ChunkLearner):
     """The learner of Q-chunking, distilled or not; implements `policies.learner.Learner`."""
 
+    kept = ("policy", "published", "target", "vision")
+
     def __init__(self, spec: LearnerSpec, config: QCConfig, *, seed: int, device: str = "cpu") -> None:
-        torch.manual_seed(seed)
+        super().__init__(spec, chunk=config.chunk, seed=seed, device=device)
         self.name = "qc_fql" if config.distilled else "qc"
         self.config = config
-        self.updates = 0
-        self.ranks = ALONE
-        self._spec, self._device = spec, device
-        self._rng = torch.Generator().manual_seed(seed)
         self.policy = QCPolicy(spec, config).to(device)
         self.published = copy.deepcopy(self.policy).requires_grad_(False)
-        """Running average of the policy: what acts and is evaluated."""
         self.target = copy.deepcopy(self.policy.critic).requires_grad_(False)
         self.vision = Vision(spec.trunk, tau=config.target_tau).to(device)
         trained: dict[str, list[nn.Parameter]] = {
@@ -52,7 +46,7 @@ class QCLearner:
         }
         if self.policy.one_step is not None:
             trained["one_step"] = list(self.policy.one_step.parameters())
-        self._optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
+        self.optimisers = {name: make_adam(parameters, config.learning_rate) for name, parameters in trained.items()}
 
     def update(self, batch: TensorBatch) -> dict[str, Tensor]:
         """Make one update of the critics, of the flow, and of the one-step network where there is one."""
@@ -75,30 +69,24 @@ class QCLearner:
     def _update_critic(self, batch: TensorBatch, seen: Seen) -> dict[str, Tensor]:
         """Make one step on the TD error, of the encoder too where that is trained; the target follows."""
         policy, critic = self.policy, self.policy.critic
-        noise = self._noise(len(batch.reward) * self._target_candidates)
+        noise = self.noise(len(batch.reward) * self._target_candidates)
         with torch.no_grad(), fast(self._device):
             target = chunk_target(policy, self.target, batch, seen, noise)
         with fast(self._device):
             q = critic(seen.now, batch.proprio, batch.action)
         loss = critic_loss(q, target)
-        self._step("critic", loss)
+        self.descend("critic", loss)
         follow(self.target, critic, self.config.target_tau)
         self.vision.follow()
         return {"critic_loss": loss.detach(), "q": q.detach().mean(), "target_q": target.mean()}
 
     def _update_flow(self, batch: TensorBatch, features: Tensor) -> dict[str, Tensor]:
         """Make one step of the flow towards what was done."""
-        rows = len(batch.action)
-        noise, time = self._noise(rows), self._draw(torch.rand, rows, 1)
         weight = chunk_weight(batch, self._spec, self.ranks)
         if self.config.clones == "all":
             weight = torch.where(batch.expert[:, None], weight, batch.label.float())
-        with fast(self._device):
-            loss = cloning_loss(
-                self.policy.encoder, self.policy.field, batch, features, weight, noise, time, self.ranks
-            )
-        self._step("flow", loss)
-        return {"flow_loss": loss.detach()}
+        loss = self.clone("flow", self.policy.encoder, self.policy.field, batch, features, weight)
+        return {"flow_loss": loss}
 
     def _update_one_step(self, batch: TensorBatch, features: Tensor, weight: float) -> dict[str, Tensor]:
         """Make one step of the one-step network up the critics, held to the flow's chunks of the same noise.
@@ -107,7 +95,7 @@ class QCLearner:
         """
         policy = self.policy
         assert policy.one_step is not None
-        noise = self._noise(len(batch.action))
+        noise = self.noise(len(batch.action))
         with fast(self._device):
             with torch.no_grad():
                 state = policy.encoder(features, batch.proprio)
@@ -119,52 +107,12 @@ class QCLearner:
             policy.critic.requires_grad_(True)
         distance = (chunk - wanted).square().mean()
         loss = weight * distance - q.mean()
-        self._step("one_step", loss)
+        self.descend("one_step", loss)
         return {"actor_loss": loss.detach(), "distil_loss": distance.detach()}
-
-    def _step(self, name: str, loss: Tensor) -> None:
-        descend(self._optimisers[name], loss, self.ranks)
-
-    def _noise(self, rows: int) -> Tensor:
-        return self._draw(torch.randn, rows, self.config.chunk * self._spec.actions)
-
-    def _draw(self, draw: Any, rows: int, size: int) -> Tensor:
-        """Draw this rank's part of what all ranks draw together, (rows, size)."""
-        joint = draw(self.ranks.count * rows, size, generator=self._rng)
-        return upload(self.ranks.mine(joint), self._device)
 
     def critic_snapshot(self) -> ChunkCriticSnapshot:
         """Copy the critic as it is now, to be asked later about what it has not been trained on."""
         return ChunkCriticSnapshot(self.policy, self.target, self.vision, self._target_candidates)
-
-    def actor_tensors(self) -> dict[str, np.ndarray]:
-        """Return the tensors of the published average of the policy, by name."""
-        return published_tensors(self.published)
-
-    def trunk_tensors(self) -> dict[str, np.ndarray]:
-        """Return the running average of a trained encoder, by name."""
-        return self.vision.published_tensors()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that the next update depends on."""
-        return {
-            "policy": self.policy.state_dict(),
-            "published": self.published.state_dict(),
-            "target": self.target.state_dict(),
-            "vision": self.vision.state_dict(),
-            "optimisers": {name: optimiser.state_dict() for name, optimiser in self._optimisers.items()},
-            "rng": self._rng.get_state(),
-            "updates": self.updates,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the state that `state_dict` returned."""
-        for name in ("policy", "published", "target", "vision"):
-            getattr(self, name).load_state_dict(state[name])
-        for name, optimiser in self._optimisers.items():
-            load_adam(optimiser, state["optimisers"][name])
-        self._rng.set_state(state["rng"])
-        self.updates = state["updates"]
 
 
 def chunk_target(policy: QCPolicy, target: Critic, batch: TensorBatch, seen: Seen, noise: Tensor) -> Tensor:
