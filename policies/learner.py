@@ -254,7 +254,13 @@ class WatchesEpisodes(Protocol):
 
 
 class AskedCritic(Protocol):
-    """A critic as it was at one moment, which later updates do not change."""
+    """A critic as it was at one moment, which later updates do not change.
+
+    Attributes:
+        values_discrete_grippers: Whether they are part of the actions that it values, or have a critic of their own.
+    """
+
+    values_discrete_grippers: bool
 
     def values(self, batch: TensorBatch, actions: Sequence[Tensor]) -> list[Tensor]:
         """Return Q(o, a) for each of several whole actions (B, C * A) at the observations of a batch, each (B,)."""

@@ -61,10 +61,13 @@ class Algorithm(Part[ConfigT]):
         config: Model of its settings; its instances are `policies.learner.LearnerConfig` too.
         learner: Builds what learns, from sizes and settings.
         policy: Builds what acts.
+        frozen_encoder: Whether a part of it is frozen, so that an encoder that goes on learning would take its
+            features away.
     """
 
     learner: MakeLearner[ConfigT]
     policy: MakePolicy[ConfigT]
+    frozen_encoder: bool = False
 
 
 def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> BCPolicy:
@@ -74,13 +77,13 @@ def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> B
 RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy)
 BC = Algorithm(config=BCConfig, learner=BCLearner, policy=_imitation_policy)
 HG_DAGGER = Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, policy=_imitation_policy)
-RESIDUAL = Algorithm(config=ResidualConfig, learner=ResidualLearner, policy=ResidualPolicy)
+RESIDUAL = Algorithm(config=ResidualConfig, learner=ResidualLearner, policy=ResidualPolicy, frozen_encoder=True)
 CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy)
-JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy)
+JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy, frozen_encoder=True)
 FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)
 QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy)
 QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy)
-DSRL = Algorithm(config=DSRLConfig, learner=DSRLLearner, policy=DSRLPolicy)
+DSRL = Algorithm(config=DSRLConfig, learner=DSRLLearner, policy=DSRLPolicy, frozen_encoder=True)
 
 ALGORITHMS: Registry[Algorithm[Any]] = Registry(plugins.ALGORITHMS, Algorithm)
 

@@ -12,20 +12,20 @@ for all actions. How well they agree with each other says what correlation a per
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
+from torch import Tensor
 
 from policies.acting import ActingPolicy
 from policies.encoders.trunk import Trunk
-from policies.learner import LearnerSpec
+from policies.learner import AskedCritic, HasCritic, LearnerSpec, TensorBatch
 from policies.registry import find_algorithm
-from policies.rlpd.learner import RLPDLearner
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.checkpoint import CheckpointFolder
@@ -193,17 +193,39 @@ def sizes_of(resolved: ResolvedRun, folder: Path, trunk: Trunk) -> LearnerSpec:
     return fitting.learner_spec(trunk, demos, resolved.spec(), trained=False)
 
 
-def load_learner(resolved: ResolvedRun, folder: Path) -> tuple[RLPDLearner, Trunk]:
+class ValuesActions(HasCritic, Protocol):
+    """A learner with a policy to be followed and a critic to be asked."""
+
+    @property
+    def published(self) -> Acts:
+        """Return the policy that acts and is evaluated."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a checkpoint."""
+        ...
+
+
+class Acts(Protocol):
+    """A policy as a network."""
+
+    def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
+        """Return chunks, (B, C * A)."""
+        ...
+
+
+def load_learner(resolved: ResolvedRun, folder: Path) -> tuple[ValuesActions, Trunk]:
     """The learner of a run as its newest checkpoint has it, with the encoder that it sees through."""
     paths, settings = RunPaths(folder), learning_settings(resolved)
     trunk = fitting.load_trunk(paths.trunk, resolved.spec(), settings.device)
     sizes = sizes_of(resolved, folder, trunk)
     learner = find_algorithm(settings.algorithm).learner(sizes, settings.config, seed=0, device=settings.device)
     state = CheckpointFolder(paths.checkpoints).load_latest()
-    if state is None or not isinstance(learner, RLPDLearner):
-        raise SystemExit(f"run {folder.name} has no checkpoint with a critic, must have one; take a run of RLPD")
-    learner.load_state_dict(state["learner"])
-    return learner, trunk
+    if state is None or not isinstance(learner, HasCritic):
+        raise SystemExit(f"run {folder.name} has no checkpoint with a critic, must have one; take a run of RLPD or QC")
+    asked = cast("ValuesActions", learner)
+    asked.load_state_dict(state["learner"])
+    return asked, trunk
 
 
 def proposals(own: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -213,17 +235,21 @@ def proposals(own: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.clip(np.concatenate([own[None], noisy, uniform]), -1.0, 1.0).astype(np.float32)
 
 
-@torch.no_grad()
-def judged(learner: RLPDLearner, trial: Trial) -> np.ndarray:
+def judged(critic: AskedCritic, trial: Trial) -> np.ndarray:
     """Q of the actions of a trial, mean over critics, float64, shape (N,)."""
     count = len(trial.actions)
-    features = torch.from_numpy(trial.features).float().expand(count, -1)
-    proprio = torch.from_numpy(trial.proprio)[None].expand(count, -1)
-    q = learner.critic(features, proprio, learner.layout.arm(torch.from_numpy(trial.actions.reshape(count, -1))))
-    return q.float().mean(dim=0).double().numpy()
+    actions = trial.actions.reshape(count, -1)
+    batch = TensorBatch.for_imitation(
+        np.repeat(trial.features, count, axis=0),
+        np.repeat(trial.proprio[None], count, axis=0),
+        actions,
+        np.ones(actions.shape, bool),
+    )
+    (q,) = critic.values(batch, [batch.action])
+    return q.double().numpy()
 
 
-def own_actions(learner: RLPDLearner, features: np.ndarray, proprio: np.ndarray, actions: int) -> np.ndarray:
+def own_actions(learner: ValuesActions, features: np.ndarray, proprio: np.ndarray, actions: int) -> np.ndarray:
     """The published policy's chunk at one observation, without noise, float32, shape (C, A)."""
     seen, known = torch.from_numpy(features).float(), torch.from_numpy(proprio)[None]
     with torch.no_grad():
@@ -266,7 +292,7 @@ def ceiling(trials: Sequence[Trial]) -> float | None:
 
 
 def play_trials(
-    resolved: ResolvedRun, folder: Path, learner: RLPDLearner, trunk: Trunk, *, seed: int, states: int = STATES
+    resolved: ResolvedRun, folder: Path, learner: ValuesActions, trunk: Trunk, *, seed: int, states: int = STATES
 ) -> list[Trial]:
     """Play actions from states that a finished run's policy visits."""
     settings = learning_settings(resolved)
@@ -277,7 +303,7 @@ def play_trials(
     for number in range(FIRST_RESET, FIRST_RESET + MOST_EPISODES):
         if len(trials) == states:
             break
-        moment = player.visit(number, rng, every=learner.policy.chunk)
+        moment = player.visit(number, rng, every=settings.config.sampling.chunk)
         if moment is None:
             continue
         seen = moment.observation
@@ -295,7 +321,8 @@ def rank_correlation(resolved: ResolvedRun, folder: Path, *, seed: int, states: 
     """How the critic of a finished run ranks actions; with the number of states, and of those that could tell."""
     learner, trunk = load_learner(resolved, folder)
     trials = play_trials(resolved, folder, learner, trunk, seed=seed, states=states)
-    q = [judged(learner, trial) for trial in trials]
+    critic = learner.critic_snapshot()
+    q = [judged(critic, trial) for trial in trials]
     differ = [trial for trial in trials if np.ptp(trial.returns) > 0.0]
     return {
         "spearman": correlation(trials, q),

@@ -82,12 +82,20 @@ _BC_PLUS = Condition(
     overrides=AS_MANY_UPDATES,
     imitates=CORRECTIONS,
 )
+_QC = Condition(words="Q-chunking: the best of 16 cloned chunks by its critic", algorithm="qc", ranks_actions=True)
+_QC_WITHOUT_Q = Condition(
+    words="Q-chunking without Q: the first cloned chunk is played",
+    algorithm="qc",
+    overrides=("run.algorithm.settings.candidates=1", "run.algorithm.settings.target_candidates=1"),
+)
 FOR_EVERY_OPERATOR = {
     "full": _FULL,
     "without_q": _WITHOUT_Q,
     "hg_dagger": _HG_DAGGER,
     "bc": _BC,
     "bc_plus_corrections": _BC_PLUS,
+    "qc": _QC,
+    "qc_without_q": _QC_WITHOUT_Q,
 }
 
 
@@ -121,5 +129,8 @@ CONDITIONS: Mapping[str, Condition] = {
 }
 """By name, in the order of the table; `<operator>.<name>` is with another operator than the skilled one."""
 
-FIRST = ("full", "without_q", "half_skilled.full", "half_skilled.without_q", "imitation_weight_0", "hg_dagger")
+FIRST = (
+    *("full", "without_q", "half_skilled.full", "half_skilled.without_q", "imitation_weight_0", "hg_dagger"),
+    *("qc", "qc_without_q", "half_skilled.qc", "half_skilled.qc_without_q"),
+)
 """What is measured first, seed after seed; the others follow in the order of the table."""

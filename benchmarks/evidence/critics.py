@@ -84,7 +84,8 @@ def looks(
     for update in range(1, updates + 1):
         learner.update_critics(next_batch(batches, rng, settings))
         if update % max(1, updates // LOOKS) == 0:
-            yield correlation(trials, [judged(learner, trial) for trial in trials])
+            critic = learner.critic_snapshot()
+            yield correlation(trials, [judged(critic, trial) for trial in trials])
 
 
 def main() -> None:
@@ -101,8 +102,10 @@ def main() -> None:
     if not isinstance(settings.config, RLPDConfig):
         parser.error(f"algorithm of {options.run} is {settings.algorithm}, must be rlpd")
     finished, trunk = load_learner(resolved, options.run)
+    assert isinstance(finished, RLPDLearner)
     trials = play_trials(resolved, options.run, finished, trunk, seed=SEED, states=options.states)
-    highest, own = ceiling(trials), correlation(trials, [judged(finished, trial) for trial in trials])
+    critic = finished.critic_snapshot()
+    highest, own = ceiling(trials), correlation(trials, [judged(critic, trial) for trial in trials])
     if highest is None or own is None:
         raise SystemExit("returns differ in no state, must in some: is the policy of this run ever successful?")
     print(f"{len(trials)} states; a perfect critic would reach {highest:.2f}, the run's own has {own:.2f}\n")

@@ -76,6 +76,7 @@ def pooled(results: Sequence[Result]) -> dict[str, Any]:
         "episodes": _mean(r["episodes"] for r in results),
         "seeds": [r["seed"] for r in results],
         "commits": sorted({r["commit"] for r in results}),
+        "advantage": ranked(results),
     }
 
 
@@ -114,8 +115,8 @@ def document(results: Sequence[Result]) -> dict[str, Any]:
         if own:
             operator, dot, short = name.rpartition(".")
             (found.setdefault(operator, {}) if dot else found)[short] = pooled(own)
-    critic = ranked(r for r in results if r["condition"] == "full")
-    return {**found, OF_ALL: None if critic is None else critic["mean"], "advantage": critic, "runs": list(results)}
+    critic = found.get("full", {}).get("advantage")
+    return {**found, OF_ALL: None if critic is None else critic["mean"], "runs": list(results)}
 
 
 def table(results: Sequence[Result], minutes: float) -> str:
@@ -137,20 +138,36 @@ def table(results: Sequence[Result], minutes: float) -> str:
         own = [r for r in results if r["condition"] == name]
         if own:
             lines.append(_row(name, condition.words, pooled(own)))
-    critic = ranked(r for r in results if r["condition"] == "full")
-    if critic is not None:
-        seeds = ", ".join(f"{value:.2f} (seed {seed})" for seed, value in critic["by_seed"].items())
-        lines += [
-            "",
-            "Does the critic know which action is better? Rank correlation of Q with the return of the simulator over",
-            f"16 actions a state, in those {critic['states_that_differ']} of {critic['states']} states whose returns "
-            "differ:",
-            f"mean {critic['mean']:.2f}; {seeds}. The returns are means over {WAYS} ways to the end; a critic that",
-            f"knew the mean over all ways would reach {critic['ceiling']:.2f}.",
-        ]
+    lines += _rank_rows(results)
     lines += target_rows(document(results))
     commits = ", ".join(sorted({r["commit"] for r in results}))
     return "\n".join([*lines, "", f"Commits: {commits}.", "", "![Success and cycle](../docs/images/evidence.png)", ""])
+
+
+def _rank_rows(results: Sequence[Result]) -> list[str]:
+    """The section on the critics' order of actions; empty where none was asked."""
+    rows = []
+    for name in CONDITIONS:
+        critic = ranked(r for r in results if r["condition"] == name)
+        if critic is not None:
+            seeds = ", ".join(f"{value:.2f} (seed {seed})" for seed, value in critic["by_seed"].items())
+            rows.append(
+                f"| {name} | {critic['mean']:.2f} | {seeds} | {critic['ceiling']:.2f} | "
+                f"{critic['states_that_differ']} of {critic['states']} |"
+            )
+    if not rows:
+        return []
+    return [
+        "",
+        "Does the critic know which action is better? Rank correlation of Q with the return of the simulator over 16",
+        "actions a state (chunks of them, where the critic values chunks), in those states whose returns differ. The",
+        f"returns are means over {WAYS} ways to the end; beside it stands what a critic reaches that knows the mean",
+        "over all ways.",
+        "",
+        "| condition | mean | each seed | could reach | states |",
+        "| --- | --- | --- | --- | --- |",
+        *rows,
+    ]
 
 
 def _row(name: str, words: str, figures: Mapping[str, Any]) -> str:

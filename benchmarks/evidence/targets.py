@@ -26,13 +26,18 @@ class Target(NamedTuple):
 def targets(found: Mapping[str, Any]) -> Iterator[Target]:
     """Yield the targets of which something was measured; `found` is what `table.document` made."""
     half = found.get("half_skilled", {})
-    for words, group, other, points, or_shorter in (
-        ("whole against without Q", found, "without_q", POINTS, True),
-        ("whole against HG-DAgger", found, "hg_dagger", POINTS, True),
-        ("whole against without Q, operator half as skilled", half, "without_q", HALF_SKILLED_POINTS, False),
+    for words, group, whole, other, points, or_shorter in (
+        ("whole against without Q", found, "full", "without_q", POINTS, True),
+        ("whole against HG-DAgger", found, "full", "hg_dagger", POINTS, True),
+        ("whole against without Q, operator half as skilled", half, "full", "without_q", HALF_SKILLED_POINTS, False),
+        ("Q-chunking against itself without Q", found, "qc", "qc_without_q", POINTS, True),
+        (
+            "Q-chunking against itself without Q, operator half as skilled",
+            *(half, "qc", "qc_without_q", HALF_SKILLED_POINTS, False),
+        ),
     ):
-        if "full" in group and other in group:
-            yield _better(words, group["full"], group[other], points, or_shorter=or_shorter)
+        if whole in group and other in group:
+            yield _better(words, group[whole], group[other], points, or_shorter=or_shorter)
     if "imitation_weight_0" in found:
         success = found["imitation_weight_0"]["success"]
         wanted = f"{WITHOUT_IMITATION:.0%} of success"

@@ -138,6 +138,8 @@ def chunk_target(policy: QCPolicy, target: Critic, batch: TensorBatch, seen: See
 class ChunkCriticSnapshot:
     """A copy of the critic of chunks, with policy and target critic of its TD error; implements `AskedCritic`."""
 
+    values_discrete_grippers = True
+
     def __init__(self, policy: QCPolicy, target: Critic, vision: Vision, candidates: int) -> None:
         self._candidates = candidates
         self._policy = copy.deepcopy(policy).requires_grad_(False)

@@ -26,6 +26,8 @@ class CriticSnapshot:
     Values are computed in float32 also where updates are not: actions differ by less than bf16 resolves.
     """
 
+    values_discrete_grippers = False
+
     def __init__(
         self, layout: ActionLayout, policy: TrainedPolicy, critic: Critic, target: Critic, vision: Vision
     ) -> None:

@@ -137,7 +137,8 @@ class HeldOutEpisodes:
             return
         alone = outcome is Outcome.SUCCESS and not self._statistics.episodes[episode_id].human_steps
         said = corrected(self._replay.frames, draw.action_rows[:, :1])[:, 0]
-        said[:, self._grippers] = False  # the critic that is asked does not value them
+        if not copy.critic.values_discrete_grippers:
+            said[:, self._grippers] = False
         corrections = said.any(axis=1)
         batch = self._batches.gather(draw)
         random = torch.rand(batch.action.shape, generator=self._rng) * 2 - 1

@@ -376,5 +376,6 @@ def log_fit(parts: RunParts, encoders: Encoders, recorded: Recorded, *, encoders
             cached_episodes=recorded.cached,
             damaged_features=0 if cache is None else cache.damaged,
             pretrain_updates=parts.settings.config.pretrain_updates,
+            utd=parts.settings.config.utd,
         )
     )

@@ -87,7 +87,7 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
             f"settings of algorithm {name!r} are {type(config).__name__}, must have what the update loop reads; see "
             "policies.learner.LearnerConfig"
         )
-    if form in ("difference", "absolute") and (n_step := config.sampling.n_step) > 1:
+    if form in ("difference", "absolute") and config.shaping_weight and (n_step := config.sampling.n_step) > 1:
         node, _ = resolved.tree.nearest(["run", "reward", "form"])
         text = (
             f"input is {form!r} with returns of {n_step} steps, must be of single ones; set n_step and chunk "
@@ -98,7 +98,16 @@ def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
 
 
 def _encoder(resolved: ResolvedRun) -> Any:
-    return resolved.section("run.encoder.settings", find_encoder(resolved.run.encoder.name).config)
+    config = resolved.section("run.encoder.settings", find_encoder(resolved.run.encoder.name).config)
+    name = resolved.run.algorithm.name
+    if getattr(config, "trained", False) and find_algorithm(name).frozen_encoder:
+        node, _ = resolved.tree.nearest(["run", "encoder", "settings", "trained"])
+        text = (
+            f"input is true under {name!r}, a part of which is frozen, must be false: that part would lose its "
+            "features; or choose another algorithm"
+        )
+        raise ConfigError(str(Mistake(mark=node.mark, key="run.encoder.settings.trained", text=text)))
+    return config
 
 
 def _reward(resolved: ResolvedRun) -> LiveRewardConfig:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from robot_stack.report.learned_from import CLAIMS, LearnedFrom
-from robot_stack.report.targets import DECLARED_FALSE, HUMAN_LAST, MISSED, UPDATES_PER_STEP
+from robot_stack.report.targets import DECLARED_FALSE, HUMAN_LAST, MISSED, fewest_updates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +62,11 @@ def advice(summary: dict[str, Any]) -> Iterator[str]:
             f"The reward model called {reward['false_done']} of {reward['episodes_failed']} failures a success: raise "
             "the task's success.threshold, or narrow its gate."
         )
-    if learner["utd"] is not None and learner["utd"] < UPDATES_PER_STEP:
+    made, asked = learner["utd"], learner["utd_asked"]
+    if made is not None and asked is not None and made < fewest_updates(asked):
         yield (
-            f"The learner made {learner['utd']:.1f} updates per step, {UPDATES_PER_STEP} are wanted: free this "
-            "machine, use a GPU, or run the learner on another machine (docs/gpu.md)."
+            f"The learner made {made:.1f} updates per step, {asked:g} are asked for: free this machine, use a GPU, or "
+            "run the learner on another machine (docs/gpu.md)."
         )
     if summary["critic"]["learned_from"] == LearnedFrom.GUESSES:
         yield "The policy follows a critic that guesses: raise bc_weight_end, or train longer before imitation fades."

@@ -158,6 +158,7 @@ def _learner(record: RunRecord) -> Figures:
     return {
         "updates": done[0].updates if done else None,
         "utd": _utd(record, rows, done[0]) if done else None,
+        "utd_asked": next((row.utd for row in reversed(of_kind(record.rows, FitRow))), None),
         "updates_per_s": _rounded(float(np.median(rates))) if rates.size else None,
         "params_age_p99_s": _p99(numbers(row.params_age_s for row in record.controls(EpisodeKind.ONLINE))),
     }

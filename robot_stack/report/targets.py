@@ -13,8 +13,8 @@ KB_PER_TRANSITION = 105.0
 REFERENCE_PIXELS = 2 * 128 * 128
 CORRECTIONS_TARGET, OWN_TARGET = 0.8, 0.95
 """Share of corrections that Q ranks above the proposal, and of own successful actions above random ones."""
-UPDATES_PER_STEP, HUMAN_LAST = 4, 0.03
-"""Updates per online step at least, and share of human steps in the last 20 episodes at most."""
+OF_ASKED, HUMAN_LAST = 0.5, 0.03
+"""Share of the updates asked for that must be made, and share of human steps in the last 20 episodes at most."""
 MISSED, DECLARED_FALSE = 0.3, 0.05
 """Share of successes that the reward model misses, and of failures that it declares one, above which to mend it."""
 NOTHING = "-"
@@ -60,8 +60,7 @@ def figures(summary: dict[str, Any], record: RunRecord) -> list[Figure]:
         *_critic(summary["critic"]),
         *_control(summary["control"], summary["policy"]["observation_age_ms"]),
         _figure("params age p99", learner["params_age_p99_s"], "{:.2f} s", "below 5 s", lambda s: s < 5),
-        _figure("updates per environment step", learner["utd"], "{:.2f}", "at least 4",
-                lambda r: r >= UPDATES_PER_STEP),
+        _updates(learner["utd"], learner["utd_asked"]),
         _figure("updates per second", learner["updates_per_s"], "{:.0f} /s"),
         _bytes(summary["replay"]["bytes_per_transition"], record),
         _figure("memory of all processes, peak", _over(summary["memory_mb"], 1000), "{:.2f} GB", "below 6 GB",
@@ -79,6 +78,19 @@ def _critic(critic: dict[str, Any]) -> list[Figure]:
         _critic_figure("share of Q in the actor's gradient", _over(critic["q_gradient_share"], 0.01), "{:.0f} %"),
         _critic_figure("update loop held up by these questions, longest", critic["ask_ms"], "{:.0f} ms"),
     ]  # fmt: skip
+
+
+def fewest_updates(asked: float) -> float:
+    """Return how many updates an online step must at least have got, of those that the run asks for."""
+    return OF_ASKED * asked
+
+
+def _updates(made: float | None, asked: float | None) -> Figure:
+    name, form = "updates per environment step", "{:.2f}"
+    if asked is None:
+        return _figure(name, made, form)
+    fewest = fewest_updates(asked)
+    return _figure(name, made, form, f"at least {fewest:g}", lambda r: r >= fewest)
 
 
 def _critic_figure(name: str, value: float | None, form: str) -> Figure:

@@ -188,6 +188,7 @@ class FitRow(_Logged):
         trunk: Identity of the encoder.
         cached_episodes, damaged_features: Episodes whose features were on disk, and files of which were damaged.
         pretrain_updates: Updates on the demonstrations alone.
+        utd: Updates that the run asks for, per online step.
     """
 
     kind: Literal["fit"] = "fit"
@@ -199,6 +200,7 @@ class FitRow(_Logged):
     cached_episodes: int = 0
     damaged_features: int = 0
     pretrain_updates: int | None = None
+    utd: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -138,8 +138,7 @@ def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_pa
     assert found["half_skilled"]["full"]["success"] == 0.6
     assert {"success", "wilson95", "cycle_s", "human_share_last20", "seeds"} <= found["full"].keys()
     text = (tmp_path / "EVIDENCE.md").read_text()
-    assert "mean 0.60; 0.50 (seed 0), 0.70 (seed 1)" in text
-    assert "would reach 0.90" in text
+    assert "| full | 0.60 | 0.50 (seed 0), 0.70 (seed 1) | 0.90 |" in text
 
 
 def verdicts(*runs: Result) -> dict[str, bool]:

@@ -17,6 +17,7 @@ TINY = (
     "algorithm.settings.batch_size=16",
     "algorithm.settings.hidden=[32, 32]",
     "algorithm.settings.head=8",
+    "algorithm.settings.pretrain_updates=10",
     "task.episode_steps=45",
     "task.sim.clearance_m=0.008",
     "task.sim.socket_range_m=[0.02, 0.02]",
@@ -28,8 +29,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, few_ways: None) -> EvidenceRu
     return EvidenceRuns(tmp_path_factory.mktemp("work"), 0.1, overrides=TINY, resets=2, states=1)
 
 
-def test_a_practice_is_measured_with_its_operators_time_and_its_critic(runs: EvidenceRuns) -> None:
-    found = runs.measure("full", 0)
+@pytest.mark.parametrize("name", ["full", "qc"])
+def test_a_practice_is_measured_with_its_operators_time_and_its_critic(runs: EvidenceRuns, name: str) -> None:
+    found = runs.measure(name, 0)
     assert found["resets"] == 2
     assert found["success"] == len(found["cycles_s"])
     assert found["episodes"] == len(found["steps"]) == len(found["alone"]) > 0

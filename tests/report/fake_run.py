@@ -25,6 +25,7 @@ from robot_stack.types.transition import ActionRow, EndReason, EpisodeHeader, Ep
 TASK = "peg_insert"
 PRETRAIN = 3000
 UTD = 4
+ASKED = 8.0
 PERIOD_NS = 100_000_000
 VERSION = "0123456789abcdef"
 
@@ -78,7 +79,7 @@ def write_run(
         demo = Played(sources=(Source.HUMAN,) * 50, declared=False, truth=True, operator=Verdict.SUCCESS)
         for number in range(demos):
             _episode(statistics, metrics, actor, store, spec, EpisodeKind.DEMO, number, demo, rng, stored=False)
-        metrics.log(FitRow(trunk_s=60.0, total_s=95.0, demos=demos, pretrain_updates=PRETRAIN))
+        metrics.log(FitRow(trunk_s=60.0, total_s=95.0, demos=demos, pretrain_updates=PRETRAIN, utd=ASKED))
         _log_reward_fit(metrics, 0, 0.93)
         for i, play in enumerate(plays):
             keep = i < (stored + 1) // 2 or i >= len(plays) - stored // 2

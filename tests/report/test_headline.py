@@ -18,7 +18,7 @@ GOOD: dict[str, Any] = {
     "bc": {"episodes": 100, "success": 28, "wilson95": [0.2, 0.37], "cycle_s": None},
     "training": {"robot_time_s": 780.0, "human_share": 0.15, "human_share_last20": 0.01},
     "reward": {"missed_rate": 0.1, "false_done_rate": 0.0, "false_done": 0, "episodes_failed": 9},
-    "learner": {"utd": 5.2},
+    "learner": {"utd": 5.2, "utd_asked": 8.0},
     "critic": {"learned_from": "both"},
     "control": {"holds": 0},
 }
@@ -52,8 +52,9 @@ def test_what_is_not_known_is_left_out() -> None:
     assert found.rest == "It cannot be said whether the policy learned from reward or from corrections."
 
 
-def test_a_good_run_needs_no_advice() -> None:
-    assert list(advice(GOOD)) == []
+@pytest.mark.parametrize("learner", [{}, {"utd": 1.0, "utd_asked": 1.0}, {"utd": 0.1, "utd_asked": None}])
+def test_a_good_run_needs_no_advice(learner: dict[str, Any]) -> None:
+    assert list(advice(but(learner=learner))) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_good_run_needs_no_advice() -> None:
         ("training", {"human_share_last20": 0.08}, "still drove 8 %"),
         ("reward", {"missed_rate": 0.84}, "missed 84 % of the successes"),
         ("reward", {"false_done_rate": 0.2, "false_done": 3, "episodes_failed": 15}, "3 of 15 failures a success"),
-        ("learner", {"utd": 1.56}, "1.6 updates per step, 4 are wanted"),
+        ("learner", {"utd": 1.56}, "1.6 updates per step, 8 are asked for"),
         ("critic", {"learned_from": "guesses"}, "a critic that guesses"),
         ("control", {"holds": 2}, "held without being asked"),
     ],

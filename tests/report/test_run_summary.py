@@ -14,7 +14,7 @@ from robot_stack.report.summary import build_summary, write_summary
 from robot_stack.report.targets import figures
 from robot_stack.types.command import Source
 from robot_stack.types.errors import StoreError
-from tests.report.fake_run import PRETRAIN, UTD, Played, write_run
+from tests.report.fake_run import ASKED, PRETRAIN, UTD, Played, write_run
 
 KEYS = {
     "task": None,
@@ -25,7 +25,7 @@ KEYS = {
     "training": {"episodes", "env_steps", "robot_time_s", "wall_s", "human_share_first20", "human_share_last20"},
     "reward": {"false_done_rate", "false_done_wilson95", "missed_rate", "voc_heldout", "voc_clock"},
     "control": {"rate_hz", "jitter_p99_ms", "observation_age_p99_ms", "holds"},
-    "learner": {"updates", "utd", "updates_per_s", "params_age_p99_s"},
+    "learner": {"updates", "utd", "utd_asked", "updates_per_s", "params_age_p99_s"},
     "critic": {
         "episodes",
         "corrections",
@@ -106,6 +106,7 @@ def test_updates_on_the_demonstrations_do_not_count_in_the_utd(tmp_path: Path) -
     learner = build_summary(folder)["learner"]
     assert learner["updates"] == PRETRAIN + UTD * 20
     assert learner["utd"] == UTD
+    assert learner["utd_asked"] == ASKED
     rows = raw_rows(folder / "metrics.jsonl")
     rewrite(folder / "metrics.jsonl", [row for row in rows if row["kind"] != "fit"])
     assert build_summary(folder)["learner"]["utd"] == UTD  # from the slope of the rows

@@ -37,8 +37,9 @@ H, P, IDLE = Source.HUMAN, Source.POLICY, Source.IDLE
 class Additive:
     """A critic whose Q is the sum of an action's entries, and whose targets are .25 above it; counts its rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, grippers: bool = False) -> None:
         self.rows = 0
+        self.values_discrete_grippers = grippers
 
     def values(self, batch: TensorBatch, actions: Sequence[Tensor]) -> list[Tensor]:
         self.rows = len(batch.reward)
@@ -51,8 +52,8 @@ class Additive:
 class Learner:
     """Has a critic, and counts how often it was copied."""
 
-    def __init__(self) -> None:
-        self.updates, self.copies, self.critic = 7, 0, Additive()
+    def __init__(self, *, grippers: bool = False) -> None:
+        self.updates, self.copies, self.critic = 7, 0, Additive(grippers=grippers)
 
     def critic_snapshot(self) -> Additive:
         self.copies += 1
@@ -133,13 +134,16 @@ def test_where_no_policy_proposed_anything_there_is_nothing_to_compare(tmp_path:
     assert [row.corrections for row in asked.rows()] == [0]
 
 
-def test_a_discrete_gripper_alone_is_no_correction_of_the_arms(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("valued", "corrections"), [(False, 0), (True, 2)])
+def test_a_gripper_alone_is_a_correction_where_the_critic_values_it(
+    valued: bool, corrections: int, tmp_path: Path
+) -> None:
     spec = small_spec()
     assert spec.gripper_indices
-    asked = Asked(tmp_path, Learner(), spec)
+    asked = Asked(tmp_path, Learner(grippers=valued), spec)
     asked.play(NAME, [P, H, H, P], pressed=True)  # all in the handover: of the motions nothing counts
     (row,) = asked.rows()
-    assert row.corrections == 0
+    assert row.corrections == corrections
 
 
 @pytest.mark.parametrize(

@@ -94,3 +94,16 @@ def test_how_answers_are_fused_can_be_chosen(fusion: str) -> None:
     choice = load_run("peg_insert", words).run.reward.rescore
     assert choice is not None
     assert choice.fusion == fusion
+
+
+def test_who_reads_no_reward_takes_every_form_of_it() -> None:
+    resolved = load_run("peg_insert", ["run.reward.form=difference", "run.algorithm.name=flow_bc"])
+    assert learning_settings(resolved).config.sampling.n_step > 1
+
+
+@pytest.mark.parametrize("algorithm", ["dsrl", "residual", "jump_start"])
+def test_an_encoder_that_goes_on_learning_is_refused_under_a_frozen_part(algorithm: str) -> None:
+    trained = ["run.encoder.name=resnet10", "run.encoder.settings.trained=true", f"run.algorithm.name={algorithm}"]
+    with pytest.raises(ConfigError, match=rf"encoder\.settings\.trained.* under '{algorithm}', .* must be false"):
+        load_checked("peg_insert", trained)
+    assert load_checked("peg_insert", [*trained, "run.algorithm.name=rlpd"]).run.algorithm.name == "rlpd"
