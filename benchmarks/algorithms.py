@@ -14,7 +14,8 @@ from pathlib import Path
 from benchmarks.comparison import Comparison, Result
 from benchmarks.lockstep import LAST, human_share, practise_from_shared
 from robot_stack.config.resolve import load_run
-from robot_stack.rollout.evaluate import evaluate, load_params
+from robot_stack.rollout.evaluate import evaluate
+from robot_stack.rollout.params_file import load_params
 
 ALGORITHMS = (
     "rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start", "flow_bc", "qc", "qc_fql", "dsrl",

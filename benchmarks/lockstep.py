@@ -20,6 +20,7 @@ from robot_stack.learner import fitting
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.base.cell import with_base
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, of_kind
@@ -159,7 +160,8 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
         sent=lambda: client.online_steps,
     )
     try:
-        why = Actor(resolved, RunPaths(folder).actor, cell, clock, client, "bench").run(stop)
+        with with_base(resolved, cell, waits=True) as based:
+            why = Actor(resolved, RunPaths(folder).actor, based, clock, client, "bench").run(stop)
     finally:
         stop.set()
         learner.join()

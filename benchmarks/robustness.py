@@ -21,7 +21,8 @@ import torch
 
 from reward_models.metrics import wilson_interval
 from robot_stack.config.resolve import load_resolved
-from robot_stack.rollout.evaluate import Evaluation, evaluate_in, load_params, practised_age_s
+from robot_stack.rollout.evaluate import Evaluation, evaluate_in, practised_age_s
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.params import Params
 from robot_stack.workcell.build import build_local_cell

@@ -18,7 +18,8 @@ from benchmarks.comparison import Comparison, Result
 from benchmarks.lockstep import human_share, kept_file, practise_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.rollout.evaluate import HELD_OUT, evaluation_runner, load_params
+from robot_stack.rollout.evaluate import HELD_OUT, evaluation_runner
+from robot_stack.rollout.params_file import load_params
 from robot_stack.workcell.build import build_local_cell
 from robot_stack.workcell.local_cell import see
 
@@ -89,7 +90,7 @@ def first_reached(shares: Mapping[int, float]) -> int | None:
 def evaluate_ends(resolved: ResolvedRun, policy_file: Path, episodes: int) -> tuple[int, int]:
     """Held-out resets without an operator: successes, and failures that ended hanging over the goal."""
     cell = build_local_cell(resolved, seed=0)
-    runner = evaluation_runner(resolved, load_params(policy_file), cell)
+    runner = evaluation_runner(resolved, load_params(policy_file), cell, cell)
     successes = hovers = 0
     for _ in range(episodes):
         outcome = runner.run(HELD_OUT)

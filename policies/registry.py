@@ -25,9 +25,9 @@ from policies.learner import ActingNetwork, Learner, LearnerSpec
 from policies.qc.config import QCConfig, QCFQLConfig
 from policies.qc.learner import QCLearner
 from policies.qc.policy import QCPolicy
-from policies.residual.config import ResidualConfig
-from policies.residual.learner import ResidualLearner
-from policies.residual.policy import ResidualPolicy
+from policies.residual import learner as residual
+from policies.residual.config import ResidualConfig, ResidualOnBaseConfig
+from policies.residual.policy import ResidualOnBasePolicy, ResidualPolicy
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
 from policies.rlpd.policy import RLPDPolicy
@@ -63,11 +63,13 @@ class Algorithm(Part[ConfigT]):
         policy: Builds what acts.
         frozen_encoder: Whether a part of it is frozen, so that an encoder that goes on learning would take its
             features away.
+        needs_base: Whether it reads what the run's base policy proposes.
     """
 
     learner: MakeLearner[ConfigT]
     policy: MakePolicy[ConfigT]
     frozen_encoder: bool = False
+    needs_base: bool = False
 
 
 def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> BCPolicy:
@@ -77,7 +79,12 @@ def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> B
 RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy)
 BC = Algorithm(config=BCConfig, learner=BCLearner, policy=_imitation_policy)
 HG_DAGGER = Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, policy=_imitation_policy)
-RESIDUAL = Algorithm(config=ResidualConfig, learner=ResidualLearner, policy=ResidualPolicy, frozen_encoder=True)
+RESIDUAL = Algorithm(
+    config=ResidualConfig, learner=residual.ResidualLearner, policy=ResidualPolicy, frozen_encoder=True
+)
+RESIDUAL_ON_BASE = Algorithm(
+    config=ResidualOnBaseConfig, learner=residual.make_on_base, policy=ResidualOnBasePolicy, needs_base=True
+)
 CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy)
 JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy, frozen_encoder=True)
 FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)

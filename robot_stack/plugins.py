@@ -104,6 +104,7 @@ ALGORITHMS = Kind(
         "qc": "policies.registry:QC",
         "qc_fql": "policies.registry:QC_FQL",
         "residual": "policies.registry:RESIDUAL",
+        "residual_on_base": "policies.registry:RESIDUAL_ON_BASE",
         "cal_ql": "policies.registry:CAL_QL",
         "jump_start": "policies.registry:JUMP_START",
     },

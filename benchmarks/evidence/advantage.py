@@ -34,7 +34,7 @@ from robot_stack.replay.outcome import Outcome
 from robot_stack.replay.rewards import RewardRule, returns
 from robot_stack.replay.stored_episode import read_episode
 from robot_stack.rollout.episode_runner import reset_seed
-from robot_stack.rollout.evaluate import load_params
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import FitRow, of_kind

@@ -23,7 +23,8 @@ from robot_stack.learner.online_training import finish
 from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
-from robot_stack.rollout.evaluate import evaluate, load_params
+from robot_stack.rollout.evaluate import evaluate
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow
 from robot_stack.types.command import IN_HAND

@@ -1,4 +1,4 @@
-"""Residual reinforcement learning: clone the demonstrations, freeze the clone, learn its corrections with RLPD."""
+"""Residual reinforcement learning: learn corrections of a base with RLPD, of a frozen clone or of the run's base."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from policies.distributed import Ranks
 from policies.imitation import imitation_loss
 from policies.learner import LearnerSpec, TensorBatch
 from policies.optimiser import descend, load_adam, make_adam
-from policies.residual.config import ResidualConfig
-from policies.residual.policy import ResidualPolicy
+from policies.residual.config import ResidualConfig, ResidualOnBaseConfig
+from policies.residual.policy import ResidualOnBasePolicy, ResidualPolicy
 from policies.rlpd.learner import RLPDLearner
 from policies.rlpd.snapshot import CriticSnapshot
 from robot_stack.types.errors import ConfigError
@@ -94,3 +94,12 @@ class ResidualLearner:
         self._rlpd.load_state_dict(state["rlpd"])
         self._base_updates = state["base_updates"]
         load_adam(self._base_optimiser, state["base_optimiser"])
+
+
+def make_on_base(spec: LearnerSpec, config: ResidualOnBaseConfig, *, seed: int, device: str = "cpu") -> RLPDLearner:
+    """Build the learner of a correction on top of the run's base policy: RLPD's, with what acts changed."""
+    torch.manual_seed(seed)
+    policy = ResidualOnBasePolicy(spec, config)
+    learner = RLPDLearner(spec, config, seed=seed, device=device, policy=policy)
+    learner.name = "residual_on_base"
+    return learner

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from robot_stack.cli.run_folder import find_folder, policy_file
+from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.cli.supervise import supervise
-from robot_stack.config.resolve import load_resolved
 from robot_stack.processes.prepared_run import prepared
 from robot_stack.processes.table import cell_processes, console_process, managed, session_process
-from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.reward_version import newest_reward
 from robot_stack.types.event import LabelSource
 
@@ -20,19 +18,17 @@ def run(name: str, episodes: int = 20, policy: str = "policy", judge: str | None
     Args:
         name: Folder of a run, or its name under runs/.
         episodes: How many.
-        policy: Which of the run's policies, by the name of its file.
+        policy: Which of the run's policies, by the name of its file; "base": its base policy, which needs no training.
         judge: Who says that the task is done; None: the run's success model if it has a trusted one.
 
     Raises:
         ConfigError: If there is no such run or policy, or the cell's DDS domain is taken.
     """
-    folder = find_folder(name)
-    path = policy_file(folder, policy)
+    resolved, folder, path = run_and_policy(name, policy)
     judge = judge or _judge_of(folder)
-    resolved = load_resolved(RunPaths(folder).resolved)
     with prepared(resolved, folder) as ready:
-        words = ("--policy", str(path), "--episodes", str(episodes), "--judge", judge)
-        session = session_process("deployed", folder, *words)
+        saved = () if path is None else ("--policy", str(path))
+        session = session_process("deployed", folder, *saved, "--episodes", str(episodes), "--judge", judge)
         rows = (*cell_processes(resolved, folder), console_process(resolved, folder), session)
         code = supervise(resolved, ready, managed(rows, folder))
     print(f"Next: robot-stack report {name}" if code == 0 else f"Next: robot-stack doctor {resolved.run.cell}")

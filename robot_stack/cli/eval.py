@@ -8,8 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from robot_stack.cli.run_folder import find_folder, policy_file
-from robot_stack.runs.paths import RunPaths
+from robot_stack.cli.run_folder import run_and_policy
 from robot_stack.types.event import LabelSource
 
 
@@ -25,22 +24,21 @@ def run(
     Args:
         name: Folder of a run, or its name under runs/.
         episodes: Held-out resets; default: as many as the run says.
-        policy: Which of the run's policies, by the name of its file.
+        policy: Which of the run's policies, by the name of its file; "base": its base policy, which needs no training.
         judge: Who says that the task is done: the simulator, or the run's success model, as on a real cell.
         as_json: Print the summary as JSON instead of a sentence; progress goes to stderr either way.
 
     Raises:
         StackError: If the run has no such policy or no trusted success model, or cannot be evaluated here.
     """
-    folder = find_folder(name)
-    path = policy_file(folder, policy)
+    resolved, folder, path = run_and_policy(name, policy)
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
-    from robot_stack.config.resolve import load_resolved
     from robot_stack.learner.reward.success_model import run_success_model
-    from robot_stack.rollout.evaluate import evaluate, load_params, practised_age_s
+    from robot_stack.rollout.evaluate import evaluate, practised_age_s
+    from robot_stack.rollout.params_file import load_params
 
-    resolved = load_resolved(RunPaths(folder).resolved)
+    params = None if path is None else load_params(path)
     wanted = episodes if episodes is not None else resolved.run.training.eval_episodes
 
     def say(number: int, success: bool) -> None:
@@ -48,7 +46,7 @@ def run(
 
     age_s = practised_age_s(resolved, folder)
     model = run_success_model(folder, resolved) if judge == LabelSource.MODEL else None
-    summary = evaluate(resolved, load_params(path), wanted, say, observation_age_s=age_s, judge=model).summary()
+    summary = evaluate(resolved, params, wanted, say, observation_age_s=age_s, judge=model).summary()
     if as_json:
         print(json.dumps({"run": folder.name, "policy": policy, **summary}))
         return 0

@@ -24,6 +24,7 @@ from robot_stack.types.event import LabelSource
 from robot_stack.types.names import check_name
 
 INTERRUPTED = 130
+WHICH_POLICY = "policy, best, bc for the imitation baseline, or base for the run's base policy by itself (policy)"
 ROOMS = {**dict.fromkeys(("calibrate", "camera", "doctor", "foxglove"), "cell."), "data": "data."}
 """Where the modules of a verb lie, if it is not beside this one."""
 
@@ -154,7 +155,7 @@ def _add_act(parser: argparse.ArgumentParser) -> None:
 def _add_deploy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     parser.add_argument("--episodes", type=_count(1), default=20, metavar="N", help="how many (20)")
-    parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
+    parser.add_argument("--policy", default="policy", help=WHICH_POLICY)
     parser.add_argument(
         "--judge",
         choices=(LabelSource.MODEL, LabelSource.OPERATOR),
@@ -206,7 +207,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
 def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")
     parser.add_argument("--episodes", type=_count(1), metavar="N", help="held-out resets (as many as the run says)")
-    parser.add_argument("--policy", default="policy", help="policy, best, or bc for the imitation baseline (policy)")
+    parser.add_argument("--policy", default="policy", help=WHICH_POLICY)
     text = "who says that the task is done: the simulator, or the run's success model, as on a real cell (truth)"
     parser.add_argument("--judge", choices=(LabelSource.TRUTH, LabelSource.MODEL), default=LabelSource.TRUTH, help=text)
     _add_json(parser)

@@ -12,6 +12,7 @@ from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.spec import BASE
 
 RUNS = Path("runs")
 
@@ -56,6 +57,30 @@ def own_folder(wanted: ResolvedRun, folder: Path | None) -> Path:
     if RunPaths(place).resolved.is_file():
         check_same(load_resolved(RunPaths(place).resolved), wanted, place)
     return place
+
+
+def run_and_policy(name: str, policy: str) -> tuple[ResolvedRun, Path, Path | None]:
+    """Return a run, its folder, and the file of one of its policies; None stands for its base policy.
+
+    A base policy needs no training: where nothing was started yet, the run's file is enough.
+
+    Raises:
+        ConfigError: If there is no such run, no such policy, or no base policy.
+    """
+    if policy != BASE:
+        folder = find_folder(name)
+        path = policy_file(folder, policy)
+        return load_resolved(RunPaths(folder).resolved), folder, path
+    try:
+        folder = find_folder(name)
+    except ConfigError:
+        resolved = load_cell(name)
+        folder = own_folder(resolved, None)
+    else:
+        resolved = load_resolved(RunPaths(folder).resolved)
+    if resolved.run.base is None:
+        raise ConfigError(f"policy is 'base', but run {resolved.name} has no base policy; add base: to its file")
+    return resolved, folder, None
 
 
 def policy_file(folder: Path, policy: str) -> Path:

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from robot_stack.config.base import SavedBase
 from robot_stack.config.boxes import Box, gap_m
 from robot_stack.config.camera import CameraConfig, TopicCameraConfig, V4l2CameraConfig
 from robot_stack.config.drivers import DriverRobot, ServoRobot
@@ -43,6 +44,7 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _own_topics(resolved)
     yield from _in_turn(resolved)
     yield from _proprio(resolved)
+    yield from _base(resolved)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:
@@ -363,3 +365,29 @@ def _proprio(resolved: ResolvedRun) -> Iterator[Mistake]:
         if name == OPENING and robot.gripper is None:
             text = f"robot {robot.name} has no gripper to measure; leave the field out, or give its file one"
             yield _mistake(resolved, f"{key}.name", text)
+
+
+def _base(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse a base policy that is shown or asked for what this cell does not have, or leaves an entry to nobody."""
+    base = resolved.run.base
+    if base is None or isinstance(base, SavedBase):
+        return
+    spec = resolved.spec().sensed
+    fields, cameras = [field.name for field in spec.proprio], [camera.name for camera in spec.cameras]
+    for name in base.cameras:
+        if name not in cameras:
+            text = f"there is no camera '{name}' in the cell{hint(name, cameras)}"
+            yield _mistake(resolved, f"run.base.cameras.{name}", text)
+    for index, shown in enumerate(base.state):
+        if shown.field not in fields:
+            text = f"the task records no '{shown.field}'{hint(shown.field, fields)}"
+            yield _mistake(resolved, f"run.base.state.{index}", text)
+    asked = [entry.name for entry in base.action if entry.name is not None]
+    for index, entry in enumerate(base.action):
+        if entry.name is not None and entry.name not in spec.action_names:
+            text = f"there is no action '{entry.name}' in this run{hint(entry.name, spec.action_names)}"
+            yield _mistake(resolved, f"run.base.action.{index}", text)
+    left = [name for name in spec.action_names if name not in asked]
+    if left:
+        text = f"nobody proposes {', '.join(left)}, must be in it; name them in the order of the base's action"
+        yield _mistake(resolved, "run.base.action", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from robot_stack.config.task import StartConfig, TaskArm, TaskConfig
 from robot_stack.config.teleop import TeleopConfig
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.pose import Pose
-from robot_stack.types.spec import ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
+from robot_stack.types.spec import BASE, ArmSpec, CameraSpec, GripperKind, ProprioField, Spec
 
 DEFAULT = "default"
 
@@ -120,7 +120,7 @@ class ResolvedRun:
 
     def spec(self) -> Spec:
         """Return the shapes of observation and action."""
-        return Spec(
+        sensed = Spec(
             arms=tuple(
                 ArmSpec(
                     name=arm.name,
@@ -138,6 +138,10 @@ class ResolvedRun:
             proprio=tuple(ProprioField(name=field.name, size=field.size) for field in self.task.proprio),
             rate_hz=float(self.run.rate_hz),
         )
+        if self.run.base is None:
+            return sensed
+        proposed = ProprioField(name=BASE, size=sensed.action_size)
+        return replace(sensed, proprio=(*sensed.proprio, proposed))
 
     def section(self, key: str, model: type[ModelT]) -> ModelT:
         """Check a free section, e.g. "run.algorithm.settings" or "task.sim", against its owner's model.

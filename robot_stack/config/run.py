@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from robot_stack import plugins
+from robot_stack.config.base import AnyBase
 from robot_stack.config.section import FreeSection, RegisteredName, Section
 from robot_stack.types.reward import RewardForm
 
@@ -121,6 +122,8 @@ class RunConfig(Section):
     """Control rate: observations and actions per second."""
     algorithm: AlgorithmChoice
     """Learning algorithm."""
+    base: AnyBase | None = None
+    """Policy from elsewhere, whose proposal is part of each observation; None without one."""
     encoder: EncoderChoice = EncoderChoice(name="embedded")
     """Image encoder."""
     reward: RewardChoice

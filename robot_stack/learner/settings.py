@@ -81,7 +81,12 @@ def check_settings(resolved: ResolvedRun) -> None:
 
 def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
     name, form = resolved.run.algorithm.name, resolved.run.reward.form
-    config: object = resolved.section("run.algorithm.settings", find_algorithm(name).config)
+    algorithm = find_algorithm(name)
+    if algorithm.needs_base and resolved.run.base is None:
+        node, _ = resolved.tree.nearest(["run", "algorithm", "name"])
+        text = f"input is {name!r} in a run without a base policy, must have one; add base: to the run"
+        raise ConfigError(str(Mistake(mark=node.mark, key="run.algorithm.name", text=text)))
+    config: object = resolved.section("run.algorithm.settings", algorithm.config)
     if not isinstance(config, LearnerConfig):
         raise ConfigError(
             f"settings of algorithm {name!r} are {type(config).__name__}, must have what the update loop reads; see "

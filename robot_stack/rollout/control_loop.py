@@ -169,6 +169,9 @@ class ControlLoop:
         if observation is None:
             episode.ticks.blind_ticks += 1
             episode.blind_in_a_row += 1
+            reason = self._cell.reason()
+            if reason is not None:
+                episode.ticks.note(str(reason))
             blind_s = episode.blind_in_a_row * self._spec.period_s
             return EndReason.FAULT if blind_s > BLIND_LIMIT_S else None
         episode.blind_in_a_row = 0

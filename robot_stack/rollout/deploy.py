@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable
 from itertools import count
 
-from policies.acting import ActingPolicy
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.rollout.base.policy import policy_of
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.episode_runner import EpisodeRunner
 from robot_stack.rollout.evaluate import HELD_OUT, Evaluation
@@ -34,7 +34,7 @@ def succeeded(told: EpisodeOutcome) -> bool:
 
 def deploy(
     resolved: ResolvedRun,
-    params: Params,
+    params: Params | None,
     cell: Cell,
     clock: Clock,
     store: EpisodeStore,
@@ -48,7 +48,7 @@ def deploy(
 
     Args:
         resolved: The run.
-        params: Of the policy.
+        params: Of the policy; None: the run's base policy acts.
         cell: What is sensed and moved.
         clock: Of the control loop.
         store: Open; gets every episode.
@@ -61,7 +61,7 @@ def deploy(
     Raises:
         StoreError: If the disk refuses an episode.
     """
-    policy = ActingPolicy(resolved.spec(), params, seed=resolved.run.seed)
+    policy = policy_of(resolved, params, seed=resolved.run.seed)
     successes: list[bool] = []
     durations_s: list[float] = []
     ages_s: list[float] = []

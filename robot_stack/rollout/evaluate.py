@@ -16,21 +16,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
 
-from policies.acting import ActingPolicy
 from reward_models.metrics import wilson_interval
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.disk.durable import write_durable
+from robot_stack.rollout.base.cell import with_base
+from robot_stack.rollout.base.policy import policy_of
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
 from robot_stack.rollout.judged import JudgedSink, Judgement
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, of_kind
-from robot_stack.types.errors import StackError, StoreError
+from robot_stack.types.errors import StackError
 from robot_stack.types.event import Label
-from robot_stack.types.interfaces import Judge, StepSink
+from robot_stack.types.interfaces import Cell, Clock, Judge, StepSink
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
@@ -101,39 +102,31 @@ class Evaluation:
         }
 
 
-def load_params(path: Path) -> Params:
-    """Load a policy's parameters from a file that the learner wrote.
-
-    Raises:
-        StoreError: If it is missing or unreadable.
-    """
-    try:
-        with safe_open(path, "np") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            metadata = dict(file.metadata())
-    except (OSError, ValueError, TypeError) as error:
-        raise StoreError(f"policy {path} is unreadable ({error}), must be written by the learner") from error
-    return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
-
-
 def evaluation_runner(
-    resolved: ResolvedRun, params: Params, cell: LocalCell, *, sink: StepSink | None = None, judge: Judge | None = None
+    resolved: ResolvedRun,
+    params: Params | None,
+    cell: Cell,
+    clock: Clock,
+    *,
+    sink: StepSink | None = None,
+    judge: Judge | None = None,
 ) -> EpisodeRunner:
     """Build the runner of a policy on the held-out resets of a run, the first one first; by itself it records nothing.
 
     Args:
         resolved: The run.
-        params: Of the policy.
+        params: Of the policy; None: the run's base policy acts.
         cell: In this process.
+        clock: Its own.
         sink: Gets every step.
         judge: Ends an episode by its word; without one the simulator's does.
     """
     numbers = count()
-    policy = ActingPolicy(resolved.spec(), params, seed=0)
+    policy = policy_of(resolved, params, seed=0)
     return EpisodeRunner(
         resolved,
         cell,
-        cell,
+        clock,
         sink or NullSink(),
         actor="eval",
         next_number=lambda: next(numbers),
@@ -158,7 +151,7 @@ def practised_age_s(resolved: ResolvedRun, folder: Path) -> float:
 
 def evaluate(
     resolved: ResolvedRun,
-    params: Params,
+    params: Params | None,
     episodes: int,
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
     *,
@@ -169,7 +162,7 @@ def evaluate(
 
     Args:
         resolved: The run.
-        params: Of the policy.
+        params: Of the policy; None: the run's base policy acts.
         episodes: How many.
         on_episode: Told the number of each episode, from 1 on, and whether it succeeded.
         observation_age_s: Age of the observations; as in online training, see `practised_age_s`. A cell in this process
@@ -184,7 +177,7 @@ def evaluate(
 def evaluate_in(
     cell: LocalCell,
     resolved: ResolvedRun,
-    params: Params,
+    params: Params | None,
     episodes: int,
     on_episode: Callable[[int, bool], None] = lambda number, success: None,
     *,
@@ -192,19 +185,20 @@ def evaluate_in(
 ) -> Evaluation:
     """Evaluate a policy on `episodes` held-out resets in a cell of this process; see `evaluate`."""
     watched = JudgedSink(NullSink(), judge, cell.truth) if judge is not None else None
-    runner = evaluation_runner(resolved, params, cell, sink=watched, judge=judge)
     judged: list[Judgement] = []
     successes: list[bool] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
-    for number in range(episodes):
-        outcome = runner.run(HELD_OUT)
-        successes.append(bool(outcome.truth))
-        durations_s.append(outcome.duration_s)
-        ages_s += outcome.ticks.age_s
-        if watched is not None:
-            judged.append(watched.judgement(outcome))
-        on_episode(number + 1, successes[-1])
+    with with_base(resolved, cell, waits=True) as based:
+        runner = evaluation_runner(resolved, params, based, cell, sink=watched, judge=judge)
+        for number in range(episodes):
+            outcome = runner.run(HELD_OUT)
+            successes.append(bool(outcome.truth))
+            durations_s.append(outcome.duration_s)
+            ages_s += outcome.ticks.age_s
+            if watched is not None:
+                judged.append(watched.judgement(outcome))
+            on_episode(number + 1, successes[-1])
     return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged)
 
 

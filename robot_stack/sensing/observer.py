@@ -12,7 +12,7 @@ from robot_stack.types.errors import SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.pose import Pose
 from robot_stack.types.robot import RobotState
-from robot_stack.types.spec import DIRECTION, PROPRIO_SIZES, ProprioField, Spec
+from robot_stack.types.spec import BASE, DIRECTION, PROPRIO_SIZES, ProprioField, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,8 @@ class Observer:
 
 def _resolve(field: ProprioField, spec: Spec) -> tuple[ProprioField, str, Reader]:
     arms = [arm.name for arm in spec.arms]
+    if field.name == BASE:  # nobody senses it: whoever asks the base policy fills it in
+        return field, arms[0], lambda *_: np.zeros(field.size)
     arm, name = field.name.split(".", 1) if "." in field.name else (arms[0], field.name)
     if name not in READERS or arm not in arms:
         raise SpecError(

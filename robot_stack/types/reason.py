@@ -98,6 +98,10 @@ class RefusalKind(StrEnum):
     STOP_INPUT_SILENT = "stop input silent"
     OPERATOR_ABSENT = "operator absent"
     POLICY_SILENT = "policy silent"
+    BASE_SILENT = "base silent"
+    """The base policy has said nothing that is about now."""
+    BASE_INVALID = "base invalid"
+    """An answer of the base policy cannot be used."""
     TELEOP_SILENT = "teleop silent"
     TELEOP_LOST = "teleop lost"
     """The device says itself that it is gone."""
@@ -126,6 +130,6 @@ class RefusalKind(StrEnum):
 
 
 class Refusal(Reason[RefusalKind]):
-    """A reason for which the safety filter refuses a message or a request, or holds."""
+    """A reason for which the safety filter refuses a message or a request, or holds, or nobody can act."""
 
     __slots__ = ()

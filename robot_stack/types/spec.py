@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,8 @@ AXES = ("x", "y", "z", "rx", "ry", "rz")
 """Order of a twist: linear then angular, in the end-effector frame."""
 DIRECTION = "direction"
 """Proprio field of size 1 that says which way a task goes: 1 as it is told, -1 back."""
+BASE = "base"
+"""Proprio field with the action that the run's base policy proposes, as large as an action; the last one."""
 MAX_PARTS = 64
 """Arms, cameras or proprio fields; a cell has a few."""
 MAX_FIELD_SIZE = 4096
@@ -171,6 +173,11 @@ class Spec:
                 return slice(offset, offset + field.size)
             offset += field.size
         raise SpecError(f"proprio fields are {[f.name for f in self.proprio]}, must include {name!r}")
+
+    @property
+    def sensed(self) -> Spec:
+        """Return the spec of what is sensed: without the proposals of a base policy, where the run has one."""
+        return replace(self, proprio=tuple(field for field in self.proprio if field.name != BASE))
 
     @property
     def period_s(self) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from policies.acting import ActingPolicy
 from robot_stack.replay.episode_store import EpisodeStore
-from robot_stack.rollout.evaluate import load_params
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, of_kind
 from robot_stack.types.transition import EpisodeKind

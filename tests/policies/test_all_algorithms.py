@@ -26,6 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "qc_fql": {"flow_steps": 3, "chunk": 1, "replan": 1},
     "hg_dagger": {},
     "residual": {"base_updates": 3, "pretrain_updates": 5},
+    "residual_on_base": {},
     "cal_ql": {"pretrain_updates": 5, "cql_actions": 2},
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }

@@ -123,7 +123,7 @@ def test_an_empty_folder_still_gets_a_page_that_says_what_is_missing(tmp_path: P
     words = page_of(tmp_path).words
     assert "memory_mb: memory.json" in words
     assert "No training episode has ended yet." in words
-    assert "0 of 15 targets met, 15 not known" in words
+    assert "0 of 14 targets met, 14 not known" in words
 
 
 def test_a_strip_shows_first_frames_then_last_frames(finished_run: Path) -> None:

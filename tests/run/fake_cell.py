@@ -11,6 +11,7 @@ from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Label, Verdict
 from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from tests.run.bench import SPEC, observation_of
@@ -38,6 +39,7 @@ class FakeCell:
         truth: The simulator's word.
         answer: What the operator says to a claim.
         broken: Tick at which the robot reports a fault.
+        refusal: Why the cell holds, or sees nothing.
         stopped: Tick from which the cell is in STOP.
     """
 
@@ -52,12 +54,14 @@ class FakeCell:
         answer: str = "",
         broken: int = -1,
         stopped: int = 10_000,
+        refusal: Refusal | None = None,
     ) -> None:
         self._executed = list(executed)
         self._says = dict(events or {})
         self._blind, self._late = blind, dict(late_ns or {})
         self._truth, self._answer = truth, answer
         self._broken, self._stopped = broken, stopped
+        self._refusal = refusal
         self._now_ns = 1_000
         self.tick = -1
         self.ticks_ns: list[int] = []
@@ -87,6 +91,9 @@ class FakeCell:
 
     def mode(self) -> Mode:
         return Mode.STOP if self.tick >= self._stopped else Mode.POLICY
+
+    def reason(self) -> Refusal | None:
+        return self._refusal
 
     def events(self) -> tuple[str, ...]:
         said = self._says.pop(self.tick, "")

@@ -14,6 +14,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import LabelSource, Verdict
 from robot_stack.types.interfaces import Policy
 from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.spec import ProprioField
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.run.bench import SPEC, header_of
@@ -228,9 +229,11 @@ def test_blind_cell_is_a_fault_after_the_limit() -> None:
 
 def test_single_blind_ticks_are_counted_and_no_fault() -> None:
     steps = 2 * round(BLIND_LIMIT_S / SPEC.period_s)
-    outcome, sink = _run(FakeCell(blind=lambda tick: tick % 2 == 1), FakePolicy(), steps=steps)
+    silent = Refusal(kind=RefusalKind.BASE_SILENT, text="the base does not answer")
+    outcome, sink = _run(FakeCell(blind=lambda tick: tick % 2 == 1, refusal=silent), FakePolicy(), steps=steps)
     assert (outcome.end, outcome.steps) == (EndReason.TIMEOUT, steps)
     assert outcome.ticks.blind_ticks == steps
+    assert outcome.ticks.hold_reasons == [str(silent)]
     assert [step.index for step in sink.steps] == list(range(steps + 1))
 
 

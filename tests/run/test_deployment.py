@@ -30,8 +30,8 @@ class Still:
 
     version, age_s = 3, 0.0
 
-    def __init__(self, spec, params, *, seed) -> None:
-        self._size = spec.action_size
+    def __init__(self, resolved, params, *, seed) -> None:
+        self._size = resolved.spec().action_size
 
     def begin_episode(self) -> None:
         pass
@@ -42,7 +42,7 @@ class Still:
 
 
 def test_every_episode_is_recorded_as_an_evaluation_and_counted(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(deploying, "ActingPolicy", Still)
+    monkeypatch.setattr(deploying, "policy_of", Still)
     resolved = load_run("peg_insert", ["task.episode_steps=5"])
     said: list[str] = []
     for _ in range(2):
@@ -67,7 +67,7 @@ def test_what_was_counted_before_the_success_model_broke_is_kept(tmp_path, monke
                 raise RewardError("the success model failed")
             return super().newest(episode_id)
 
-    monkeypatch.setattr(deploying, "ActingPolicy", Still)
+    monkeypatch.setattr(deploying, "policy_of", Still)
     resolved = load_run("peg_insert", ["task.episode_steps=5"])
     said: list[str] = []
     cell = build_local_cell(resolved, seed=0)

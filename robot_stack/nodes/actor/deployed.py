@@ -14,8 +14,8 @@ from robot_stack.nodes.actor.session import Session, run_session
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.rollout.deploy import DEPLOYED, deploy
-from robot_stack.rollout.evaluate import load_params
 from robot_stack.rollout.judged import BackgroundJudge
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.event import LabelSource
 
@@ -23,7 +23,7 @@ from robot_stack.types.event import LabelSource
 def run_policy(session: Session) -> int:
     """Run as many episodes of the saved policy as asked for, write their summary, and return the exit code."""
     resolved, options = session.resolved, session.options
-    params = load_params(options.policy)
+    params = None if options.policy is None else load_params(options.policy)
     folder = session.folder / DEPLOYED
     folder.mkdir(exist_ok=True)
     with ExitStack() as stack:
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policy", type=Path, required=True, help="file that the learner saved")
+    parser.add_argument("--policy", type=Path, help="file that the learner saved; default: the run's base policy")
     parser.add_argument("--episodes", type=int, required=True)
     parser.add_argument(
         "--judge",

@@ -20,6 +20,7 @@ from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.processes.table import namespace_of
 from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.clock import SteadyClock
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
@@ -63,10 +64,13 @@ def _run(options: argparse.Namespace, stop: threading.Event) -> int:
     client.connect()
     try:
         key = WireKey.of_folder(options.run.parent)
-        with RosCell(
-            resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
-        ) as cell:
-            actor = Actor(resolved, folder, cell, SteadyClock(), client, options.id)
+        with (
+            RosCell(
+                resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
+            ) as cell,
+            with_base(resolved, cell, waits=False, stopping=stop.is_set) as based,
+        ):
+            actor = Actor(resolved, folder, based, SteadyClock(), client, options.id)
             cell.report(actor.figures)
             why = actor.run(stop, say=lambda text: print(text, flush=True))
     finally:

@@ -19,7 +19,9 @@ from robot_stack.control.safety.seal import WireKey
 from robot_stack.nodes.actor.cell import RosCell
 from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.processes.table import namespace_of
+from robot_stack.rollout.base.cell import with_base
 from robot_stack.types.errors import StackError
+from robot_stack.types.interfaces import Cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +32,14 @@ class Session:
         resolved: The run.
         folder: Of the run.
         options: The process's own arguments.
-        cell: Connected.
+        cell: Connected, with the run's base policy.
         stop: Set by a signal.
     """
 
     resolved: ResolvedRun
     folder: Path
     options: argparse.Namespace
-    cell: RosCell
+    cell: Cell
     stop: threading.Event
 
     def say(self, text: str) -> None:
@@ -65,11 +67,14 @@ def run_session(
     try:
         resolved = load_resolved(options.run)
         key = WireKey.of_folder(options.run.parent)
-        with RosCell(
-            resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
-        ) as cell:
+        with (
+            RosCell(
+                resolved, namespace=namespace_of(resolved), key=key, managed=options.managed, stopping=stop.is_set
+            ) as cell,
+            with_base(resolved, cell, waits=False, stopping=stop.is_set) as based,
+        ):
             folder = options.run.parent
-            return work(Session(resolved=resolved, folder=folder, options=options, cell=cell, stop=stop))
+            return work(Session(resolved=resolved, folder=folder, options=options, cell=based, stop=stop))
     except StackError as error:
         print(f"{name}: {error}", file=sys.stderr, flush=True)
     except Exception:

@@ -1,0 +1,116 @@
+"""The models of `base:` in runs/*.yaml: a policy from elsewhere, saved or behind a server, and how to talk to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from robot_stack.config.section import Section, check_unique
+
+Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class BaseState(Section):
+    """A proprio field in the state that a base policy is shown: theirs = scale * ours + offset."""
+
+    field: Text
+    """Ours, as the task names it."""
+    scale: Factor = 1.0
+    """For units: 57.29578 where it wants degrees."""
+    offset: Factor = 0.0
+    """In its unit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        return {"field": given} if isinstance(given, str) else given
+
+
+class BaseAction(Section):
+    """An entry of a base policy's action: ours = scale * theirs + offset, clipped to [-1, 1]."""
+
+    name: Text | None
+    """Ours, e.g. "arm.x"; null for an entry that nothing here does."""
+    scale: Factor = 1.0
+    """For units: 50 where it says metres a step and a step of ours is at most 0.02 m."""
+    offset: Factor = 0.0
+    """In our unit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        return {"name": given} if given is None or isinstance(given, str) else given
+
+
+class SavedBase(Section):
+    """A policy that another run of this project saved, of the same arms, cameras and proprio; acts within the tick."""
+
+    kind: Literal["saved"]
+    policy: Text
+    """Its file, `policy.safetensors` of a run."""
+
+
+class _Served(Section):
+    """What all bases behind a server have; they are asked beside the control loop, which never waits for them."""
+
+    cameras: Annotated[dict[str, Text], Field(min_length=1)]
+    """Our camera: its name there. Images are as our policies see them, RGB."""
+    state: Annotated[tuple[BaseState, ...], Field(min_length=1)]
+    """What its state consists of, in its order."""
+    action: Annotated[tuple[BaseAction, ...], Field(min_length=1)]
+    """What the entries of its action are, in its order."""
+    rate_hz: Annotated[float, Field(gt=0, le=200)]
+    """Actions of a chunk per second."""
+    text: Text | None = None
+    """What it is told to do; None: the text of the task."""
+    every_s: Annotated[float, Field(gt=0, le=10)] = 0.25
+    """Time from one question to the next, at least."""
+    join_s: Annotated[float, Field(ge=0, le=5)] = 0.3
+    """Time in which a new chunk takes over from the last one, so that the arm does not jerk."""
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 2.0
+    """Longest wait for an answer."""
+    start_s: Annotated[float, Field(gt=0, le=3600)] = 60.0
+    """Longest wait until it is up and has answered for the first time."""
+
+    @model_validator(mode="after")
+    def _names_once(self) -> _Served:
+        check_unique([entry.name for entry in self.action if entry.name is not None], "names of base.action")
+        return self
+
+
+class HttpBase(_Served):
+    """A server that speaks the project's own protocol, docs/base-policies.md."""
+
+    kind: Literal["http"]
+    url: Annotated[str, Field(pattern=r"^https?://[^\s/]+(/\S*)?$", max_length=500)]
+    """Where it listens."""
+
+
+class OpenpiBase(_Served):
+    """A websocket server of openpi, which speaks MessagePack."""
+
+    kind: Literal["openpi"]
+    url: Annotated[str, Field(pattern=r"^wss?://[^\s/]+(/\S*)?$", max_length=500)]
+    """Where it listens."""
+    state_key: Text = "observation/state"
+    """Key of the state in its observations; those of the cameras are their names."""
+    text_key: Text = "prompt"
+    """Key of the text."""
+
+
+class LeRobotBase(_Served):
+    """A checkpoint of LeRobot, served by a process of its own with the Python that has the lerobot package."""
+
+    kind: Literal["lerobot"]
+    checkpoint: Text
+    """Folder with config.json and model.safetensors; nothing is downloaded."""
+    python: Text
+    """Interpreter of its environment, e.g. ~/lerobot/bin/python."""
+    device: Literal["cpu", "cuda", "mps"] = "cpu"
+    """Where it computes."""
+
+
+ServedBase = HttpBase | OpenpiBase | LeRobotBase
+AnyBase = Annotated[SavedBase | HttpBase | OpenpiBase | LeRobotBase, Field(discriminator="kind")]

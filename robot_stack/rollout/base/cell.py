@@ -1,0 +1,202 @@
+"""A cell whose observations have the proposal of the run's base policy in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from policies.acting import ActingPolicy
+from robot_stack.config.base import HttpBase, LeRobotBase, OpenpiBase, SavedBase, ServedBase
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.rollout.base.connection import Connection
+from robot_stack.rollout.base.http import HttpConnection
+from robot_stack.rollout.base.lerobot import LeRobotConnection
+from robot_stack.rollout.base.mapping import BaseMapping, Told
+from robot_stack.rollout.base.openpi import OpenpiConnection
+from robot_stack.rollout.base.source import AGAIN_S, BaseSource, SavedSource, ServedSource
+from robot_stack.rollout.params_file import load_params
+from robot_stack.types.command import Mode, Source
+from robot_stack.types.errors import RobotError
+from robot_stack.types.event import Verdict
+from robot_stack.types.interfaces import Cell, ExecutedWindow
+from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal, RefusalKind
+from robot_stack.types.spec import BASE
+from robot_stack.types.transition import EpisodeKind
+
+POLL_S = 0.05
+SAVED_START_S = 10.0
+UNSEEN = Refusal(kind=RefusalKind.STATE_MISSING, text="nothing is observed at the start; see the cameras and the robot")
+
+
+class CellWithBase:
+    """A cell that observes what a base policy would do now as well; implements `Cell`.
+
+    What the base proposes is recorded with the observation: the replay has it, and critic and policy see it. While it
+    proposes nothing the cell observes nothing, so nobody acts and the safety filter holds; `reason` says why.
+
+    Args:
+        cell: What is sensed and moved.
+        base: Asked at each tick.
+        entries: Of the proprio vector, which the proposal fills in.
+        start_s: Longest wait for the first proposal of an episode.
+        stopping: Asked meanwhile; True gives up.
+    """
+
+    def __init__(
+        self, cell: Cell, base: BaseSource, entries: slice, *, start_s: float, stopping: Callable[[], bool]
+    ) -> None:
+        self._cell, self._base, self._entries = cell, base, entries
+        self._start_s, self._stopping = start_s, stopping
+        self._interrupted = False
+        self._refusal: Refusal | None = None
+
+    def observe(self) -> Observation | None:
+        """Observe the cell and ask the base."""
+        observation = self._cell.observe()
+        if observation is None:
+            return None
+        sensed = self._sensed(observation)
+        found = self._base.propose(sensed, interrupted=self._interrupted)
+        if isinstance(found, Refusal):
+            self._refusal = found
+            return None
+        self._refusal, self._interrupted = None, False
+        return replace(observation, proprio=np.concatenate([sensed.proprio, found]).astype(np.float32))
+
+    def send(self, action: np.ndarray) -> None:
+        """See `Cell`."""
+        self._cell.send(action)
+
+    def executed(self) -> Mapping[str, ExecutedWindow]:
+        """See `Cell`; remembers whether anybody else moved an arm."""
+        windows = self._cell.executed()
+        self._interrupted |= any(window.source is not Source.POLICY for window in windows.values())
+        return windows
+
+    def mode(self) -> Mode:
+        """See `Cell`."""
+        return self._cell.mode()
+
+    def reason(self) -> Refusal | None:
+        """Return why the base says nothing, or else why the cell holds."""
+        return self._refusal or self._cell.reason()
+
+    def events(self) -> tuple[str, ...]:
+        """See `Cell`."""
+        return self._cell.events()
+
+    def reset(self, seed: int, *, task_id: str | None = None, scene: bool = True) -> None:
+        """Bring the cell to a start, and wait until the base has a proposal for it.
+
+        Raises:
+            RobotError: If it has none in time.
+        """
+        self._base.begin_episode()
+        self._cell.reset(seed, task_id=task_id, scene=scene)
+        self._interrupted = False
+        deadline_s = time.monotonic() + self._start_s
+        while (refusal := self._unready()) is not None:
+            if time.monotonic() > deadline_s or self._stopping():
+                raise RobotError(f"no episode begins without the base policy: {refusal}")
+            time.sleep(POLL_S)
+
+    def start(self, episode_id: str, kind: EpisodeKind) -> None:
+        """See `Cell`."""
+        self._cell.start(episode_id, kind)
+
+    def claim(self, verdict: Verdict) -> None:
+        """See `Cell`."""
+        self._cell.claim(verdict)
+
+    def finish(self) -> None:
+        """See `Cell`."""
+        self._cell.finish()
+
+    def truth(self) -> bool | None:
+        """See `Cell`."""
+        return self._cell.truth()
+
+    def _unready(self) -> Refusal | None:
+        observation = self._cell.observe()
+        return UNSEEN if observation is None else self._base.prepare(self._sensed(observation))
+
+    def _sensed(self, observation: Observation) -> Observation:
+        return replace(observation, proprio=observation.proprio[: self._entries.start])
+
+
+@contextmanager
+def with_base(
+    resolved: ResolvedRun, cell: Cell, *, waits: bool, stopping: Callable[[], bool] = lambda: False
+) -> Iterator[Cell]:
+    """Give a cell the base policy of its run, for as long as the block lasts; without one it is the cell as it is.
+
+    Args:
+        resolved: The run.
+        cell: In this process, or over DDS.
+        waits: Whether its time stands still while the base is asked.
+        stopping: Asked while the base is waited for; True gives up.
+
+    Raises:
+        ConfigError: If the base is of other cameras, state, action or rate than the run says.
+        RobotError: If it does not answer, or cannot be started.
+        StoreError, SpecError: If its file is unreadable, or of other shapes than this cell.
+    """
+    base = resolved.run.base
+    if base is None:
+        yield cell
+        return
+    source, start_s = open_base(resolved, base, waits=waits, stopping=stopping)
+    try:
+        yield CellWithBase(cell, source, resolved.spec().part(BASE), start_s=start_s, stopping=stopping)
+    finally:
+        source.close()
+
+
+def open_base(
+    resolved: ResolvedRun, base: SavedBase | ServedBase, *, waits: bool, stopping: Callable[[], bool]
+) -> tuple[BaseSource, float]:
+    """Connect to a base and hold what it says of itself against the run; returns it with its longest start in s.
+
+    Raises:
+        ConfigError, RobotError, SpecError, StoreError: See `with_base`.
+    """
+    spec = resolved.spec().sensed
+    if isinstance(base, SavedBase):
+        params = load_params(Path(base.policy).expanduser())
+        return SavedSource(ActingPolicy(spec, params, seed=resolved.run.seed)), SAVED_START_S
+    mapping, connection = BaseMapping(base, spec, resolved.task.text), connect(base)
+    try:
+        mapping.check(_patiently(connection, base.start_s, stopping))
+    except BaseException:
+        connection.close()
+        raise
+    return ServedSource(connection, mapping, waits=waits), base.start_s
+
+
+def connect(base: ServedBase) -> Connection:
+    """Return the connection of a kind of base, which is not open yet."""
+    match base:
+        case HttpBase():
+            return HttpConnection(base.url, timeout_s=base.timeout_s)
+        case OpenpiBase():
+            return OpenpiConnection(base)
+        case LeRobotBase():
+            return LeRobotConnection(base)
+
+
+def _patiently(connection: Connection, start_s: float, stopping: Callable[[], bool]) -> Told:
+    """Open a connection, again and again while nobody answers, so that the base's server may be started last."""
+    deadline_s = time.monotonic() + start_s
+    while True:
+        try:
+            return connection.open()
+        except RobotError:
+            if time.monotonic() > deadline_s or stopping():
+                raise
+            time.sleep(AGAIN_S)

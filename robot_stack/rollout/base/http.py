@@ -1,0 +1,102 @@
+"""A base policy behind a plain HTTP server: two JSON documents, so that thirty lines of any language make one."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from robot_stack.rollout.base.connection import needed
+from robot_stack.rollout.base.mapping import Question, Told
+from robot_stack.types.errors import RobotError, SpecError
+
+MOST_BYTES = 4_000_000
+"""Of an answer; a chunk of a thousand steps of two arms has less."""
+
+
+class HttpConnection:
+    """A connection over HTTP; implements `Connection`.
+
+    Args:
+        url: Where the server listens; `/info` and `/chunk` are below it.
+        timeout_s: Longest wait for an answer.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float) -> None:
+        self._httpx = needed("httpx")
+        self._url = url.rstrip("/")
+        self._client = self._httpx.Client(timeout=timeout_s, trust_env=False)
+
+    def open(self) -> Told:
+        """Ask the server what it wants and gives."""
+        said = self._json("GET", "/info")
+        return read_told(said, self._url)
+
+    def ask(self, question: Question) -> np.ndarray:
+        """Send an observation and return the actions of the answer."""
+        said = self._json("POST", "/chunk", json=question_document(question))
+        try:
+            return np.array(said["actions"], np.float64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise SpecError(
+                f"answer of {self._url}/chunk has no table of numbers under 'actions' ({error!r}), must have a row for "
+                "each step; see docs/base-policies.md"
+            ) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _json(self, method: str, path: str, **content: Any) -> dict[str, Any]:
+        url = self._url + path
+        try:
+            with self._client.stream(method, url, **content) as reply:
+                body = b""
+                for piece in reply.iter_bytes():
+                    body += piece
+                    if len(body) > MOST_BYTES:
+                        raise SpecError(f"answer of {url} is longer than {MOST_BYTES} bytes, must be one chunk")
+                status = reply.status_code
+        except self._httpx.HTTPError as error:
+            raise RobotError(f"base at {url} does not answer ({error!r}), must; is its server running?") from error
+        told = body.decode(errors="replace")
+        if status != self._httpx.codes.OK:
+            raise SpecError(f"base at {url} answers with status {status}, must be 200: {told[:200]}")
+        try:
+            said = self._httpx.Response(200, content=body).json()
+        except ValueError as error:
+            raise SpecError(f"answer of {url} is {told[:80]!r}, must be JSON; is that the base's server?") from error
+        if not isinstance(said, dict):
+            raise SpecError(f"answer of {url} is {told[:80]!r}, must be a JSON object; see docs/base-policies.md")
+        return said
+
+
+def question_document(question: Question) -> dict[str, Any]:
+    """Return a question as the body of a request: pixels row by row as base64, numbers as they are."""
+    images = {
+        name: {"shape": list(image.shape), "rgb": base64.b64encode(image.tobytes()).decode()}
+        for name, image in question.images.items()
+    }
+    return {"images": images, "state": question.state.astype(float).tolist(), "text": question.text}
+
+
+def read_told(said: dict[str, Any], url: str) -> Told:
+    """Read what a server says of itself; what it leaves out is not known.
+
+    Raises:
+        SpecError: If something is of another type.
+    """
+    kinds = {"name": str, "cameras": list, "state": int, "actions": int, "rate_hz": int | float}
+    for key, kind in kinds.items():
+        value = said.get(key)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise SpecError(f"{key} that {url}/info says is {str(value)[:80]!r}, must be {kind}; correct the server")
+    cameras = said.get("cameras")
+    return Told(
+        name=said.get("name") or url,
+        cameras=None if cameras is None else frozenset(map(str, cameras)),
+        state=said.get("state"),
+        actions=said.get("actions"),
+        rate_hz=said.get("rate_hz"),
+    )

@@ -1,0 +1,122 @@
+"""The server of a LeRobot checkpoint, run by the Python that has the lerobot package; imports nothing of this project.
+
+    PYTHON lerobot_server.py FOLDER [--device cpu]
+
+Prints one line with the port that it listens on, of 127.0.0.1, speaks the protocol of docs/base-policies.md, and ends
+with its standard input, and so with whoever started it.
+"""
+
+import argparse
+import base64
+import json
+import os
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from lerobot.configs.policies import PreTrainedConfig
+from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+
+STATE = "observation.state"
+
+
+class Checkpoint:
+    """A policy with its own scaling of observations and actions.
+
+    Args:
+        folder: Of the checkpoint.
+        device: Where it computes.
+    """
+
+    def __init__(self, folder: str, device: str) -> None:
+        config = PreTrainedConfig.from_pretrained(folder)
+        config.device = device
+        self._config, self._device = config, device
+        self._policy = get_policy_class(config.type).from_pretrained(folder, config=config)
+        self._policy.to(device).eval()
+        place = {"device_processor": {"device": device}}
+        self._before, self._after = make_pre_post_processors(
+            config, pretrained_path=folder, preprocessor_overrides=place, postprocessor_overrides=place
+        )
+
+    def info(self) -> dict[str, Any]:
+        """Return what it wants and gives."""
+        state = self._config.input_features.get(STATE)
+        return {
+            "name": f"LeRobot's {self._config.type}",
+            "cameras": sorted(self._config.image_features),
+            "state": 0 if state is None else state.shape[0],
+            "actions": self._config.action_feature.shape[0],
+        }
+
+    @torch.inference_mode()
+    def chunk(self, question: dict[str, Any]) -> list[list[float]]:
+        """Return the actions that follow an observation, a row each."""
+        seen: dict[str, Any] = {STATE: torch.tensor(question["state"], dtype=torch.float32)[None]}
+        for name, image in question["images"].items():
+            pixels = np.frombuffer(base64.b64decode(image["rgb"]), np.uint8).reshape(image["shape"])
+            picture = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None].float() / 255
+            size = self._config.image_features[name].shape[-2:]
+            seen[name] = torch.nn.functional.interpolate(picture, size=size, mode="bilinear", antialias=True)
+        seen = {name: value.to(self._device) for name, value in seen.items()}
+        batch = self._before({**seen, "task": [question["text"]]})
+        if self._config.n_obs_steps == 1:
+            planned = self._policy.predict_action_chunk(batch)[0]
+        else:  # it wants a history: the one observation stands for all of it
+            self._policy.reset()
+            planned = torch.cat([self._policy.select_action(dict(batch)) for _ in range(self._config.n_action_steps)])
+        done = [self._after(action[None])[0] for action in planned]
+        return [action.float().cpu().tolist() for action in done]
+
+
+def handler(checkpoint: Checkpoint) -> type[BaseHTTPRequestHandler]:
+    """Return a class whose instances answer one request after the other."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer(checkpoint.info)
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(lambda: {"actions": checkpoint.chunk(json.loads(body))})
+
+        def _answer(self, make: Any) -> None:
+            try:
+                status, said = 200, make()
+            except Exception as error:  # the top of a request: whoever asked is told, and may ask again
+                status, said = 500, {"error": f"{type(error).__name__}: {error}"}
+            body = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+def main() -> None:
+    """Load, say the port, and answer until the standard input ends."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    if not (Path(options.folder) / "config.json").exists():
+        sys.exit(f"checkpoint {options.folder} has no config.json, must be a folder that lerobot-train saved")
+    torch.set_num_threads(1 if options.device == "cpu" else 4)
+    server = HTTPServer(("127.0.0.1", 0), handler(Checkpoint(options.folder, options.device)))
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    print(server.server_port, flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What a base policy is shown and what its answers mean, by the names and units of a run's `base:` section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from robot_stack.config.base import ServedBase
+from robot_stack.types.errors import ConfigError, SpecError
+from robot_stack.types.observation import Observation
+from robot_stack.types.spec import Spec
+
+MOST_STEPS = 1000
+"""Actions of a chunk; policies plan a few dozen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """An observation in the terms of a base policy.
+
+    Attributes:
+        images: Its name of a camera -> RGB uint8 (H, W, 3).
+        state: float32 (S,), in its units.
+        text: What is to be done.
+    """
+
+    images: Mapping[str, np.ndarray]
+    state: np.ndarray
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What a base policy says of itself before it is asked; None where it does not say.
+
+    Attributes:
+        name: For messages.
+        cameras: Names of the images that it wants.
+        state: Entries of its state.
+        actions: Entries of its action.
+        rate_hz: Actions of its chunks per second.
+    """
+
+    name: str
+    cameras: frozenset[str] | None = None
+    state: int | None = None
+    actions: int | None = None
+    rate_hz: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BaseMapping:
+    """The names and units of a base policy.
+
+    Attributes:
+        config: The section of the run.
+        spec: What is sensed, without the base's own field.
+        text: Of the task, where the section has none.
+    """
+
+    config: ServedBase
+    spec: Spec
+    text: str
+    _state: list[tuple[slice, float, float]] = field(init=False)
+    _actions: list[tuple[int, int, float, float]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the place of each name."""
+        entries = ((self.spec.part(shown.field), shown) for shown in self.config.state)
+        object.__setattr__(self, "_state", [(part, shown.scale, shown.offset) for part, shown in entries])
+        names = self.spec.action_names
+        placed = [
+            (names.index(entry.name), index, entry.scale, entry.offset)
+            for index, entry in enumerate(self.config.action)
+            if entry.name is not None
+        ]
+        object.__setattr__(self, "_actions", placed)
+
+    @property
+    def state_size(self) -> int:
+        """Return S, the entries of the state that the base is shown."""
+        return sum(part.stop - part.start for part, _, _ in self._state)
+
+    def check(self, told: Told) -> None:
+        """Hold what a base says of itself against the section.
+
+        Raises:
+            ConfigError: If it wants or gives something else; one line for each.
+        """
+        shown, given = frozenset(self.config.cameras.values()), len(self.config.action)
+        said = []
+        if told.cameras is not None and told.cameras != shown:
+            said.append(f"base.cameras shows {sorted(shown)}, must show {sorted(told.cameras)}; name them so")
+        if told.state is not None and told.state != self.state_size:
+            said.append(
+                f"base.state has {self.state_size} numbers, must have {told.state}; list what it was trained on"
+            )
+        if told.actions is not None and told.actions != given:
+            said.append(f"base.action has {given} entries, must have {told.actions}; null stands for one not wanted")
+        if told.rate_hz is not None and abs(told.rate_hz - self.config.rate_hz) > 1e-3 * told.rate_hz:
+            said.append(f"base.rate_hz is {self.config.rate_hz:g}, must be {told.rate_hz:g}; correct it")
+        if said:
+            raise ConfigError("\n".join(f"{line} (of {told.name})" for line in said))
+
+    def question(self, observation: Observation) -> Question:
+        """Say an observation in the base's terms."""
+        parts = [observation.proprio[part] * scale + offset for part, scale, offset in self._state]
+        images = {theirs: observation.images[ours] for ours, theirs in self.config.cameras.items()}
+        return Question(
+            images=images, state=np.concatenate(parts).astype(np.float32), text=self.config.text or self.text
+        )
+
+    def chunk(self, answer: np.ndarray) -> np.ndarray:
+        """Return the actions of an answer (T, N) as ours, float32 (T, A), clipped to [-1, 1].
+
+        Raises:
+            SpecError: If it is of another shape, or not finite.
+        """
+        wanted = len(self.config.action)
+        if answer.ndim != 2 or answer.shape[1] != wanted or not 1 <= len(answer) <= MOST_STEPS:
+            raise SpecError(
+                f"answer of the base has shape {answer.shape}, must be (1 to {MOST_STEPS}, {wanted}), a row for each "
+                "step; list its entries in base.action"
+            )
+        if not np.issubdtype(answer.dtype, np.number) or not np.isfinite(answer).all():
+            raise SpecError("answer of the base has entries that are no finite numbers; see its own log")
+        ours = np.zeros((len(answer), self.spec.action_size), np.float32)
+        for place, index, scale, offset in self._actions:
+            ours[:, place] = np.clip(answer[:, index] * scale + offset, -1.0, 1.0)
+        return ours

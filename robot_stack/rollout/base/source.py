@@ -1,0 +1,177 @@
+"""The sources of a base policy's proposals: a saved policy within the tick, or a served one beside the loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+import numpy as np
+
+from robot_stack.rollout.base.connection import Connection
+from robot_stack.rollout.base.mapping import BaseMapping
+from robot_stack.rollout.base.timeline import Timeline
+from robot_stack.types.errors import RobotError, StackError
+from robot_stack.types.interfaces import Policy
+from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal, RefusalKind
+
+AGAIN_S = 0.5
+"""Time after a failure until the base is tried again."""
+NOT_YET = Refusal(kind=RefusalKind.BASE_SILENT, text="the base policy has not answered yet; wait, or see its own log")
+
+
+class BaseSource(Protocol):
+    """A source of the proposal of each control tick."""
+
+    def begin_episode(self) -> None:
+        """Forget what was planned."""
+        ...
+
+    def prepare(self, observation: Observation) -> Refusal | None:
+        """Show it the start of an episode; returns None once it has a proposal for it, or why it has none yet."""
+        ...
+
+    def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
+        """Return the action for this tick, float32 (A,) in [-1, 1], or why there is none.
+
+        Args:
+            observation: What is sensed, without the base's field.
+            interrupted: Somebody else moved the robot since.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of the base."""
+        ...
+
+
+class SavedSource:
+    """A saved policy, without noise; implements `BaseSource`.
+
+    Args:
+        policy: Of the same arms, cameras and proprio.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def begin_episode(self) -> None:
+        """Forget what was planned."""
+        self._policy.begin_episode()
+
+    def prepare(self, observation: Observation) -> None:
+        """Return None: it answers within the tick."""
+
+    def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
+        """Return the policy's action."""
+        action = self._policy.act(observation, deterministic=True, interrupted=interrupted)
+        if not np.isfinite(action).all():
+            return Refusal(
+                kind=RefusalKind.BASE_INVALID,
+                text="the saved base proposes entries that are no finite numbers; take another file",
+            )
+        return action
+
+    def close(self) -> None:
+        """Do nothing: it holds nothing."""
+
+
+class ServedSource:
+    """A base behind a connection; implements `BaseSource`.
+
+    In real time a thread asks, and the loop takes what is there. With time that stands still meanwhile, as in a
+    cell of one process, the loop itself asks, so that runs come out the same on any machine.
+
+    Args:
+        connection: Open.
+        mapping: Names and units.
+        waits: Whether the loop itself asks.
+    """
+
+    def __init__(self, connection: Connection, mapping: BaseMapping, *, waits: bool) -> None:
+        config = mapping.config
+        self._connection, self._mapping, self._waits = connection, mapping, waits
+        self._every_ns = round(1e9 * config.every_s)
+        self._timeline = Timeline(rate_hz=config.rate_hz, join_s=config.join_s)
+        self._refusal = NOT_YET
+        self._asked_ns: int | None = None
+        self._changed = threading.Condition()
+        self._newest: Observation | None = None
+        self._episode = 0
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        if not waits:
+            self._thread = threading.Thread(target=self._keep_asking, name="base", daemon=True)
+            self._thread.start()
+
+    def begin_episode(self) -> None:
+        """Forget what was planned; an answer that is under way comes too late."""
+        with self._changed:
+            self._episode += 1
+            self._newest, self._asked_ns = None, None
+            self._timeline.clear()
+
+    def prepare(self, observation: Observation) -> Refusal | None:
+        """Ask for the first chunk of an episode; returns why there is none yet."""
+        found = self.propose(observation, interrupted=False)
+        return found if isinstance(found, Refusal) else None
+
+    def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
+        """Return the action that the newest chunk has for now.
+
+        After a take-over the chunk at hand goes on until the next one answers what the person has made of the scene.
+        """
+        if self._waits:
+            if self._due(observation):
+                self._ask(observation, self._episode)
+        else:
+            with self._changed:
+                self._newest = observation
+                self._changed.notify_all()
+        found = self._timeline.at(observation.stamp_ns)
+        return self._refusal if found is None else found
+
+    def close(self) -> None:
+        """End the thread and the connection."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(self._mapping.config.timeout_s + 1.0)
+        self._connection.close()
+
+    def _due(self, observation: Observation) -> bool:
+        return self._asked_ns is None or observation.stamp_ns - self._asked_ns >= self._every_ns
+
+    def _keep_asking(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or (self._newest is not None and self._due(self._newest)))
+                if self._closed:
+                    return
+                observation, episode = self._newest, self._episode
+                assert observation is not None
+            if not self._ask(observation, episode):
+                time.sleep(AGAIN_S)
+
+    def _ask(self, observation: Observation, episode: int) -> bool:
+        """Ask once; returns whether the answer could be used."""
+        with self._changed:
+            if episode != self._episode:
+                return True
+            self._asked_ns = observation.stamp_ns
+        try:
+            if self._refusal is not NOT_YET:
+                self._mapping.check(self._connection.open())  # another one may stand there now
+            chunk = self._mapping.chunk(self._connection.ask(self._mapping.question(observation)))
+        except StackError as error:
+            kind = RefusalKind.BASE_SILENT if isinstance(error, RobotError) else RefusalKind.BASE_INVALID
+            self._refusal = Refusal(kind=kind, text=str(error))
+            self._asked_ns = None
+            return False
+        self._refusal = NOT_YET
+        with self._changed:
+            if episode == self._episode:
+                self._timeline.add(observation.stamp_ns, chunk)
+        return True

@@ -1,0 +1,25 @@
+"""The file of a policy's parameters, as the learner writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors import safe_open
+
+from robot_stack.types.errors import StoreError
+from robot_stack.types.params import Params
+
+
+def load_params(path: Path) -> Params:
+    """Load a policy's parameters from a file that the learner wrote.
+
+    Raises:
+        StoreError: If it is missing or unreadable.
+    """
+    try:
+        with safe_open(path, "np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            metadata = dict(file.metadata())
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreError(f"policy {path} is unreadable ({error}), must be written by the learner") from error
+    return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
