@@ -60,8 +60,13 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     owner: Server
 
+    def do_GET(self) -> None:
+        self._follow({})
+
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._follow(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _follow(self, body: dict[str, Any]) -> None:
         behaviour = self.owner.note(self.path, dict(self.headers), body)
         try:
             behaviour(self, body)

@@ -13,6 +13,7 @@ import numpy as np
 from policies.acting import ActingPolicy
 from robot_stack.config.base import HttpBase, LeRobotBase, OpenpiBase, SavedBase, ServedBase
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.control.executed import dominant
 from robot_stack.rollout.base.connection import Connection
 from robot_stack.rollout.base.http import HttpConnection
 from robot_stack.rollout.base.lerobot import LeRobotConnection
@@ -53,6 +54,7 @@ class CellWithBase:
     ) -> None:
         self._cell, self._base, self._entries = cell, base, entries
         self._start_s, self._stopping = start_s, stopping
+        self._ticks = 0
         self._interrupted = False
         self._refusal: Refusal | None = None
 
@@ -66,6 +68,7 @@ class CellWithBase:
         if isinstance(found, Refusal):
             self._refusal = found
             return None
+        self._ticks += 1
         self._refusal, self._interrupted = None, False
         return replace(observation, proprio=np.concatenate([sensed.proprio, found]).astype(np.float32))
 
@@ -76,7 +79,8 @@ class CellWithBase:
     def executed(self) -> Mapping[str, ExecutedWindow]:
         """See `Cell`; remembers whether anybody else moved an arm."""
         windows = self._cell.executed()
-        self._interrupted |= any(window.source is not Source.POLICY for window in windows.values())
+        if self._ticks > 1:  # what moved an arm before the first tick was no interruption
+            self._interrupted = dominant(window.source for window in windows.values()) is not Source.POLICY
         return windows
 
     def mode(self) -> Mode:
@@ -99,7 +103,7 @@ class CellWithBase:
         """
         self._base.begin_episode()
         self._cell.reset(seed, task_id=task_id, scene=scene)
-        self._interrupted = False
+        self._ticks, self._interrupted = 0, False
         deadline_s = time.monotonic() + self._start_s
         while (refusal := self._unready()) is not None:
             if time.monotonic() > deadline_s or self._stopping():

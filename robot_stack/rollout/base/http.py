@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ class HttpConnection:
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self._httpx = needed("httpx")
         self._url = url.rstrip("/")
-        self._client = self._httpx.Client(timeout=timeout_s, trust_env=False)
+        self._timeout_s = timeout_s
+        self._client = self._httpx.Client(timeout=timeout_s, trust_env=False, headers={"Accept-Encoding": "identity"})
 
     def open(self) -> Told:
         """Ask the server what it wants and gives."""
@@ -50,13 +52,16 @@ class HttpConnection:
 
     def _json(self, method: str, path: str, **content: Any) -> dict[str, Any]:
         url = self._url + path
+        deadline_s = time.monotonic() + self._timeout_s
         try:
             with self._client.stream(method, url, **content) as reply:
                 body = b""
-                for piece in reply.iter_bytes():
+                for piece in reply.iter_raw():
                     body += piece
                     if len(body) > MOST_BYTES:
                         raise SpecError(f"answer of {url} is longer than {MOST_BYTES} bytes, must be one chunk")
+                    if time.monotonic() > deadline_s:  # one that drips keeps every single read short
+                        raise RobotError(f"answer of {url} is not whole after {self._timeout_s:g} s; see its log")
                 status = reply.status_code
         except self._httpx.HTTPError as error:
             raise RobotError(f"base at {url} does not answer ({error!r}), must; is its server running?") from error

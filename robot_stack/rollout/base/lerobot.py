@@ -56,7 +56,8 @@ class LeRobotConnection:
         """Start the server; returns its port once the policy is loaded."""
         python = Path(self._config.python).expanduser()
         folder = Path(self._config.checkpoint).expanduser()
-        words = [str(python), str(SERVER), str(folder), "--device", self._config.device]
+        # -P: the folder of the script has names of the standard library
+        words = [str(python), "-P", str(SERVER), str(folder), "--device", self._config.device]
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
         try:
             self._process = subprocess.Popen(
@@ -77,7 +78,7 @@ class LeRobotConnection:
                 f"checkpoint {folder} is not loaded after {self._config.start_s:g} s; raise base.start_s"
             ) from None
         if not line.strip().isdecimal():
-            self._process.wait(5.0)
+            self._stop()
             raise ConfigError(f"checkpoint {folder} cannot be served: {self._last_words()}")
         return int(line)
 

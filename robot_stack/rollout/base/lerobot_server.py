@@ -111,10 +111,12 @@ def main() -> None:
     options = parser.parse_args()
     if not (Path(options.folder) / "config.json").exists():
         sys.exit(f"checkpoint {options.folder} has no config.json, must be a folder that lerobot-train saved")
+    told = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints is no port
     torch.set_num_threads(1 if options.device == "cpu" else 4)
     server = HTTPServer(("127.0.0.1", 0), handler(Checkpoint(options.folder, options.device)))
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-    print(server.server_port, flush=True)
+    print(server.server_port, file=told, flush=True)
     server.serve_forever()
 
 

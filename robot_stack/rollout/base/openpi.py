@@ -7,6 +7,7 @@ error. Arrays are maps of dtype, shape and bytes.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class OpenpiConnection:
         self._msgpack = needed("msgpack")
         self._client = needed("websockets.sync.client")
         self._errors = (needed("websockets.exceptions").WebSocketException, OSError, TimeoutError)
+        self._open = ExitStack()
         self._socket: Any = None
 
     def open(self) -> Told:
@@ -41,9 +43,10 @@ class OpenpiConnection:
         self.close()
         timeout_s = self._config.timeout_s
         try:
-            self._socket = self._client.connect(
+            connected = self._client.connect(
                 self._config.url, compression=None, max_size=MOST_BYTES, open_timeout=timeout_s, proxy=None
             )
+            self._socket = self._open.enter_context(connected)
         except self._errors as error:
             raise self._silent(error) from error
         self._receive()
@@ -70,9 +73,8 @@ class OpenpiConnection:
 
     def close(self) -> None:
         """Close the socket."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._socket = None
+        self._open.close()
 
     def _receive(self) -> Any:
         try:
@@ -81,10 +83,10 @@ class OpenpiConnection:
             self.close()  # a late answer would be taken for that to the next question
             raise self._silent(error) from error
         if isinstance(said, str):
-            raise SpecError(f"base at {self._config.url} refuses: {said.strip()[-300:]}")
+            raise SpecError(f"base at {self._config.url} refuses: {' '.join(said.split())[-300:]}")
         try:
             return self._msgpack.unpackb(said, object_hook=unpacked)
-        except (ValueError, TypeError, self._msgpack.UnpackException) as error:
+        except (ValueError, TypeError, KeyError, self._msgpack.UnpackException) as error:
             raise SpecError(f"answer of {self._config.url} is no MessagePack ({error!r}); is it openpi's?") from error
 
     def _silent(self, error: Exception) -> RobotError:

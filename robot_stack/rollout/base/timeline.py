@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 
@@ -63,7 +64,7 @@ class Timeline:
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
             return None
-        index = int((now_ns - chunk.stamp_ns) / self._step_ns + 1e-6)
+        index = math.floor((now_ns - chunk.stamp_ns) / self._step_ns + 1e-6)
         if not 0 <= index < len(chunk.actions):
             return None
         action: np.ndarray = chunk.actions[index]

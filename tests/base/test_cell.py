@@ -1,0 +1,153 @@
+"""A cell with a base observes its proposal too; where there is none it observes nothing and says why."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robot_stack.rollout.base.cell import CellWithBase, with_base
+from robot_stack.rollout.base.policy import BasePolicy
+from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, LoopLimits
+from robot_stack.types.command import Source
+from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.observation import Observation
+from robot_stack.types.reason import Refusal, RefusalKind
+from robot_stack.types.spec import BASE
+from robot_stack.types.transition import EndReason
+from tests.base.small_base import WITH_BASE
+from tests.run.bench import SPEC, header_of
+from tests.run.fake_cell import FakeCell, ListSink, motion
+
+GONE = Refusal(kind=RefusalKind.BASE_SILENT, text="base does not answer")
+ENTRIES = WITH_BASE.part(BASE)
+
+
+class Sensed(FakeCell):
+    """A cell whose observations have the base's field, empty, as an observer leaves it."""
+
+    def observe(self) -> Observation | None:
+        found = super().observe()
+        if found is None:
+            return None
+        whole = np.concatenate([found.proprio, np.zeros(3, np.float32)])
+        return replace(found, proprio=whole, stamp_ns=self.now_ns())
+
+
+class Scripted:
+    """A base that proposes the tick's number in hundredths, or nothing from `dies` to `back`."""
+
+    def __init__(self, *, dies: int = 10_000, back: int = 20_000, ready_after: int = 0) -> None:
+        self.dies, self.back, self._unready = dies, back, ready_after
+        self.tick = 0
+        self.begun = 0
+        self.interrupted: list[bool] = []
+        self.sizes: set[int] = set()
+
+    def begin_episode(self) -> None:
+        self.begun += 1
+
+    def prepare(self, observation: Observation) -> Refusal | None:
+        self._unready -= 1
+        return GONE if self._unready >= 0 else None
+
+    def propose(self, observation: Observation, *, interrupted: bool) -> np.ndarray | Refusal:
+        self.tick += 1
+        self.interrupted.append(interrupted)
+        self.sizes.add(len(observation.proprio))
+        if self.dies <= self.tick < self.back:
+            return GONE
+        return np.full(3, self.tick / 100, np.float32)
+
+    def close(self) -> None:
+        pass
+
+
+def cell_with(base: Any, cell: FakeCell | None = None, **change: Any) -> tuple[CellWithBase, FakeCell]:
+    inner = cell or Sensed()
+    return CellWithBase(inner, base, ENTRIES, **{"start_s": 5.0, "stopping": lambda: False} | change), inner
+
+
+def run(base: Scripted, cell: FakeCell | None = None, steps: int = 6) -> tuple[Any, ListSink, FakeCell]:
+    based, inner = cell_with(base, cell)
+    sink = ListSink()
+    loop = ControlLoop(based, WITH_BASE, inner, LoopLimits(episode_steps=steps))
+    return loop.run_episode(header_of("000000-online-a"), BasePolicy(WITH_BASE), sink), sink, inner
+
+
+def test_the_proposal_is_recorded_with_its_observation_and_acted_on() -> None:
+    base = Scripted()
+    outcome, sink, cell = run(base)
+    assert outcome.end is EndReason.TIMEOUT
+    recorded = [step.observation.proprio[ENTRIES] for step in sink.steps]
+    np.testing.assert_allclose(recorded, [[(1 + n) / 100] * 3 for n in range(7)])
+    np.testing.assert_allclose(cell.sent, recorded[:-1])
+    assert base.sizes == {SPEC.proprio_size}  # it is not shown its own proposal
+
+
+def test_a_base_that_dies_stops_the_arm_says_why_and_loses_nothing() -> None:
+    outcome, sink, cell = run(Scripted(dies=4), steps=60)
+    assert outcome.end is EndReason.FAULT
+    assert len(cell.sent) == 3  # nobody acts without it
+    assert outcome.ticks.hold_reasons == [str(GONE)]
+    assert outcome.ticks.blind_ticks == round(BLIND_LIMIT_S / SPEC.period_s) + 1
+    assert [step.index for step in sink.steps] == [0, 1, 2]
+    assert sink.steps[-1].end is EndReason.FAULT
+
+
+def test_a_base_that_comes_back_goes_on() -> None:
+    outcome, sink, _ = run(Scripted(dies=4, back=7), steps=8)
+    assert (outcome.end, outcome.ticks.blind_ticks) == (EndReason.TIMEOUT, 3)
+    assert outcome.ticks.hold_reasons == [str(GONE)]
+    assert len(sink.steps) == 9
+
+
+def test_a_base_is_told_once_that_somebody_else_moved_the_arm() -> None:
+    before_the_first_tick = motion(0.0, Source.HOLD)
+    windows = [before_the_first_tick, motion(0.1), motion(0.1, Source.HUMAN), motion(0.1)]
+    base = Scripted()
+    run(base, Sensed(executed=windows))
+    assert base.interrupted == [False, False, False, True, False, False, False]
+
+
+def test_an_episode_begins_when_the_base_has_a_proposal() -> None:
+    base = Scripted(ready_after=3)
+    based, cell = cell_with(base)
+    based.reset(7)
+    assert cell.calls == ["reset 7"]
+    assert (base.begun, base.tick) == (1, 0)
+
+
+@pytest.mark.parametrize("change", [{"start_s": 0.2}, {"stopping": lambda: True}])
+def test_an_episode_does_not_begin_without_it(change: dict[str, Any]) -> None:
+    based, _ = cell_with(Scripted(ready_after=10**9), **change)
+    before_s = time.monotonic()
+    with pytest.raises(RobotError, match="no episode begins without the base policy: base does not answer"):
+        based.reset(7)
+    assert time.monotonic() - before_s < 3.0
+
+
+def test_nothing_observed_at_the_start_is_not_the_bases_doing() -> None:
+    based, _ = cell_with(Scripted(), Sensed(blind=lambda tick: True), start_s=0.1)
+    with pytest.raises(RobotError, match="nothing is observed at the start"):
+        based.reset(7)
+
+
+def test_why_the_cell_itself_holds_is_still_said() -> None:
+    held = Refusal(kind=RefusalKind.KEY, text="an operator pressed hold")
+    based, _ = cell_with(Scripted(dies=2), Sensed(refusal=held))
+    assert based.observe() is not None
+    assert based.reason() is held
+    assert based.observe() is None
+    assert based.reason() is GONE
+
+
+def test_a_run_without_a_base_has_the_cell_as_it_is(resolved_peg: Any) -> None:
+    cell = FakeCell()
+    with with_base(resolved_peg, cell, waits=True) as based:
+        assert based is cell
+    with pytest.raises(SpecError, match="base"):
+        BasePolicy(resolved_peg.spec())

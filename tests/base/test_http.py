@@ -1,0 +1,100 @@
+"""A server of a base may answer well, badly, late or never: every answer is a chunk, or an error that says what."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robot_stack.rollout.base.http import MOST_BYTES, HttpConnection
+from robot_stack.types.errors import RobotError, SpecError
+from tests.base.small_base import CHUNK, actions, base_that, mapping, seen
+from tests.reward_models.bad_server import Behaviour, Server, drips, hangs, hangs_up, raw, status
+
+TIMEOUT_S = 0.4
+
+
+def connection(server: Server) -> HttpConnection:
+    return HttpConnection(server.url + "/", timeout_s=TIMEOUT_S)
+
+
+def test_a_question_goes_out_whole_and_the_answer_comes_back() -> None:
+    asked = mapping().question(seen(2))
+    with Server(base_that(actions(CHUNK))) as server:
+        talk = connection(server)
+        told = talk.open()
+        mapping().check(told)
+        np.testing.assert_array_equal(talk.ask(asked), CHUNK)
+        talk.close()
+    body = server.bodies[-1]
+    image = body["images"]["observation.images.top"]
+    pixels = np.frombuffer(base64.b64decode(image["rgb"]), np.uint8).reshape(image["shape"])
+    np.testing.assert_array_equal(pixels, seen(2).images["front"])
+    np.testing.assert_allclose(body["state"], asked.state)
+    assert body["text"] == asked.text
+    assert server.paths == ["/v1/info", "/v1/chunk"]
+
+
+def test_a_server_that_says_nothing_of_itself_is_taken_as_it_is() -> None:
+    with Server(base_that(actions(CHUNK), info={})) as server:
+        told = connection(server).open()
+    assert (told.name, told.cameras, told.state, told.actions, told.rate_hz) == (server.url, None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "error", "said"),
+    [
+        (status(503, "loading"), SpecError, "status 503, must be 200: loading"),
+        (raw(b"\xff\x00"), SpecError, "must be JSON"),
+        (raw(b"[1, 2]"), SpecError, "must be a JSON object"),
+        (raw(b"{}"), SpecError, "no table of numbers under 'actions'"),
+        (actions([[1.0], [1.0, 2.0]]), SpecError, "no table of numbers"),
+        (actions("all of them"), SpecError, "no table of numbers"),
+        (actions({"0": [1.0]}), SpecError, "no table of numbers"),
+        (actions(None), SpecError, "shape|no table of numbers"),
+        (actions([[float("nan")] * 4]), SpecError, "no finite numbers"),
+        (actions([[1.0] * 5]), SpecError, r"shape \(1, 5\)"),
+        (raw(b'{"actions": "' + b"0" * MOST_BYTES + b'"}'), SpecError, f"longer than {MOST_BYTES} bytes"),
+        (hangs, RobotError, "does not answer"),
+        (hangs_up, RobotError, "does not answer"),
+        (drips, RobotError, "not whole after 0.4 s"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_in_words(chunk: Behaviour, error: type[Exception], said: str) -> None:
+    with Server(base_that(chunk)) as server:
+        talk = connection(server)
+        talk.open()
+        with pytest.raises(error, match=said):
+            mapping().chunk(talk.ask(mapping().question(seen())))
+        server.follow(base_that(actions(CHUNK)))
+        assert len(talk.ask(mapping().question(seen()))) == len(CHUNK)  # one bad answer is no end
+
+
+@pytest.mark.parametrize(
+    ("info", "said"),
+    [
+        ({"cameras": "front"}, "cameras that .*/info says is 'front'"),
+        ({"state": "seven"}, "state that .* says is 'seven'"),
+        ({"actions": True}, "actions that .* says is 'True'"),
+        ({"rate_hz": [10]}, "rate_hz"),
+        ([], "must be a JSON object"),
+    ],
+)
+def test_what_a_server_says_of_itself_must_be_of_its_type(info: Any, said: str) -> None:
+    with Server(raw(json.dumps(info).encode())) as server, pytest.raises(SpecError, match=said):
+        connection(server).open()
+
+
+def test_where_nobody_listens_is_said_with_what_to_do() -> None:
+    with pytest.raises(RobotError, match=r"base at http://127\.0\.0\.1:1/info does not answer .* server running"):
+        HttpConnection("http://127.0.0.1:1", timeout_s=TIMEOUT_S).open()
+
+
+def test_no_proxy_of_the_environment_stands_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with Server(base_that(actions(CHUNK))) as server:
+        connection(server).open()

@@ -1,0 +1,141 @@
+"""A checkpoint of LeRobot in a process of its own: the real package where LEROBOT_PYTHON names a Python that has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robot_stack.config.base import LeRobotBase
+from robot_stack.rollout.base.lerobot import LeRobotConnection
+from robot_stack.types.errors import ConfigError, RobotError
+from tests.base.small_base import mapping, section, seen
+
+pytestmark = pytest.mark.long
+
+PYTHON = os.environ.get("LEROBOT_PYTHON", "")
+needs_lerobot = pytest.mark.skipif(not PYTHON, reason="LEROBOT_PYTHON names no Python that has the lerobot package")
+MAKE = Path(__file__).with_name("make_lerobot.py")
+
+
+def connection(checkpoint: Path, python: str | Path = PYTHON, **change: Any) -> LeRobotConnection:
+    words: dict[str, Any] = {"start_s": 120.0, "timeout_s": 10.0} | change
+    base = section(kind="lerobot", checkpoint=str(checkpoint), python=str(python), **words)
+    assert isinstance(base, LeRobotBase)
+    return LeRobotConnection(base)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lerobot")
+    subprocess.run([PYTHON, str(MAKE), str(folder), "act", "diffusion"], check=True, timeout=300)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["act", "diffusion"])
+def served(request: pytest.FixtureRequest, checkpoints: Path) -> Iterator[LeRobotConnection]:
+    talk = connection(checkpoints / request.param)
+    talk.open()
+    yield talk
+    talk.close()
+
+
+@needs_lerobot
+def test_a_checkpoint_says_what_it_wants_and_that_is_held_against_the_run(served: LeRobotConnection) -> None:
+    told = served.open()
+    mapping().check(told)
+    assert (told.cameras, told.state, told.actions) == (frozenset({"observation.images.top"}), 7, 4)
+    with pytest.raises(ConfigError, match=r"must show \['observation.images.top'\]"):
+        mapping(cameras={"front": "observation.images.front"}).check(told)
+    with pytest.raises(ConfigError, match=r"base.state has 6 numbers, must have 7"):
+        mapping(state=["tcp_pose"]).check(told)
+
+
+@needs_lerobot
+def test_it_plans_a_chunk_from_what_it_is_shown(served: LeRobotConnection) -> None:
+    planned = served.ask(mapping().question(seen(1)))
+    assert planned.shape[1] == 4
+    assert len(planned) in (8, 12)
+    assert np.isfinite(planned).all()
+    assert planned.std() > 0
+    assert mapping().chunk(planned).shape == (len(planned), 3)
+
+
+@needs_lerobot
+def test_its_actions_are_in_the_units_it_was_trained_in(checkpoints: Path) -> None:
+    talk = connection(checkpoints / "act")
+    talk.open()
+    try:
+        one, other = (talk.ask(mapping().question(seen(index))) for index in (1, 2))
+    finally:
+        talk.close()
+    assert not np.allclose(one, other)  # it looks at what it is shown
+    assert np.abs(one).max() < 2.0  # 0.2 standard deviations each, not raw outputs
+
+
+@needs_lerobot
+def test_one_that_is_killed_is_started_anew(checkpoints: Path) -> None:
+    talk = connection(checkpoints / "act")
+    talk.open()
+    try:
+        assert talk._process is not None
+        talk._process.kill()
+        talk._process.wait()
+        with pytest.raises(RobotError, match="does not answer"):
+            talk.ask(mapping().question(seen()))
+        talk.open()  # as the source does after a failure
+        assert talk.ask(mapping().question(seen())).shape == (12, 4)
+    finally:
+        talk.close()
+
+
+@needs_lerobot
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda folder: (folder / "config.json").unlink(), "has no config.json"),
+        (lambda folder: (folder / "config.json").write_text("{"), "cannot be served"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"\x00" * 100), "cannot be served"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "cannot be served"),
+        (lambda folder: (folder / "policy_preprocessor.json").unlink(), "cannot be served"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused_by_name(checkpoints: Path, tmp_path: Path, damage: Any, said: str) -> None:
+    shutil.copytree(checkpoints / "act", tmp_path / "act")
+    damage(tmp_path / "act")
+    talk = connection(tmp_path / "act")
+    with pytest.raises(ConfigError, match=said):
+        talk.open()
+    talk.close()
+
+
+def test_a_python_that_is_not_there_is_named(tmp_path: Path) -> None:
+    talk = connection(tmp_path, tmp_path / "python")
+    with pytest.raises(ConfigError, match=rf"base\.python is {tmp_path}/python, which does not start"):
+        talk.open()
+    talk.close()
+
+
+def test_a_python_without_lerobot_says_so(tmp_path: Path) -> None:
+    bare = Path(sys.prefix, "bin", "python")
+    talk = connection(tmp_path, bare)
+    with pytest.raises(ConfigError, match=r"cannot be served: .*No module named 'lerobot'"):
+        talk.open()
+    talk.close()
+
+
+def test_one_that_never_comes_up_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    talk = connection(tmp_path, slow, start_s=0.5)
+    with pytest.raises(RobotError, match=r"is not loaded after 0\.5 s; raise base\.start_s"):
+        talk.open()
+    talk.close()

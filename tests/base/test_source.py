@@ -1,0 +1,188 @@
+"""A base beside the loop is never waited for in real time; whatever it does is a proposal or a refusal."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from robot_stack.rollout.base.http import HttpConnection
+from robot_stack.rollout.base.mapping import Question, Told
+from robot_stack.rollout.base.source import NOT_YET, SavedSource, ServedSource
+from robot_stack.types.errors import RobotError, SpecError
+from robot_stack.types.reason import Refusal, RefusalKind
+from tests.base.small_base import CHUNK, OURS, actions, base_that, mapping, seen
+from tests.reward_models.bad_server import Server, hangs
+from tests.run.fake_cell import FakePolicy
+
+TICK_NS = 100_000_000
+SOON_S = 20.0
+
+
+class Base:
+    """A base in this process: `answer` is called for each question, from whichever thread asks."""
+
+    def __init__(self, answer: Callable[[Question], Any] = lambda question: CHUNK, told: Told | None = None) -> None:
+        self.answer = answer
+        self.told = told or Told(name="base")
+        self.questions: list[Question] = []
+        self.opened = 0
+        self.closed = False
+
+    def open(self) -> Told:
+        self.opened += 1
+        return self.told
+
+    def ask(self, question: Question) -> np.ndarray:
+        self.questions.append(question)
+        return np.array(self.answer(question), np.float64)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., ServedSource]]:
+    """Starts sources, and ends them."""
+    made: list[ServedSource] = []
+
+    def start(base: Any, *, waits: bool = False, **change: Any) -> ServedSource:
+        made.append(ServedSource(base, mapping(**change), waits=waits))
+        made[-1].begin_episode()
+        return made[-1]
+
+    yield start
+    for source in made:
+        source.close()
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + SOON_S
+    while not done():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def proposed(source: ServedSource, stamp_ns: int) -> np.ndarray | Refusal:
+    return source.propose(seen(stamp_ns=stamp_ns), interrupted=False)
+
+
+def test_the_loop_is_not_kept_waiting(started: Callable[..., ServedSource]) -> None:
+    go = threading.Event()
+    source = started(Base(lambda question: go.wait(SOON_S) and CHUNK))
+    assert proposed(source, 0) is NOT_YET  # at once, though the base thinks
+    assert proposed(source, TICK_NS) is NOT_YET
+    go.set()
+    until(lambda: not isinstance(proposed(source, 2 * TICK_NS), Refusal))
+    np.testing.assert_allclose(proposed(source, 2 * TICK_NS), OURS, rtol=1e-6)
+
+
+def test_where_time_stands_still_the_answer_is_waited_for_and_asked_for_no_more_often(
+    started: Callable[..., ServedSource],
+) -> None:
+    base = Base()
+    source = started(base, waits=True, every_s=0.3)
+    for tick in range(7):
+        np.testing.assert_allclose(proposed(source, tick * TICK_NS), OURS, rtol=1e-6)
+    assert len(base.questions) == 3  # at ticks 0, 3 and 6
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(RobotError("gone"), RefusalKind.BASE_SILENT), (SpecError("nonsense"), RefusalKind.BASE_INVALID)],
+)
+def test_one_that_dies_is_played_to_its_last_chunk_then_refused_and_taken_again_when_it_is_back(
+    started: Callable[..., ServedSource], error: Exception, kind: RefusalKind, waits: bool
+) -> None:
+    state = {"error": None}
+
+    def answer(question: Question) -> Any:
+        if state["error"] is not None:
+            raise state["error"]
+        return CHUNK
+
+    base = Base(answer)
+    source = started(base, waits=waits, every_s=0.1)
+    until(lambda: not isinstance(proposed(source, 0), Refusal))
+    state["error"] = error
+    asked = len(base.questions)
+    until(lambda: proposed(source, TICK_NS) is not None and len(base.questions) > asked)
+    np.testing.assert_allclose(proposed(source, 4 * TICK_NS), OURS, rtol=1e-6)
+    until(lambda: isinstance(proposed(source, 5 * TICK_NS), Refusal))
+    refusal = proposed(source, 5 * TICK_NS)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.kind, str(refusal)) == (kind, str(error))
+    state["error"] = None
+    until(lambda: not isinstance(proposed(source, 6 * TICK_NS), Refusal))
+    assert base.opened >= 1  # it is held against the section again
+
+
+def test_another_base_at_the_same_place_is_refused_by_name(started: Callable[..., ServedSource]) -> None:
+    def gone(question: Question) -> Any:
+        raise RobotError("gone")
+
+    base = Base(gone)
+    source = started(base, waits=True)
+    assert isinstance(proposed(source, 0), Refusal)
+    base.answer, base.told = lambda question: CHUNK, Told(name="another", actions=7)
+    refusal = proposed(source, TICK_NS)
+    assert isinstance(refusal, Refusal)
+    assert refusal.kind is RefusalKind.BASE_INVALID
+    assert "must have 7" in str(refusal)
+
+
+def test_an_answer_to_the_episode_before_is_not_for_this_one(started: Callable[..., ServedSource]) -> None:
+    go, answers = threading.Event(), [[[1.0] * 4] * 50, CHUNK]
+
+    def answer(question: Question) -> Any:
+        go.wait(SOON_S)
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    base = Base(answer)
+    source = started(base)
+    proposed(source, 0)
+    until(lambda: bool(base.questions))
+    source.begin_episode()
+    go.set()
+    until(lambda: not isinstance(proposed(source, TICK_NS), Refusal))
+    np.testing.assert_allclose(proposed(source, TICK_NS), OURS, rtol=1e-6)
+
+
+def test_one_that_hangs_over_the_wire_does_not_keep_the_loop_waiting(started: Callable[..., ServedSource]) -> None:
+    with Server(base_that(actions(CHUNK)), base_that(hangs)) as server:
+        connection = HttpConnection(server.url, timeout_s=0.3)
+        source = started(connection, every_s=0.1)
+        until(lambda: not isinstance(proposed(source, 0), Refusal))
+        took_s = []
+        for tick in range(1, 40):
+            before = time.thread_time()
+            found = proposed(source, tick * TICK_NS)
+            took_s.append(time.thread_time() - before)
+            time.sleep(0.01)
+        assert isinstance(found, Refusal)
+        assert sum(took_s) < 0.5  # of this thread's own time: it did not work for the answer either
+        until(lambda: "does not answer" in str(proposed(source, 40 * TICK_NS)))
+
+
+def test_the_connection_is_let_go_of(started: Callable[..., ServedSource]) -> None:
+    base = Base()
+    source = started(base)
+    source.close()
+    assert base.closed
+
+
+def test_a_saved_policy_acts_without_noise_and_never_proposes_a_nan() -> None:
+    policy = FakePolicy(0.5)
+    source = SavedSource(policy)
+    assert source.prepare(seen()) is None
+    assert policy.deterministic == []  # looking at the start has not used up a tick of its plan
+    np.testing.assert_allclose(source.propose(seen(), interrupted=False), [0.5, 0, 0])
+    assert policy.deterministic == [True]
+    broken = SavedSource(FakePolicy(float("nan"))).propose(seen(), interrupted=False)
+    assert isinstance(broken, Refusal)
+    assert broken.kind is RefusalKind.BASE_INVALID

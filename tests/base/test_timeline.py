@@ -1,0 +1,87 @@
+"""Chunks of a base are played at the instants that they are for, and joined without a jump."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from robot_stack.rollout.base.timeline import Timeline
+
+TICK_NS = 100_000_000
+
+
+def line(start: float, slope: float, steps: int = 20) -> np.ndarray:
+    """Actions of one entry that change by `slope` a tick."""
+    return (start + slope * np.arange(steps, dtype=np.float32))[:, None]
+
+
+def test_what_passed_while_a_chunk_was_computed_is_left_out() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline.add(0, line(0.0, 0.1))
+    assert timeline.at(3 * TICK_NS) == pytest.approx(0.3)
+    assert timeline.at(3 * TICK_NS + TICK_NS // 2) == pytest.approx(0.3)
+
+
+def test_nothing_is_proposed_before_the_first_chunk_nor_after_the_last() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0.3)
+    assert timeline.at(0) is None
+    timeline.add(TICK_NS, line(0.0, 0.1, steps=3))
+    assert timeline.at(0) is None
+    assert [timeline.at((1 + tick) * TICK_NS) is None for tick in range(4)] == [False, False, False, True]
+
+
+def test_a_base_of_another_rate_is_played_at_its_own() -> None:
+    timeline = Timeline(rate_hz=30, join_s=0)
+    timeline.add(0, line(0.0, 0.01, steps=30))
+    assert [float(timeline.at(tick * TICK_NS)[0]) for tick in range(4)] == pytest.approx([0.0, 0.03, 0.06, 0.09])  # type: ignore[index]
+
+
+def test_an_answer_that_was_overtaken_is_not_gone_back_to() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline.add(2 * TICK_NS, line(0.5, 0.0))
+    timeline.add(TICK_NS, line(-0.5, 0.0))
+    assert timeline.at(3 * TICK_NS) == pytest.approx(0.5)
+
+
+def test_what_is_handed_out_is_a_copy() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0)
+    timeline.add(0, line(0.5, 0.0))
+    handed = timeline.at(0)
+    assert handed is not None
+    handed += 1
+    assert timeline.at(0) == pytest.approx(0.5)
+
+
+def test_nothing_is_left_of_an_episode_that_is_over() -> None:
+    timeline = Timeline(rate_hz=10, join_s=0.3)
+    timeline.add(0, line(0.5, 0.0))
+    timeline.add(TICK_NS, line(-0.5, 0.0))
+    timeline.clear()
+    assert timeline.at(TICK_NS) is None
+
+
+@given(
+    starts=st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=6),
+    slope=st.floats(-0.0625, 0.0625, width=32),
+    every=st.integers(4, 8),
+    late=st.integers(0, 3),
+)
+def test_no_join_steps_further_than_the_chunks_and_a_share_of_their_gap(
+    starts: list[float], slope: float, every: int, late: int
+) -> None:
+    join = 3
+    timeline = Timeline(rate_hz=10, join_s=join / 10)
+    played: list[float] = []
+    for tick in range(every * len(starts) + late):
+        number, rest = divmod(tick - late, every)
+        if rest == 0 and 0 <= number < len(starts):
+            timeline.add((tick - late) * TICK_NS, line(starts[number], slope))
+        found = timeline.at(tick * TICK_NS)
+        played += [] if found is None else [float(found[0])]
+    gap = max(abs(b - (a + every * slope)) for a, b in pairwise(starts))
+    assert max(np.abs(np.diff(played)), default=0.0) <= gap / (join + 1) + abs(slope) + 1e-5
+    assert played[-1] == pytest.approx(starts[-1] + slope * (late + every - 1), abs=1e-5)
