@@ -108,4 +108,6 @@ def _how(told: EpisodeOutcome) -> str:
         if told.truth is False:
             return "no success, though the success model said so"
         return "success by the success model's word" if succeeded(told) else "no success: the operator refused it"
+    if told.end is EndReason.FAULT and told.ticks.hold_reasons:
+        return f"fault: {told.ticks.hold_reasons[-1]}"
     return "success" if succeeded(told) else told.end.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, RobotError, StoreError
 from robot_stack.types.params import Params
 from robot_stack.types.spec import BASE
+from robot_stack.types.transition import EndReason
 from robot_stack.workcell.build import build_local_cell
 from tests.base.small_base import actions, base_that
 from tests.benchmarks.test_evidence_runs import TINY
@@ -122,6 +124,26 @@ def test_what_a_server_says_moves_the_arm_and_is_recorded(tmp_path: Path) -> Non
     np.testing.assert_allclose(body["state"], pose[0], atol=1e-5)
     assert body["text"] == resolved.task.text
     assert body["images"]["top"]["shape"] == list(next(c.shape for c in resolved.spec().cameras if c.name == "front"))
+
+
+def test_one_that_dies_in_an_episode_ends_it_as_a_fault_by_name_and_nothing_recorded_is_lost(tmp_path: Path) -> None:
+    said: list[str] = []
+    good = base_that(actions(DOWN[:3]), info={})
+    with Server(good, good, good, base_that(status(500, "out of memory"), info={})) as server:
+        resolved = served(server.url)
+        cell = build_local_cell(resolved, seed=0)
+        with (
+            EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store,
+            with_base(resolved, cell, waits=True) as based,
+        ):
+            deploy(resolved, None, based, cell, store, episodes=1, stop=threading.Event(), say=said.append)
+            (episode,) = [store.read(name, images=False) for name in store.episodes]
+    assert re.fullmatch(
+        r"000000-eval-deployed: fault: base at .*/chunk answers with status 500.*memory, 0\.\d s", said[0]
+    )
+    assert episode.end is EndReason.FAULT
+    assert episode.length >= 3
+    np.testing.assert_allclose(episode.arrays["proprio"][:, resolved.spec().part(BASE)], DOWN[: episode.length + 1])
 
 
 def test_a_base_that_does_not_fit_is_refused_before_anything_moves(cloned: Path, tmp_path: Path) -> None:
