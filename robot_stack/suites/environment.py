@@ -68,6 +68,8 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
             raise ConfigError(
                 f"operator is {operator!r}, must be the file of a scripted one in teleop/, such as 'scripted', or None"
             )
+        if self._resolved.run.base is not None:
+            raise ConfigError(f"run {run} has a base policy, must have none: the environment's own policy acts alone")
         self.render_mode = render_mode
         self._attended = operator is not None
         self._spec = self._resolved.spec()

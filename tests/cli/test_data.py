@@ -15,8 +15,10 @@ import pytest
 
 from robot_stack.cli.main import main
 from robot_stack.datasets.store_view import open_store
+from robot_stack.replay.annotations import ScoreFiles
 from robot_stack.types.command import Source
 from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.reward import EpisodeScores
 from robot_stack.types.transition import EndReason, EpisodeKind
 from tests.datasets.data_rig import changed, contents, label, made_episode, made_spec, write_folder
 
@@ -76,6 +78,8 @@ def test_commands_of_the_page_work_in_their_order(there: Path, capsys: pytest.Ca
             continue
         if "import foreign" in line:
             foreign(there / "week-lerobot", there / "foreign")
+        if "--advantage" in line:
+            scored(there / "week")
         assert say(line) == 0, (line, capsys.readouterr())
         assert capsys.readouterr().out.splitlines()[-1].startswith("Next: "), line
     assert contents(there / "runs") == before
@@ -85,6 +89,15 @@ def test_commands_of_the_page_work_in_their_order(there: Path, capsys: pytest.Ca
         assert len(open_store(there / "demos-back").episodes) == 5  # one of six is discarded
         assert len(open_store(there / "foreign-store").episodes) == 5
         assert len(list((there / "week-rerun").glob("*.rrd"))) == 9
+
+
+def scored(folder: Path) -> None:
+    """Scores of a reward model for every episode, as a run would have left them."""
+    for episode_id in open_store(folder).episodes:
+        frames = open_store(folder).read(episode_id, images=False).length + 1
+        progress = np.linspace(0, 1, frames, dtype=np.float32)
+        found = EpisodeScores(episode_id=episode_id, version="v1", progress=progress, success=progress)
+        ScoreFiles(folder / "scores").append(found)
 
 
 def foreign(ours: Path, out: Path) -> None:

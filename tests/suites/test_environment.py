@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.suites import RUNS
 from robot_stack.suites.environment import CellEnvironment
@@ -185,13 +186,18 @@ def test_image_is_rendered(alone: CellEnvironment) -> None:
     assert image.std() > 10
 
 
-def test_what_does_not_fit_is_refused(alone: CellEnvironment) -> None:
+def test_what_does_not_fit_is_refused(alone: CellEnvironment, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'spacemouse', must be the file of a scripted one"):
         CellEnvironment("peg_insert", operator="spacemouse")
     with pytest.raises(ConfigError, match="'human', must be 'rgb_array' or None"):
         CellEnvironment("peg_insert", render_mode="human")
     with pytest.raises(ConfigError, match="must be 'sim' to be simulated"):
         CellEnvironment("fr3_table")
+    based = tmp_path / "based.yaml"
+    shipped = (config_root() / "runs" / "peg_insert.yaml").read_text()
+    based.write_text(shipped + "base: {kind: saved, policy: policy.safetensors}\n")
+    with pytest.raises(ConfigError, match="has a base policy, must have none"):
+        CellEnvironment(str(based))
     with pytest.raises(SpecError, match="option of reset is 'sed', must be 'demonstration'"):
         alone.reset(options={"sed": 1})
     with pytest.raises(SpecError, match="must be somebody to demonstrate"):

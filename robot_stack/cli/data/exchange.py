@@ -9,6 +9,7 @@ from pathlib import Path
 from robot_stack.cli.data.common import Said, find_data, written
 from robot_stack.cli.run_folder import RUNS, say_progress
 from robot_stack.config.resolve import load_run
+from robot_stack.datasets.advantage import measure_advantages
 from robot_stack.datasets.bag.read import import_mcap
 from robot_stack.datasets.bag.write import SUFFIX, export_mcap
 from robot_stack.datasets.lerobot.export import export_lerobot
@@ -17,13 +18,30 @@ from robot_stack.datasets.rerun_files import SUFFIX as RECORDING
 from robot_stack.datasets.rerun_files import export_rerun
 from robot_stack.datasets.summary import select
 from robot_stack.replay.outcome import Outcome
+from robot_stack.types.errors import ConfigError
 from robot_stack.types.transition import EpisodeKind
 
 
 def data_export(
-    name: str, out: Path, format: str, codec: str, kind: str | None, outcome: str | None, episodes: Sequence[str]
+    name: str,
+    out: Path,
+    format: str,
+    codec: str,
+    kind: str | None,
+    outcome: str | None,
+    episodes: Sequence[str],
+    advantage: bool = False,
+    scores: str | None = None,
 ) -> Said:
-    """Export the chosen episodes for other programs; all but the discarded ones by default."""
+    """Export the chosen episodes for other programs; all but the discarded ones by default.
+
+    Raises:
+        ConfigError: If advantages are asked for in another format, or scores without advantages.
+    """
+    if advantage and format != "lerobot":
+        raise ConfigError(f"format is {format!r} with --advantage, must be 'lerobot'; the others have no such column")
+    if scores is not None and not advantage:
+        raise ConfigError(f"--scores is {scores!r} without --advantage, must be with it: nothing else reads scores")
     view = find_data(name)
     outcomes = [Outcome[outcome.upper()]] if outcome else [Outcome.OPEN, Outcome.SUCCESS, Outcome.FAILURE]
     found = select(view, kind=EpisodeKind(kind) if kind else None, outcomes=outcomes, episodes=episodes)
@@ -39,8 +57,12 @@ def data_export(
         size = export_rerun(view, chosen, out, on_episode=_say)
         lines = [f"{out}: {len(chosen)} episodes, {size / 1e6:.1f} MB", f"Next: rerun {out}/*{RECORDING}"]
         return Said(document={"folder": str(out), "episodes": len(chosen), "bytes": size}, lines=lines)
-    exported = export_lerobot(view, chosen, out, codec=codec, on_episode=_say)
+    worth = measure_advantages(view, chosen, scores) if advantage else None
+    exported = export_lerobot(view, chosen, out, codec=codec, on_episode=_say, advantages=worth)
     lines = [f"{out}: {exported.episodes} episodes, {exported.rows} rows, videos {exported.codec}"]
+    if worth is not None:
+        good = sum(int(each.positive.sum()) for each in worth.episodes.values())
+        lines.append(f"  progress by {worth.version}; {good} of {exported.rows} steps count as better than expected")
     lines += [
         f"  camera {camera}: pixels differ by {error['mean']:.2f} of 255 on average, {error['p99']:.0f} at the 99th "
         f"percentile, {error['max']:.0f} at most (PSNR {error['psnr_db']:.1f} dB)"

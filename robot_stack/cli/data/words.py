@@ -53,6 +53,10 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     _add_out(out)
     out.add_argument("--format", choices=(*FORMATS, *OUT_ONLY), required=True)
     out.add_argument("--codec", default="h264", help="of LeRobot's videos: h264, h264-lossless or av1 (h264)")
+    text = "add progress, advantage and their weights for LeRobot's RA-BC (format lerobot)"
+    out.add_argument("--advantage", action="store_true", help=text)
+    text = "whose progress: a version that scored all of the episodes; by default the only one (--advantage)"
+    out.add_argument("--scores", metavar="VERSION", help=text)
     out.add_argument("--kind", choices=("demo", "online", "eval"), help="only these")
     out.add_argument("--outcome", choices=("success", "failure", "open"), help="only these (all but discarded ones)")
     out.add_argument("--episode", dest="episodes", action="append", default=[], metavar="ID", help="only these")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from robot_stack.datasets.advantage import Advantages, StepWorth
 from robot_stack.datasets.draft import new_folder
 from robot_stack.datasets.extras import need
 from robot_stack.datasets.lerobot import layout
@@ -154,11 +155,18 @@ class _Videos:
 
 
 def export_lerobot(
-    view: StoreView, episode_ids: Sequence[str], out: Path, *, codec: str, on_episode: Progress
+    view: StoreView,
+    episode_ids: Sequence[str],
+    out: Path,
+    *,
+    codec: str,
+    on_episode: Progress,
+    advantages: Advantages | None = None,
 ) -> Exported:
     """Write the dataset, then read every video back and compare it with the store.
 
     Args:
+        advantages: Of these episodes, to be written beside the rest; None for not.
         codec: One of `codec.CODECS`.
         on_episode: Called with what is done, its number from 1, and of how many.
 
@@ -183,6 +191,8 @@ def export_lerobot(
             labels = view.labels_of(episode_id)
             task = texts.setdefault(view.text_of(episode.header), len(texts))
             rows = rows_of(episode, labels, number=number, first=first, task=task)
+            if advantages is not None:
+                rows |= _worth(advantages.episodes[episode_id])
             spans.append({v.camera.name: v.add(episode.arrays[IMAGE_PREFIX + v.camera.name]) for v in videos})
             own = _stats(rows, episode)
             file = data.add(arrow_table(rows))
@@ -202,13 +212,44 @@ def export_lerobot(
             video.close()
         assert stats is not None
         errors = _compare(view, episode_ids, videos, spans, draft, on_episode)
+        if advantages is not None:
+            _write_progress(draft / layout.RA_BC, advantages, episode_ids)
         described = {v.camera.name: _video_info(v.camera, chosen, codec, rate_hz) for v in videos}
-        info = layout.info(view.spec, described, episodes=len(episode_ids), frames=first, tasks=len(texts))
+        info = layout.info(
+            view.spec,
+            described,
+            episodes=len(episode_ids),
+            frames=first,
+            tasks=len(texts),
+            worth=advantages is not None,
+        )
         ours = {"task": view.task, "spec": json.loads(view.spec.to_json()), "codec": codec, "image_errors": errors}
+        if advantages is not None:
+            ours |= {"scores": advantages.version, "usual_steps": dict(advantages.usual_steps)}
         for name, content in ((layout.INFO, info), (layout.STATS, to_json(stats)), (layout.OURS, ours)):
             (draft / name).write_text(json.dumps(content, indent=4) + "\n")
         write_tasks(draft / layout.TASKS, list(texts))
     return Exported(episodes=len(episode_ids), rows=first, codec=codec, image_errors=errors)
+
+
+def _worth(steps: StepWorth) -> dict[str, np.ndarray]:
+    return {layout.PROGRESS: steps.progress, layout.ADVANTAGE: steps.advantage, layout.POSITIVE: steps.positive}
+
+
+def _write_progress(path: Path, advantages: Advantages, episode_ids: Sequence[str]) -> None:
+    """Write the table from which LeRobot's RA-BC weights rows; its column is called "sparse" whatever made it."""
+    arrow, parquet = need("pyarrow", "pyarrow"), need("pyarrow.parquet", "pyarrow")
+    progress = [advantages.episodes[name].progress for name in episode_ids]
+    lengths = [len(each) for each in progress]
+    table = arrow.table(
+        {
+            "index": np.arange(sum(lengths), dtype=np.int64),
+            "episode_index": np.repeat(np.arange(len(lengths), dtype=np.int64), lengths),
+            "frame_index": np.concatenate([np.arange(length, dtype=np.int64) for length in lengths]),
+            "progress_sparse": np.concatenate(progress),
+        }
+    )
+    parquet.write_table(table.replace_schema_metadata({"reward_model_path": advantages.version}), path)
 
 
 def _stats(rows: dict[str, np.ndarray], episode: StoredEpisode) -> Stats:

@@ -41,6 +41,10 @@ ACTION = "action"
 IMAGES = "observation.images."
 REWARD, DONE, TRUNCATED, SUCCESS = "next.reward", "next.done", "next.truncated", "next.success"
 INTERVENTION = "intervention"
+PROGRESS, ADVANTAGE, POSITIVE = "progress", "advantage", "advantage_positive"
+"""Of an export that was asked for them."""
+RA_BC = "sarm_progress.parquet"
+"""Where LeRobot looks for the progress by which it weights the rows that it trains on (RA-BC)."""
 PREFIX = "robot_stack."
 """Of features that only this program has. Not "action." or "observation.": LeRobot takes those for policy inputs."""
 EPISODE_COLUMN = "robot_stack"
@@ -65,8 +69,8 @@ def plain_columns(spec: Spec) -> list[Column]:
     return [column for column in columns(spec) if not column.name.startswith(IMAGE_PREFIX)]
 
 
-def features(spec: Spec, video_info: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the `features` of info.json; `video_info`: camera -> `info` of its feature."""
+def features(spec: Spec, video_info: dict[str, dict[str, Any]], *, worth: bool) -> dict[str, dict[str, Any]]:
+    """Return the `features` of info.json; `video_info`: camera -> `info` of its feature; `worth`: advantages too."""
     found: dict[str, dict[str, Any]] = {}
     for camera in spec.cameras:
         found[video_key(camera.name)] = {
@@ -84,13 +88,16 @@ def features(spec: Spec, video_info: dict[str, dict[str, Any]]) -> dict[str, dic
     for name, dtype in ((REWARD, "float32"), (DONE, "bool"), (TRUNCATED, "bool"), (SUCCESS, "bool")):
         found[name] = {"dtype": dtype, "shape": [1], "names": None}
     found[INTERVENTION] = {"dtype": "bool", "shape": [1], "names": None}
+    if worth:
+        for name, dtype in ((PROGRESS, "float32"), (ADVANTAGE, "float32"), (POSITIVE, "bool")):
+            found[name] = {"dtype": dtype, "shape": [1], "names": None}
     for name in INDEX:
         found[name] = {"dtype": "float32" if name == "timestamp" else "int64", "shape": [1], "names": None}
     return found
 
 
 def info(
-    spec: Spec, video_info: dict[str, dict[str, Any]], *, episodes: int, frames: int, tasks: int
+    spec: Spec, video_info: dict[str, dict[str, Any]], *, episodes: int, frames: int, tasks: int, worth: bool
 ) -> dict[str, Any]:
     """Return the whole content of info.json."""
     return {
@@ -106,7 +113,7 @@ def info(
         "splits": {"train": f"0:{episodes}"},
         "data_path": DATA,
         "video_path": VIDEO,
-        "features": features(spec, video_info),
+        "features": features(spec, video_info, worth=worth),
     }
 
 
