@@ -49,11 +49,13 @@ class Advantages:
         version: Of the reward model whose progress it is.
         usual_steps: L per task id, the length of a usual success.
         episodes: Episode id -> its steps.
+        left_out: Episodes that this model has not scored.
     """
 
     version: str
     usual_steps: Mapping[str, float]
     episodes: Mapping[str, StepWorth]
+    left_out: tuple[str, ...]
 
 
 def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str | None) -> Advantages:
@@ -66,14 +68,16 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
     Args:
         view: The folder.
         episode_ids: Which.
-        version: Of the reward model; None: the one that scored all of them.
+        version: Of the reward model; None: the one that scored most of them.
 
     Raises:
-        StoreError: If there is no such version, an episode has no valid score, or a task has no success.
+        StoreError: If there is no such version, the scores of an episode are not of its frames, or a task has no
+            success.
     """
     view.check_there(episode_ids)
     chosen, scored = _scores(view, episode_ids, version)
-    episodes = {episode_id: view.read(episode_id, images=False) for episode_id in episode_ids}
+    kept = [episode_id for episode_id in episode_ids if episode_id in scored]
+    episodes = {episode_id: view.read(episode_id, images=False) for episode_id in kept}
     counts = {name: outcome(view.labels_of(name), episode.end) for name, episode in episodes.items()}
     usual = _usual_steps(episodes, counts)
     ahead = max(1, round(LOOKAHEAD_S * view.spec.rate_hz))
@@ -95,32 +99,31 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
             )
             for name in episodes
         },
+        left_out=tuple(episode_id for episode_id in episode_ids if episode_id not in scored),
     )
 
 
 def _scores(view: StoreView, episode_ids: Sequence[str], version: str | None) -> tuple[str, Mapping[str, np.ndarray]]:
-    """Return the version and its progress of each episode, (T+1,)."""
+    """Return the version and its progress of each of these episodes that it has scored, (T+1,)."""
     check_scores(view.paths.scores)
     files = ScoreFiles(view.paths.scores)
-    found = {each: {one.episode_id: one.progress for one in files.read(each)} for each in files.versions}
-    missing = {each: [name for name in episode_ids if name not in scored] for each, scored in found.items()}
-    if version is not None:
-        if version not in found:
-            raise StoreError(f"scores are asked for of {version!r}, must be of one of {sorted(found)}; see {view.root}")
-        if missing[version]:
+    found = {
+        each: {one.episode_id: one.progress for one in files.read(each) if one.episode_id in episode_ids}
+        for each in files.versions
+    }
+    told = ", ".join(f"{each} ({len(scored)})" for each, scored in found.items()) or "none"
+    if version is None:
+        most = max((len(scored) for scored in found.values()), default=0)
+        best = [each for each, scored in found.items() if most and len(scored) == most]
+        if len(best) != 1:
             raise StoreError(
-                f"{version} has not scored {len(missing[version])} of {len(episode_ids)} episodes, must have scored "
-                f"all; the first is {missing[version][0]}: leave it out, or let the run score it"
+                f"{len(best)} reward models have scored most of the {len(episode_ids)} episodes, must be one; name it "
+                f"with --scores, or let the run score them; there are: {told}"
             )
-        return version, found[version]
-    whole = [each for each, names in missing.items() if not names]
-    if len(whole) != 1:
-        told = ", ".join(f"{each} ({len(episode_ids) - len(names)})" for each, names in missing.items()) or "none"
-        raise StoreError(
-            f"{len(whole)} reward models have scored all {len(episode_ids)} episodes, must be one; name it with "
-            f"--scores or choose other episodes; there are: {told}"
-        )
-    return whole[0], found[whole[0]]
+        version = best[0]
+    if not found.get(version):
+        raise StoreError(f"{version!r} has scored none of these episodes, must have scored some; there are: {told}")
+    return version, found[version]
 
 
 def _usual_steps(episodes: Mapping[str, StoredEpisode], counts: Mapping[str, Outcome]) -> dict[str, float]:

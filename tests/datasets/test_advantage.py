@@ -93,13 +93,13 @@ def test_a_frame_without_a_valid_score_has_that_of_the_nearest_one_before_it(vie
 
 def test_whose_progress_it_is_must_be_clear(view: StoreView) -> None:
     score(view, "v2", {name: curve(name) for name in list(LENGTHS)[:3]})
-    assert measured(view).version == "v1"
-    with pytest.raises(StoreError, match=r"v2 has not scored 2 of 5 episodes.*the first is 000003-online-a"):
-        measure_advantages(view, view.episodes, "v2")
-    with pytest.raises(StoreError, match=r"'v3', must be of one of \['v1', 'v2'\]"):
+    assert (measured(view).version, measured(view).left_out) == ("v1", ())
+    some = measure_advantages(view, view.episodes, "v2")
+    assert (list(some.episodes), some.left_out) == (list(LENGTHS)[:3], (LOST, OPEN))
+    with pytest.raises(StoreError, match=r"'v3' has scored none .* there are: v1 \(5\), v2 \(3\)"):
         measure_advantages(view, view.episodes, "v3")
     score(view, "v2", {name: curve(name) for name in LENGTHS})
-    with pytest.raises(StoreError, match=r"2 reward models have scored all 5 .* v1 \(5\), v2 \(5\)"):
+    with pytest.raises(StoreError, match=r"2 reward models have scored most of the 5 .* v1 \(5\), v2 \(5\)"):
         measured(view)
     assert measure_advantages(view, view.episodes, "v2").version == "v2"
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_measured_is_refused_by_name(view: StoreView, tmp_path: P
     with pytest.raises(StoreError, match=f"episode {OPEN} has 26 valid scores for 13 frames"):
         measure_advantages(view, view.episodes, "v4")
     shutil.rmtree(view.root / "scores")
-    with pytest.raises(StoreError, match=r"0 reward models have scored all 5 .* there are: none"):
+    with pytest.raises(StoreError, match=r"0 reward models have scored most of the 5 .* there are: none"):
         measured(view)
 
 
@@ -154,8 +154,14 @@ def test_the_command_writes_them_and_says_whose_progress_it_is(
     pytest.importorskip("av", reason="PyAV is not installed: pip install 'robot-stack[export]'")
     words = ["data", "export", str(view.root), "--format", "lerobot", "--out", str(tmp_path / "out"), "--advantage"]
     assert main(words) == 0
-    assert "progress by v1; " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "progress by v1; " in said
+    assert "left out" not in said
     assert (tmp_path / "out" / layout.RA_BC).exists()
+    score(view, "v2", {name: curve(name) for name in list(LENGTHS)[:3]})
+    words[words.index(str(tmp_path / "out"))] = str(tmp_path / "some")
+    assert main([*words, "--scores", "v2"]) == 0
+    assert f"left out, since it has not scored them: {LOST}, {OPEN}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,14 @@ def data_export(
         lines = [f"{out}: {len(chosen)} episodes, {size / 1e6:.1f} MB", f"Next: rerun {out}/*{RECORDING}"]
         return Said(document={"folder": str(out), "episodes": len(chosen), "bytes": size}, lines=lines)
     worth = measure_advantages(view, chosen, scores) if advantage else None
+    chosen = chosen if worth is None else list(worth.episodes)
     exported = export_lerobot(view, chosen, out, codec=codec, on_episode=_say, advantages=worth)
     lines = [f"{out}: {exported.episodes} episodes, {exported.rows} rows, videos {exported.codec}"]
     if worth is not None:
         good = sum(int(each.positive.sum()) for each in worth.episodes.values())
         lines.append(f"  progress by {worth.version}; {good} of {exported.rows} steps count as better than expected")
+        if worth.left_out:
+            lines.append(f"  left out, since it has not scored them: {', '.join(worth.left_out)}")
     lines += [
         f"  camera {camera}: pixels differ by {error['mean']:.2f} of 255 on average, {error['p99']:.0f} at the 99th "
         f"percentile, {error['max']:.0f} at most (PSNR {error['psnr_db']:.1f} dB)"

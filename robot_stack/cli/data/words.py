@@ -55,7 +55,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--codec", default="h264", help="of LeRobot's videos: h264, h264-lossless or av1 (h264)")
     text = "add progress, advantage and their weights for LeRobot's RA-BC (format lerobot)"
     out.add_argument("--advantage", action="store_true", help=text)
-    text = "whose progress: a version that scored all of the episodes; by default the only one (--advantage)"
+    text = "whose progress, by the version of a reward model; by default that which scored most episodes (--advantage)"
     out.add_argument("--scores", metavar="VERSION", help=text)
     out.add_argument("--kind", choices=("demo", "online", "eval"), help="only these")
     out.add_argument("--outcome", choices=("success", "failure", "open"), help="only these (all but discarded ones)")
