@@ -13,7 +13,6 @@ from policies.device import upload
 from policies.distributed import ALONE, Ranks
 from policies.flow import FlowField, flow_loss, on_line
 from policies.learner import LearnerSpec, TensorBatch, published_tensors
-from policies.networks import StateEncoder
 from policies.optimiser import descend, load_adam
 from policies.precision import fast
 from policies.vision import Vision
@@ -51,13 +50,19 @@ class ChunkLearner:
         return upload(self.ranks.mine(draw(self.ranks.count * rows, size, generator=self._rng)), self._device)
 
     def clone(
-        self, name: str, encoder: StateEncoder, field: FlowField, batch: TensorBatch, features: Tensor, weight: Tensor
+        self,
+        name: str,
+        encoder: Callable[[Tensor, Tensor], Tensor],
+        field: FlowField,
+        batch: TensorBatch,
+        features: Tensor,
+        weight: Tensor,
     ) -> Tensor:
         """Make one step of a flow towards the chunks of a batch; returns its loss, detached.
 
         Args:
             name: Of its optimiser.
-            encoder: Of the flow.
+            encoder: What turns features and proprio into what the flow is told.
             field: The flow.
             batch: (B, ...).
             features: Of o, (B, F).

@@ -25,6 +25,9 @@ from policies.learner import ActingNetwork, Learner, LearnerSpec
 from policies.qc.config import QCConfig, QCFQLConfig
 from policies.qc.learner import QCLearner
 from policies.qc.policy import QCPolicy
+from policies.recap.config import RecapConfig
+from policies.recap.learner import RecapLearner
+from policies.recap.policy import RecapPolicy
 from policies.residual import learner as residual
 from policies.residual.config import ResidualConfig, ResidualOnBaseConfig
 from policies.residual.policy import ResidualOnBasePolicy, ResidualPolicy
@@ -90,6 +93,7 @@ JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=
 FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)
 QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy)
 QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy)
+RECAP = Algorithm(config=RecapConfig, learner=RecapLearner, policy=RecapPolicy)
 DSRL = Algorithm(config=DSRLConfig, learner=DSRLLearner, policy=DSRLPolicy, frozen_encoder=True)
 
 ALGORITHMS: Registry[Algorithm[Any]] = Registry(plugins.ALGORITHMS, Algorithm)

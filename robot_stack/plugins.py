@@ -103,6 +103,7 @@ ALGORITHMS = Kind(
         "hg_dagger": "policies.registry:HG_DAGGER",
         "qc": "policies.registry:QC",
         "qc_fql": "policies.registry:QC_FQL",
+        "recap": "policies.registry:RECAP",
         "residual": "policies.registry:RESIDUAL",
         "residual_on_base": "policies.registry:RESIDUAL_ON_BASE",
         "cal_ql": "policies.registry:CAL_QL",

@@ -16,19 +16,28 @@ class FlowPolicy(nn.Module):
     """A flow over chunks of actions; implements `policies.playback.ContinuesChunks`.
 
     A discrete gripper is a number here, read with the usual deadband.
+
+    Args:
+        spec: Sizes.
+        config: Hyperparameters.
+        conditions: Entries that `state` adds to the encoded observation.
     """
 
-    def __init__(self, spec: LearnerSpec, config: FlowBCConfig) -> None:
+    def __init__(self, spec: LearnerSpec, config: FlowBCConfig, *, conditions: int = 0) -> None:
         super().__init__()
         self.chunk = config.chunk
         self.playback = Playback(chunk=config.chunk, replan=config.replan, join=config.join)
         self._steps = config.flow_steps
         self.encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
-        self.field = FlowField(self.encoder.size, config.chunk * spec.actions, hidden=config.hidden)
+        self.field = FlowField(self.encoder.size + conditions, config.chunk * spec.actions, hidden=config.hidden)
+
+    def state(self, features: Tensor, proprio: Tensor) -> Tensor:
+        """Return what the flow is told, (B, S + conditions)."""
+        return self.encoder(features, proprio)
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
         """Return chunks (B, chunk * A); without noise that to which the middle of the noise is carried."""
-        state = self.encoder(features, proprio)
+        state = self.state(features, proprio)
         return carry(self.field, state, self._noise(len(state), rng, deterministic), self._steps)
 
     def continue_chunk(
@@ -42,7 +51,7 @@ class FlowPolicy(nn.Module):
         deterministic: bool,
     ) -> Tensor:
         """Return chunks (B, chunk * A) that continue what is left of the last ones, see `carry_towards`."""
-        state = self.encoder(features, proprio)
+        state = self.state(features, proprio)
         noise = self._noise(len(state), rng, deterministic)
         return carry_towards(self.field, state, noise, self._steps, going_out=going_out, hold=hold)
 

@@ -24,6 +24,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dsrl": {"flow_steps": 3, "chunk": 1, "replan": 1, "base_updates": 3, "pretrain_updates": 5},
     "qc": {"flow_steps": 3, "chunk": 1, "replan": 1, "candidates": 4, "target_candidates": 2},
     "qc_fql": {"flow_steps": 3, "chunk": 1, "replan": 1},
+    "recap": {"flow_steps": 3, "chunk": 1, "replan": 1},
     "hg_dagger": {},
     "residual": {"base_updates": 3, "pretrain_updates": 5},
     "residual_on_base": {},
@@ -31,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }
 TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
-IN_CHUNKS = ("cal_ql", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "rlpd")
+IN_CHUNKS = ("cal_ql", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "recap", "rlpd")
 
 
 @dataclass(frozen=True, kw_only=True)
