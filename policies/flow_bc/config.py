@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from policies.learner import Sampling
 
 
-class FlowBCConfig(BaseModel):
-    """Hyperparameters of behaviour cloning by a flow over chunks; features and heads are those of BC."""
+class FlowConfig(BaseModel):
+    """Hyperparameters of a flow over chunks and of how they are played; features and heads are those of BC."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -35,6 +35,10 @@ class FlowBCConfig(BaseModel):
         if self.replan > self.chunk:
             raise ValueError(f"replan is {self.replan}, must be at most chunk ({self.chunk}); lower it")
         return self
+
+
+class FlowBCConfig(FlowConfig):
+    """Hyperparameters of behaviour cloning by a flow over chunks."""
 
     @property
     def shaping_weight(self) -> float:

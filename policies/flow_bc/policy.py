@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from policies.flow import FlowField, carry, carry_towards
-from policies.flow_bc.config import FlowBCConfig
+from policies.flow_bc.config import FlowConfig
 from policies.learner import LearnerSpec
 from policies.networks import StateEncoder
 from policies.playback import Playback
@@ -23,7 +23,7 @@ class FlowPolicy(nn.Module):
         conditions: Entries that `state` adds to the encoded observation.
     """
 
-    def __init__(self, spec: LearnerSpec, config: FlowBCConfig, *, conditions: int = 0) -> None:
+    def __init__(self, spec: LearnerSpec, config: FlowConfig, *, conditions: int = 0) -> None:
         super().__init__()
         self.chunk = config.chunk
         self.playback = Playback(chunk=config.chunk, replan=config.replan, join=config.join)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from policies.flow_bc.config import FlowBCConfig
+from policies.flow_bc.config import FlowConfig
 from policies.learner import Sampling
 
 
-class RecapConfig(FlowBCConfig):
+class RecapConfig(FlowConfig):
     """Hyperparameters of advantage-conditioned cloning: the flow's, and those of what tells good steps from others."""
 
     batch_size: int = Field(128, ge=2, le=4096)

@@ -87,9 +87,10 @@ def batch(number: int, spec: LearnerSpec = SPEC, chunk: int = 1) -> TensorBatch:
 
 
 def own_fields(name: str) -> list[str]:
-    """Settings that the algorithm's own configuration declares."""
+    """Settings that the algorithm's own configuration declares, or what it is built on where it declares none."""
     config = ALGORITHMS[name].config
-    return [field for field in config.__annotations__ if field in config.model_fields]
+    declared = next(said for each in config.__mro__ if (said := inspect.get_annotations(each)))
+    return [field for field in declared if field in config.model_fields]
 
 
 @pytest.fixture(params=sorted(ALGORITHMS))
