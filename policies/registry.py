@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from policies.act.config import ActConfig
+from policies.act.learner import ActLearner
+from policies.act.policy import ActPolicy
 from policies.bc.config import BCConfig
 from policies.bc.learner import BCLearner
 from policies.bc.policy import BCPolicy
@@ -90,6 +93,7 @@ RESIDUAL_ON_BASE = Algorithm(
 )
 CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy)
 JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy, frozen_encoder=True)
+ACT = Algorithm(config=ActConfig, learner=ActLearner, policy=ActPolicy)
 FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)
 QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy)
 QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy)

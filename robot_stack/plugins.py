@@ -97,6 +97,7 @@ ALGORITHMS = Kind(
     group="robot_stack.algorithms",
     builtin={
         "rlpd": "policies.registry:RLPD",
+        "act": "policies.registry:ACT",
         "bc": "policies.registry:BC",
         "dsrl": "policies.registry:DSRL",
         "flow_bc": "policies.registry:FLOW_BC",

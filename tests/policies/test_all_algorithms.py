@@ -19,6 +19,7 @@ from tests.policies.small_task import SPEC, random_batch, through_a_file
 
 SMALL: dict[str, dict[str, Any]] = {
     "rlpd": {},
+    "act": {"chunk": 1},
     "bc": {},
     "flow_bc": {"flow_steps": 3, "chunk": 1, "replan": 1},
     "dsrl": {"flow_steps": 3, "chunk": 1, "replan": 1, "base_updates": 3, "pretrain_updates": 5},
@@ -32,7 +33,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }
 TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
-IN_CHUNKS = ("cal_ql", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "recap", "rlpd")
+IN_CHUNKS = ("act", "cal_ql", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "recap", "rlpd")
 
 
 @dataclass(frozen=True, kw_only=True)
