@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -75,9 +76,11 @@ class RecapLearner(ChunkLearner):
         better = self._judge(batch, advantage)
         told = self._draw(torch.rand, len(better), 1)[:, 0] >= self.config.condition_dropout
         worth = torch.where(told, torch.where(better, BETTER, WORSE), NOT_TOLD)
+        # what an operator has not shown is not cloned, and of the policy's own steps all that was done
+        by_hand = replace(batch, expert=_by_hand(batch))
         weight = torch.where(
-            batch.expert[:, None], chunk_weight(batch, self._spec, self.ranks), batch.label.float()
-        )  # what an operator has not shown is not cloned, and of the policy's own steps all that was done
+            by_hand.expert[:, None], chunk_weight(by_hand, self._spec, self.ranks), batch.label.float()
+        )
 
         def state(features: Tensor, proprio: Tensor) -> Tensor:
             return self.policy.told(features, proprio, worth[:, None])
@@ -102,11 +105,11 @@ class RecapLearner(ChunkLearner):
 
     def _judge(self, batch: TensorBatch, advantage: Tensor) -> Tensor:
         """Return which rows count as better than expected, bool (B,): an operator's, and those above the threshold."""
-        above = advantage > self.threshold
-        too_many = ((above.float() - self.config.positive_share) * ~batch.expert).mean()
+        above, by_hand = advantage > self.threshold, _by_hand(batch)
+        too_many = ((above.float() - self.config.positive_share) * ~by_hand).mean()
         self.ranks.average([too_many])
         self.threshold = self.threshold + THRESHOLD_STEP * too_many
-        return above | batch.expert
+        return above | by_hand
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything that the next update depends on."""
@@ -116,3 +119,8 @@ class RecapLearner(ChunkLearner):
         """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         self.threshold = state["threshold"].to(self._device)
+
+
+def _by_hand(batch: TensorBatch) -> Tensor:
+    """Mark the rows that an operator drove, bool (B,), whichever pool they were drawn from."""
+    return batch.expert | batch.human[:, 0]

@@ -63,8 +63,11 @@ def test_an_operators_step_is_always_good_and_the_threshold_follows_the_policys_
     learner = make("recap", SPEC, chunk=3, positive_share=0.25)
     rows = batch(1, SPEC, 3)
     low = torch.full((len(rows.reward),), -5.0)
-    assert learner._judge(own(rows, expert=True), low).all()
-    assert float(learner.threshold) == 0.0  # nothing of its own was judged
+    shown = own(rows, expert=True)
+    corrections_of_the_online_pool = replace(shown, expert=torch.zeros_like(shown.expert))
+    for by_hand in (shown, corrections_of_the_online_pool):
+        assert learner._judge(by_hand, low).all()
+        assert float(learner.threshold) == 0.0  # nothing of its own was judged
     assert not learner._judge(own(rows), low).any()
     assert float(learner.threshold) == pytest.approx(-0.25 * THRESHOLD_STEP)
     assert learner._judge(own(rows), -low).all()
