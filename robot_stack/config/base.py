@@ -10,6 +10,8 @@ from robot_stack.config.section import Section, check_unique
 
 Factor = Annotated[float, Field(ge=-1e6, le=1e6)]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
+Place = Annotated[str, Field(pattern=r"^(/|~/)", max_length=1000)]
+"""A path that means the same wherever a process is started."""
 
 
 class BaseState(Section):
@@ -48,7 +50,7 @@ class SavedBase(Section):
     """A policy that another run of this project saved, of the same arms, cameras and proprio; acts within the tick."""
 
     kind: Literal["saved"]
-    policy: Text
+    policy: Place
     """Its file, `policy.safetensors` of a run."""
 
 
@@ -77,6 +79,7 @@ class _Served(Section):
     @model_validator(mode="after")
     def _names_once(self) -> _Served:
         check_unique([entry.name for entry in self.action if entry.name is not None], "names of base.action")
+        check_unique(list(self.cameras.values()), "names there of base.cameras")
         return self
 
 
@@ -99,14 +102,19 @@ class OpenpiBase(_Served):
     text_key: Text = "prompt"
     """Key of the text."""
 
+    @model_validator(mode="after")
+    def _keys_once(self) -> OpenpiBase:
+        check_unique([*self.cameras.values(), self.state_key, self.text_key], "keys of the base's observation")
+        return self
+
 
 class LeRobotBase(_Served):
     """A checkpoint of LeRobot, served by a process of its own with the Python that has the lerobot package."""
 
     kind: Literal["lerobot"]
-    checkpoint: Text
+    checkpoint: Place
     """Folder with config.json and model.safetensors; nothing is downloaded."""
-    python: Text
+    python: Place
     """Interpreter of its environment, e.g. ~/lerobot/bin/python."""
     device: Literal["cpu", "cuda", "mps"] = "cpu"
     """Where it computes."""

@@ -23,7 +23,7 @@ from robot_stack.types.errors import StoreError
 LOOKAHEAD_S = 1.0
 """Over which an advantage is taken."""
 POSITIVE_SHARE = 0.3
-"""Of the policy's own steps of a task count as better than expected."""
+"""Most of the policy's own steps of a task that count as better than expected; fewer where many are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,8 @@ class StepWorth:
     Attributes:
         progress: Φ at each step's frame, float32 (T,), in [0, 1].
         advantage: By how much more the task progressed in the next second than in a usual success, float32 (T,).
-        positive: Whether the step counts as better than expected, bool (T,); an operator's always does.
+        positive: Whether the step counts as better than expected, bool (T,): an operator's always does, and one in
+            which nobody moved the arm never.
     """
 
     progress: np.ndarray
@@ -61,8 +62,9 @@ class Advantages:
 def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str | None) -> Advantages:
     r"""Measure the advantage of each step.
 
-    :math:`A_t = \Phi_{t+n} - \Phi_t - n / L` with n the steps of a second, fewer at the end of an episode, and L the
-    median length of the task's successes: a step that a usual success takes too has 0. At its end an episode has
+    :math:`A_t = \Phi_{t+n} - \Phi_t - n / L` with n the steps of a second, fewer at the end of an episode, and
+    L the median length of the task's successes among them: a step that a usual success takes too has 0. At its end an
+    episode has
     :math:`\Phi_T` = 1 if it succeeded, 0 if it failed, and what was scored if it was cut short.
 
     Args:
@@ -86,8 +88,8 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
         phi = _filled(scored[name], episode)
         progress[name] = phi[:-1]
         advantage[name] = _advantage(phi, counts[name], usual[episode.header.task_id], ahead)
-    by_hand = {name: episode.arrays["source"] == Source.HUMAN for name, episode in episodes.items()}
-    thresholds = _thresholds(episodes, advantage, by_hand)
+    source = {name: episode.arrays["source"] for name, episode in episodes.items()}
+    thresholds = _thresholds(episodes, advantage, {name: each == Source.POLICY for name, each in source.items()})
     return Advantages(
         version=chosen,
         usual_steps=usual,
@@ -95,7 +97,8 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
             name: StepWorth(
                 progress=progress[name],
                 advantage=advantage[name],
-                positive=by_hand[name] | (advantage[name] >= thresholds[episodes[name].header.task_id]),
+                positive=(source[name] == Source.HUMAN)
+                | ((source[name] == Source.POLICY) & (advantage[name] > thresholds[episodes[name].header.task_id])),
             )
             for name in episodes
         },
@@ -162,12 +165,12 @@ def _advantage(progress: np.ndarray, counts: Outcome, usual_steps: float, ahead:
 
 
 def _thresholds(
-    episodes: Mapping[str, StoredEpisode], advantage: Mapping[str, np.ndarray], by_hand: Mapping[str, np.ndarray]
+    episodes: Mapping[str, StoredEpisode], advantage: Mapping[str, np.ndarray], by_policy: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
-    """Return per task the advantage that `POSITIVE_SHARE` of the policy's own steps reach; infinite without any."""
+    """Return per task the advantage above which at most `POSITIVE_SHARE` of the policy's own steps are."""
     own: dict[str, list[np.ndarray]] = {}
     for name, episode in episodes.items():
-        own.setdefault(episode.header.task_id, []).append(advantage[name][~by_hand[name]])
+        own.setdefault(episode.header.task_id, []).append(advantage[name][by_policy[name]])
     whole = {task: np.concatenate(found) for task, found in own.items()}
     return {
         task: float(np.quantile(found, 1 - POSITIVE_SHARE)) if len(found) else np.inf for task, found in whole.items()

@@ -99,6 +99,12 @@ def receive(source: Path, out: Path) -> ResolvedRun:
                 f"{path.name} has {path.stat().st_size} bytes, must have at most {MAX_BYTES}; it is no file of a policy"
             )
     resolved = load_resolved(paths.resolved)
+    if resolved.run.base is not None:
+        raise ConfigError(
+            f"run.yaml in {source} has a base policy of kind {resolved.run.base.kind!r}, must have none: it would "
+            "start a program of its maker's choice here, or show a server what the cameras see; write a run of your "
+            "own with it"
+        )
     _check_policy(paths.policy("policy"), resolved)
     _check_summary(paths.summary)
     draft = out.with_name(f".{out.name}.draft")

@@ -151,6 +151,8 @@ def learner_spec(trunk: Trunk, demos: Sequence[StoredEpisode], spec: Spec, *, tr
     """Return the sizes of a learner, with the scale of proprio in the demonstrations."""
     proprio = np.concatenate([demo.arrays["proprio"] for demo in demos])
     mean, std = (torch.from_numpy(statistic(axis=0)) for statistic in (proprio.mean, proprio.std))
+    sensed = spec.sensed.proprio_size
+    mean[sensed:], std[sensed:] = 0.0, 1.0  # what a base proposes is scaled already, whatever it said in demonstrations
     return sizes_of(trunk, spec, proprio_mean=mean, proprio_std=std, trained=trained)
 
 

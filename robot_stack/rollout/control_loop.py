@@ -173,7 +173,7 @@ class ControlLoop:
             if reason is not None:
                 episode.ticks.note(str(reason))
             blind_s = episode.blind_in_a_row * self._spec.period_s
-            return EndReason.FAULT if blind_s > BLIND_LIMIT_S else None
+            return self._ending(episode) or (EndReason.FAULT if blind_s > BLIND_LIMIT_S else None)
         episode.blind_in_a_row = 0
         self._record(episode, observation)
         end = self._ending(episode)

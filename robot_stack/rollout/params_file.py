@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from robot_stack.types.errors import StoreError
 from robot_stack.types.params import Params
@@ -20,6 +20,7 @@ def load_params(path: Path) -> Params:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             metadata = dict(file.metadata())
-    except (OSError, ValueError, TypeError) as error:
-        raise StoreError(f"policy {path} is unreadable ({error}), must be written by the learner") from error
-    return Params(version=int(metadata["version"]), tensors=tensors, sha256="", metadata=metadata)
+            version = int(metadata["version"])
+    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        raise StoreError(f"policy {path} is unreadable ({error!r}), must be written by the learner") from error
+    return Params(version=version, tensors=tensors, sha256="", metadata=metadata)

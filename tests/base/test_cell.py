@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from robot_stack.rollout.base import cell as module
 from robot_stack.rollout.base.cell import CellWithBase, with_base
 from robot_stack.rollout.base.policy import BasePolicy
 from robot_stack.rollout.control_loop import BLIND_LIMIT_S, ControlLoop, LoopLimits
@@ -119,6 +120,22 @@ def test_an_episode_begins_when_the_base_has_a_proposal() -> None:
     based.reset(7)
     assert cell.calls == ["reset 7"]
     assert (base.begun, base.tick) == (1, 0)
+
+
+def test_an_answer_that_cannot_be_used_is_not_waited_for_as_long_as_a_server_that_loads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Wrong(Scripted):
+        def prepare(self, observation: Observation) -> Refusal | None:
+            return Refusal(kind=RefusalKind.BASE_INVALID, text="answer has 5 entries, must have 4")
+
+    monkeypatch.setattr(module, "INVALID_S", 0.2)
+    based, _ = cell_with(Wrong(), start_s=600.0)
+    with pytest.raises(RobotError, match="answer has 5 entries, must have 4"):
+        based.reset(7)
+    stopped, _ = cell_with(Scripted(ready_after=10**9), Sensed(stopped=-1), start_s=600.0)
+    with pytest.raises(RobotError, match="base does not answer"):
+        stopped.reset(7)
 
 
 @pytest.mark.parametrize("change", [{"start_s": 0.2}, {"stopping": lambda: True}])

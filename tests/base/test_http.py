@@ -47,13 +47,16 @@ def test_a_server_that_says_nothing_of_itself_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("chunk", "error", "said"),
     [
-        (status(503, "loading"), SpecError, "status 503, must be 200: loading"),
+        (status(500, "out of memory"), SpecError, "status 500, must be 200: out of memory"),
+        (status(503, "loading"), RobotError, r"is not ready \(loading\), must be"),
         (raw(b"\xff\x00"), SpecError, "must be JSON"),
         (raw(b"[1, 2]"), SpecError, "must be a JSON object"),
         (raw(b"{}"), SpecError, "no table of numbers under 'actions'"),
         (actions([[1.0], [1.0, 2.0]]), SpecError, "no table of numbers"),
         (actions("all of them"), SpecError, "no table of numbers"),
         (actions({"0": [1.0]}), SpecError, "no table of numbers"),
+        (raw(b'{"actions": [[1' + b"0" * 400 + b", 0, 0, 0]]}"), SpecError, "no table of numbers|no finite numbers"),
+        (raw(b"[" * 100_000 + b"]" * 100_000), SpecError, "must be JSON"),
         (actions(None), SpecError, "shape|no table of numbers"),
         (actions([[float("nan")] * 4]), SpecError, "no finite numbers"),
         (actions([[1.0] * 5]), SpecError, r"shape \(1, 5\)"),

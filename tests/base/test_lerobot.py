@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +28,13 @@ needs_lerobot = pytest.mark.skipif(not PYTHON, reason="LEROBOT_PYTHON names no P
 MAKE = Path(__file__).with_name("make_lerobot.py")
 
 
-def connection(checkpoint: Path, python: str | Path = PYTHON, **change: Any) -> LeRobotConnection:
+def connection(
+    checkpoint: Path, python: str | Path = PYTHON, stopping: Callable[[], bool] = lambda: False, **change: Any
+) -> LeRobotConnection:
     words: dict[str, Any] = {"start_s": 120.0, "timeout_s": 10.0} | change
     base = section(kind="lerobot", checkpoint=str(checkpoint), python=str(python), **words)
     assert isinstance(base, LeRobotBase)
-    return LeRobotConnection(base)
+    return LeRobotConnection(base, stopping)
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +136,40 @@ def test_a_python_without_lerobot_says_so(tmp_path: Path) -> None:
     talk.close()
 
 
-def test_one_that_never_comes_up_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    slow = tmp_path / "python"
+def slow_python(folder: Path) -> Path:
+    slow = folder / "python"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
-    talk = connection(tmp_path, slow, start_s=0.5)
+    return slow
+
+
+def test_a_run_that_ends_does_not_wait_for_a_checkpoint(tmp_path: Path) -> None:
+    began_s = time.monotonic()
+    talk = connection(tmp_path, slow_python(tmp_path), lambda: time.monotonic() > began_s + 0.3)
+    with pytest.raises(RobotError, match="is not loaded and the run ends"):
+        talk.open()
+    talk.close()
+    other = connection(tmp_path, slow_python(tmp_path))
+    raised: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            other.open()
+        except (RobotError, ConfigError) as error:
+            raised.append(error)
+
+    loading = threading.Thread(target=load)
+    loading.start()
+    time.sleep(0.3)
+    other.close()  # from another thread, as at the end of a run
+    loading.join(20)
+    assert not loading.is_alive()
+    assert re.search("the run ends|cannot be served", str(raised[0]))
+    assert time.monotonic() - began_s < 40
+
+
+def test_one_that_never_comes_up_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    talk = connection(tmp_path, slow_python(tmp_path), start_s=0.5)
     with pytest.raises(RobotError, match=r"is not loaded after 0\.5 s; raise base\.start_s"):
         talk.open()
     talk.close()

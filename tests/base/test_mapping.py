@@ -89,6 +89,13 @@ def test_the_proposal_is_the_last_field_of_what_is_observed() -> None:
         ("run.base.action=[fr3.x, fr3.y, fr3.z, fr3.ry]", "no action 'fr3.ry' in this run"),
         ("run.base.action=[fr3.x, fr3.y, null]", "nobody proposes fr3.z, fr3.rz"),
         ("run.base.action=[fr3.x, fr3.x, fr3.y, fr3.z, fr3.rz]", "names of base.action"),
+        ("run.base.cameras={front: top, wrist: top}", "names there of base.cameras"),
+        ("run.base={kind: saved, policy: runs/mine/policy.safetensors}", "policy"),
+        (
+            "run.base={kind: openpi, url: 'ws://a:1', cameras: {front: prompt}, state: [tcp_pose], rate_hz: 10, "
+            "action: [fr3.x, fr3.y, fr3.z, fr3.rz]}",
+            "keys of the base's observation",
+        ),
         ("run.base.url=ftp://elsewhere", "url"),
         ("run.base.rate_hz=0", "rate_hz"),
         ("run.base.timeout_s=.nan", "timeout_s"),

@@ -21,7 +21,7 @@ from robot_stack.rollout.deploy import deploy
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import ConfigError, RobotError, StoreError
+from robot_stack.types.errors import ConfigError, RobotError, SpecError, StoreError
 from robot_stack.types.params import Params
 from robot_stack.types.spec import BASE
 from robot_stack.types.transition import EndReason
@@ -159,6 +159,10 @@ def test_a_base_that_does_not_fit_is_refused_before_anything_moves(cloned: Path,
         pytest.raises(RobotError, match=r"no episode begins without the base policy: .*out of memory"),
     ):
         evaluate(served(server.url), None, 1)
+    for other in ("task.arm.translation_m=0.002", "task.arm.axes=[y, x, z, rz]", "run.rate_hz=8"):
+        with pytest.raises(SpecError, match=r"spec of the base .* is another one, must be that of this cell"):
+            evaluate(on_saved(cloned, other), None, 1)
+    (tmp_path / "none").write_bytes(b"no policy at all")
     with pytest.raises(StoreError, match=r"policy .* is unreadable"):
         evaluate(load_run("peg_insert", [f"run.base={{kind: saved, policy: '{tmp_path}/none'}}"]), None, 1)
 

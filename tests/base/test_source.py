@@ -91,6 +91,26 @@ def test_where_time_stands_still_the_answer_is_waited_for_and_asked_for_no_more_
     assert len(base.questions) == 3  # at ticks 0, 3 and 6
 
 
+def test_one_that_takes_longer_than_its_chunk_covers_is_told_so(started: Callable[..., ServedSource]) -> None:
+    base = Base(lambda question: time.sleep(0.05) or CHUNK[:1])
+    source = started(base, every_s=0.01)
+    until(lambda: proposed(source, 0) is not NOT_YET and bool(base.questions))
+    refusal = proposed(source, 50 * TICK_NS)
+    assert isinstance(refusal, Refusal)
+    assert refusal.kind is RefusalKind.BASE_SILENT
+    assert "it covers 0.1 s and took 0." in str(refusal)
+    assert "must cover more than it takes" in str(refusal)
+
+
+def test_what_nobody_thought_of_does_not_end_the_asking_in_silence(
+    started: Callable[..., ServedSource], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = started(Base(lambda question: 1 / 0))
+    until(lambda: isinstance(found := proposed(source, 0), Refusal) and found.kind is RefusalKind.BASE_INVALID)
+    assert "asking the base broke (ZeroDivisionError" in str(proposed(source, 0))
+    until(lambda: "ZeroDivisionError" in capsys.readouterr().err)
+
+
 @pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.parametrize(
     ("error", "kind"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -64,13 +62,25 @@ def test_nothing_is_left_of_an_episode_that_is_over() -> None:
     assert timeline.at(TICK_NS) is None
 
 
+def test_a_join_that_is_overtaken_goes_on_from_where_the_arm_is() -> None:
+    timeline = Timeline(rate_hz=10, join_s=1.0)
+    played = []
+    for tick in range(30):
+        if tick % 2 == 0:
+            timeline.add(tick * TICK_NS, line(1.0 if tick % 4 else -1.0, 0.0))
+        found = timeline.at(tick * TICK_NS)
+        assert found is not None
+        played.append(float(found[0]))
+    assert max(np.abs(np.diff(played))) <= 2.0 / 11 + 1e-5
+
+
 @given(
     starts=st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=6),
     slope=st.floats(-0.0625, 0.0625, width=32),
-    every=st.integers(4, 8),
+    every=st.integers(1, 8),
     late=st.integers(0, 3),
 )
-def test_no_join_steps_further_than_the_chunks_and_a_share_of_their_gap(
+def test_no_join_steps_further_than_the_chunks_and_a_share_of_what_lies_between(
     starts: list[float], slope: float, every: int, late: int
 ) -> None:
     join = 3
@@ -82,6 +92,8 @@ def test_no_join_steps_further_than_the_chunks_and_a_share_of_their_gap(
             timeline.add((tick - late) * TICK_NS, line(starts[number], slope))
         found = timeline.at(tick * TICK_NS)
         played += [] if found is None else [float(found[0])]
-    gap = max(abs(b - (a + every * slope)) for a, b in pairwise(starts))
-    assert max(np.abs(np.diff(played)), default=0.0) <= gap / (join + 1) + abs(slope) + 1e-5
-    assert played[-1] == pytest.approx(starts[-1] + slope * (late + every - 1), abs=1e-5)
+    reached = max(starts) - min(starts) + 2 * abs(slope) * (late + every + join)
+    assert max(np.abs(np.diff(played)), default=0.0) <= reached / (join + 1) + abs(slope) + 1e-5
+    if every > join:
+        end = starts[-1] + slope * (late + every - 1)
+        assert played[-1] == pytest.approx(min(1.0, max(-1.0, end)), abs=1e-5)

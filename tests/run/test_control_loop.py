@@ -237,6 +237,14 @@ def test_single_blind_ticks_are_counted_and_no_fault() -> None:
     assert [step.index for step in sink.steps] == list(range(steps + 1))
 
 
+def test_what_an_operator_says_counts_while_nothing_is_observed() -> None:
+    outcome, sink = _run(FakeCell(blind=lambda tick: tick >= 3, events={5: "success"}), FakePolicy(), steps=100)
+    assert (outcome.end, outcome.operator, outcome.steps) == (EndReason.SUCCESS, Verdict.SUCCESS, 2)
+    assert [label.verdict for label in sink.labels] == [Verdict.SUCCESS]
+    outcome, _ = _run(FakeCell(blind=lambda tick: tick >= 3, stopped=4), FakePolicy(), steps=100)
+    assert (outcome.end, outcome.ticks.blind_ticks) == (EndReason.FAULT, 2)
+
+
 def test_overrun_skips_ticks_and_never_bursts() -> None:
     cell = FakeCell(late_ns={3: 7 * PERIOD_NS // 2})
     outcome, _ = _run(cell, FakePolicy(), steps=8)

@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused(alone: CellEnvironment, tmp_path: Path) ->
         CellEnvironment("fr3_table")
     based = tmp_path / "based.yaml"
     shipped = (config_root() / "runs" / "peg_insert.yaml").read_text()
-    based.write_text(shipped + "base: {kind: saved, policy: policy.safetensors}\n")
+    based.write_text(shipped + "base: {kind: saved, policy: /tmp/policy.safetensors}\n")
     with pytest.raises(ConfigError, match="has a base policy, must have none"):
         CellEnvironment(str(based))
     with pytest.raises(SpecError, match="option of reset is 'sed', must be 'demonstration'"):

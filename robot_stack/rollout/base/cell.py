@@ -22,7 +22,7 @@ from robot_stack.rollout.base.openpi import OpenpiConnection
 from robot_stack.rollout.base.source import AGAIN_S, BaseSource, SavedSource, ServedSource
 from robot_stack.rollout.params_file import load_params
 from robot_stack.types.command import Mode, Source
-from robot_stack.types.errors import RobotError
+from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
 from robot_stack.types.interfaces import Cell, ExecutedWindow
 from robot_stack.types.observation import Observation
@@ -31,6 +31,8 @@ from robot_stack.types.spec import BASE
 from robot_stack.types.transition import EpisodeKind
 
 POLL_S = 0.05
+INVALID_S = 3.0
+"""A base whose answers cannot be used is not waited for any longer."""
 SAVED_START_S = 10.0
 UNSEEN = Refusal(kind=RefusalKind.STATE_MISSING, text="nothing is observed at the start; see the cameras and the robot")
 
@@ -104,9 +106,11 @@ class CellWithBase:
         self._base.begin_episode()
         self._cell.reset(seed, task_id=task_id, scene=scene)
         self._ticks, self._interrupted = 0, False
-        deadline_s = time.monotonic() + self._start_s
+        began_s = time.monotonic()
         while (refusal := self._unready()) is not None:
-            if time.monotonic() > deadline_s or self._stopping():
+            longest_s = min(self._start_s, INVALID_S) if refusal.kind is RefusalKind.BASE_INVALID else self._start_s
+            stopped = self._stopping() or self._cell.mode() is Mode.STOP
+            if stopped or time.monotonic() - began_s > longest_s:
                 raise RobotError(f"no episode begins without the base policy: {refusal}")
             time.sleep(POLL_S)
 
@@ -173,8 +177,13 @@ def open_base(
     spec = resolved.spec().sensed
     if isinstance(base, SavedBase):
         params = load_params(Path(base.policy).expanduser())
+        if params.metadata.get("spec_digest") != spec.digest:
+            raise SpecError(
+                f"spec of the base {base.policy} is another one, must be that of this cell without its base: the same "
+                "arms, axes, scales, cameras, proprio and rate; take a policy of such a run"
+            )
         return SavedSource(ActingPolicy(spec, params, seed=resolved.run.seed)), SAVED_START_S
-    mapping, connection = BaseMapping(base, spec, resolved.task.text), connect(base)
+    mapping, connection = BaseMapping(base, spec, resolved.task.text), connect(base, stopping)
     try:
         mapping.check(_patiently(connection, base.start_s, stopping))
     except BaseException:
@@ -183,15 +192,15 @@ def open_base(
     return ServedSource(connection, mapping, waits=waits), base.start_s
 
 
-def connect(base: ServedBase) -> Connection:
-    """Return the connection of a kind of base, which is not open yet."""
+def connect(base: ServedBase, stopping: Callable[[], bool]) -> Connection:
+    """Return the connection of a kind of base, which is not open yet; `stopping` gives up what it waits for."""
     match base:
         case HttpBase():
             return HttpConnection(base.url, timeout_s=base.timeout_s)
         case OpenpiBase():
             return OpenpiConnection(base)
         case LeRobotBase():
-            return LeRobotConnection(base)
+            return LeRobotConnection(base, stopping)
 
 
 def _patiently(connection: Connection, start_s: float, stopping: Callable[[], bool]) -> Told:

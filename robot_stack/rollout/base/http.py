@@ -40,7 +40,7 @@ class HttpConnection:
         said = self._json("POST", "/chunk", json=question_document(question))
         try:
             return np.array(said["actions"], np.float64)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise SpecError(
                 f"answer of {self._url}/chunk has no table of numbers under 'actions' ({error!r}), must have a row for "
                 "each step; see docs/base-policies.md"
@@ -66,11 +66,13 @@ class HttpConnection:
         except self._httpx.HTTPError as error:
             raise RobotError(f"base at {url} does not answer ({error!r}), must; is its server running?") from error
         told = body.decode(errors="replace")
+        if status == self._httpx.codes.SERVICE_UNAVAILABLE:
+            raise RobotError(f"base at {url} is not ready ({told[:200]}), must be; wait, or see its log")
         if status != self._httpx.codes.OK:
             raise SpecError(f"base at {url} answers with status {status}, must be 200: {told[:200]}")
         try:
             said = self._httpx.Response(200, content=body).json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SpecError(f"answer of {url} is {told[:80]!r}, must be JSON; is that the base's server?") from error
         if not isinstance(said, dict):
             raise SpecError(f"answer of {url} is {told[:80]!r}, must be a JSON object; see docs/base-policies.md")

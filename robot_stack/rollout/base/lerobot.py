@@ -6,6 +6,8 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -18,6 +20,7 @@ from robot_stack.types.errors import ConfigError, RobotError
 
 SERVER = Path(__file__).with_name("lerobot_server.py")
 LAST_WORDS = 400
+POLL_S = 0.1
 
 
 class LeRobotConnection:
@@ -25,32 +28,41 @@ class LeRobotConnection:
 
     Args:
         config: Folder, interpreter and device.
+        stopping: Asked while the checkpoint is loaded; True gives up.
     """
 
-    def __init__(self, config: LeRobotBase) -> None:
-        self._config = config
+    def __init__(self, config: LeRobotBase, stopping: Callable[[], bool]) -> None:
+        self._config, self._stopping = config, stopping
+        self._closed = False
+        self._lock = threading.RLock()
         self._process: subprocess.Popen[str] | None = None
         self._http: HttpConnection | None = None
-        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the connection
+        self._log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the connection
 
     def open(self) -> Told:
         """Start the server where none runs, and ask it what it wants and gives."""
-        if self._http is None or self._process is None or self._process.poll() is not None:
-            self._stop()
-            self._http = HttpConnection(f"http://127.0.0.1:{self._start()}", timeout_s=self._config.timeout_s)
-        return self._http.open()
+        with self._lock:
+            if self._http is None or self._process is None or self._process.poll() is not None:
+                self._stop()
+                self._http = HttpConnection(f"http://127.0.0.1:{self._start()}", timeout_s=self._config.timeout_s)
+            return self._http.open()
 
     def ask(self, question: Question) -> np.ndarray:
         """Ask the server."""
-        if self._http is None:
-            self.open()
-        assert self._http is not None
-        return self._http.ask(question)
+        with self._lock:
+            if self._http is None:
+                self.open()
+            assert self._http is not None
+            return self._http.ask(question)
 
     def close(self) -> None:
-        """End the server."""
-        self._stop()
-        self._log.close()
+        """End the server; whoever waits for it gives up."""
+        self._closed = True
+        if (process := self._process) is not None:
+            process.kill()
+        with self._lock:
+            self._stop()
+            self._log.close()
 
     def _start(self) -> int:
         """Start the server; returns its port once the policy is loaded."""
@@ -70,13 +82,17 @@ class LeRobotConnection:
         said: Queue[str] = Queue()
         assert self._process.stdout is not None
         threading.Thread(target=lambda out=self._process.stdout: said.put(out.readline()), daemon=True).start()
-        try:
-            line = said.get(timeout=self._config.start_s)
-        except Empty:
-            self._stop()
-            raise RobotError(
-                f"checkpoint {folder} is not loaded after {self._config.start_s:g} s; raise base.start_s"
-            ) from None
+        deadline_s = time.monotonic() + self._config.start_s
+        while True:
+            try:
+                line = said.get(timeout=POLL_S)
+                break
+            except Empty:
+                late = time.monotonic() > deadline_s
+                if late or self._closed or self._stopping():
+                    self._stop()
+                    why = f"after {self._config.start_s:g} s; raise base.start_s" if late else "and the run ends"
+                    raise RobotError(f"checkpoint {folder} is not loaded {why}") from None
         if not line.strip().isdecimal():
             self._stop()
             raise ConfigError(f"checkpoint {folder} cannot be served: {self._last_words()}")

@@ -6,10 +6,15 @@ Prints one line with the port that it listens on, of 127.0.0.1, speaks the proto
 with its standard input, and so with whoever started it.
 """
 
+import os
+
+if hasattr(os, "sched_setscheduler"):  # who started this may hold a real-time priority, which is not for thinking
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+os.nice(5)
+
 import argparse
 import base64
 import json
-import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer

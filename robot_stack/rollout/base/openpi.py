@@ -19,6 +19,7 @@ from robot_stack.rollout.base.mapping import Question, Told
 from robot_stack.types.errors import RobotError, SpecError
 
 ARRAY, SCALAR = b"__ndarray__", b"__npgeneric__"
+UNREADABLE = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
 PLAIN = "biuf"
 """Kinds of numbers that may come in; never objects, which numpy would unpickle."""
 
@@ -86,7 +87,7 @@ class OpenpiConnection:
             raise SpecError(f"base at {self._config.url} refuses: {' '.join(said.split())[-300:]}")
         try:
             return self._msgpack.unpackb(said, object_hook=unpacked)
-        except (ValueError, TypeError, KeyError, self._msgpack.UnpackException) as error:
+        except (*UNREADABLE, self._msgpack.UnpackException) as error:
             raise SpecError(f"answer of {self._config.url} is no MessagePack ({error!r}); is it openpi's?") from error
 
     def _silent(self, error: Exception) -> RobotError:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import traceback
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +20,8 @@ from robot_stack.types.reason import Refusal, RefusalKind
 
 AGAIN_S = 0.5
 """Time after a failure until the base is tried again."""
+CLOSE_S = 2.0
+"""Longest wait for the asking thread at the end; it is a daemon, so the process does not wait for it either."""
 NOT_YET = Refusal(kind=RefusalKind.BASE_SILENT, text="the base policy has not answered yet; wait, or see its own log")
 
 
@@ -94,7 +98,7 @@ class ServedSource:
         self._connection, self._mapping, self._waits = connection, mapping, waits
         self._every_ns = round(1e9 * config.every_s)
         self._timeline = Timeline(rate_hz=config.rate_hz, join_s=config.join_s)
-        self._refusal = NOT_YET
+        self._refusal, self._failed = NOT_YET, False
         self._asked_ns: int | None = None
         self._changed = threading.Condition()
         self._newest: Observation | None = None
@@ -137,14 +141,27 @@ class ServedSource:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(self._mapping.config.timeout_s + 1.0)
         self._connection.close()
+        if self._thread is not None:
+            self._thread.join(CLOSE_S)
 
     def _due(self, observation: Observation) -> bool:
         return self._asked_ns is None or observation.stamp_ns - self._asked_ns >= self._every_ns
 
     def _keep_asking(self) -> None:
+        if hasattr(os, "sched_setscheduler"):  # the loop's real-time priority is not for waiting on a server
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        try:
+            self._ask_until_closed()
+        except Exception as error:  # the top of a thread: the loop says so from here on
+            self._refusal = Refusal(
+                kind=RefusalKind.BASE_INVALID, text=f"asking the base broke ({error!r}), must not; start the run again"
+            )
+            self._timeline.clear()
+            if not self._closed:
+                traceback.print_exc()
+
+    def _ask_until_closed(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or (self._newest is not None and self._due(self._newest)))
@@ -161,16 +178,23 @@ class ServedSource:
             if episode != self._episode:
                 return True
             self._asked_ns = observation.stamp_ns
+        began_s = time.monotonic()
         try:
-            if self._refusal is not NOT_YET:
+            if self._failed:
                 self._mapping.check(self._connection.open())  # another one may stand there now
             chunk = self._mapping.chunk(self._connection.ask(self._mapping.question(observation)))
         except StackError as error:
             kind = RefusalKind.BASE_SILENT if isinstance(error, RobotError) else RefusalKind.BASE_INVALID
-            self._refusal = Refusal(kind=kind, text=str(error))
+            self._refusal, self._failed = Refusal(kind=kind, text=str(error)), True
             self._asked_ns = None
             return False
-        self._refusal = NOT_YET
+        covered_s, took_s = len(chunk) / self._mapping.config.rate_hz, time.monotonic() - began_s
+        self._failed = False
+        self._refusal = Refusal(
+            kind=RefusalKind.BASE_SILENT,
+            text=f"last chunk of the base is over: it covers {covered_s:.2g} s and took {took_s:.2g} s to come, must "
+            "cover more than it takes; let the base plan further ahead, or make it quicker",
+        )
         with self._changed:
             if episode == self._episode:
                 self._timeline.add(observation.stamp_ns, chunk)

@@ -15,8 +15,17 @@ class _Chunk:
     actions: np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A chunk, and how far from it the arm was when it took over."""
+
+    chunk: _Chunk
+    since_ns: int
+    apart: np.ndarray
+
+
 class Timeline:
-    """The newest chunk of actions, and the one before while the arm is handed from that to this.
+    """The newest chunk of actions, and how far the arm was from it when it took over.
 
     A chunk begins at the stamp of the observation that it answers; what has passed while it was computed is left out.
     Called from the control loop, and `add` from another thread.
@@ -31,35 +40,37 @@ class Timeline:
         self._join_ns = 1e9 * join_s
         self._lock = threading.Lock()
         self._new: _Chunk | None = None
-        self._old: _Chunk | None = None
-        self._since_ns: int | None = None
+        self._plan: _Plan | None = None
+        self._played: np.ndarray | float = 0.0
+        """How far from its chunk the last action was."""
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
-            self._new = self._old = self._since_ns = None
+            self._new = self._plan = None
 
     def add(self, stamp_ns: int, actions: np.ndarray) -> None:
         """Take a chunk, float32 (T, A), computed from the observation of `stamp_ns`."""
         with self._lock:
             if self._new is None or stamp_ns > self._new.stamp_ns:
-                self._old, self._new, self._since_ns = self._new, _Chunk(stamp_ns, actions), None
+                self._new = _Chunk(stamp_ns, actions)
 
     def at(self, now_ns: int) -> np.ndarray | None:
         """Return the action for now, float32 (A,); None where no chunk reaches that far."""
         with self._lock:
             new = self._of(self._new, now_ns)
-            if new is None:
+            if self._new is None or new is None:
                 return None
-            if self._since_ns is None:
-                self._since_ns = now_ns
-            old, passed_ns = self._of(self._old, now_ns), now_ns - self._since_ns
-            if old is None or passed_ns >= self._join_ns:
-                return new.copy()
-            # the first tick already moves towards the new chunk, the last one before the end has not yet reached it
-            share = min(1.0, (passed_ns + self._step_ns) / (self._join_ns + self._step_ns))
-            blended: np.ndarray = (old + share * (new - old)).astype(np.float32)
-            return blended
+            if self._plan is None or self._plan.chunk is not self._new:
+                going_out = None if self._plan is None else self._of(self._plan.chunk, now_ns)
+                apart = np.zeros_like(new) if going_out is None else going_out + self._played - new
+                self._plan = _Plan(self._new, now_ns, apart)
+            # the first tick already moves towards the chunk, the last one before the end has not yet reached it
+            passed_ns = now_ns - self._plan.since_ns
+            share = (passed_ns + self._step_ns) / (self._join_ns + self._step_ns)
+            left = 0.0 if passed_ns >= self._join_ns else 1.0 - share
+            self._played = left * self._plan.apart
+            return np.clip(new + self._played, -1.0, 1.0).astype(np.float32)
 
     def _of(self, chunk: _Chunk | None, now_ns: int) -> np.ndarray | None:
         if chunk is None:
