@@ -159,7 +159,7 @@ def test_a_base_that_does_not_fit_is_refused_before_anything_moves(cloned: Path,
         pytest.raises(RobotError, match=r"no episode begins without the base policy: .*out of memory"),
     ):
         evaluate(served(server.url), None, 1)
-    for other in ("task.arm.translation_m=0.002", "task.arm.axes=[y, x, z, rz]", "run.rate_hz=8"):
+    for other in ("task.arm.translation_m=0.002", "task.arm.axes=[x, y, z, ry]", "run.rate_hz=8"):
         with pytest.raises(SpecError, match=r"spec of the base .* is another one, must be that of this cell"):
             evaluate(on_saved(cloned, other), None, 1)
     (tmp_path / "none").write_bytes(b"no policy at all")

@@ -257,6 +257,21 @@ def _link(given: Path) -> None:
     (given / "policy.safetensors").symlink_to(given.parent / "elsewhere.safetensors")
 
 
+def test_a_run_that_would_start_a_program_is_not_taken(place: Path) -> None:
+    given = place / "given"
+    given.mkdir()
+    for name in TRAVEL:
+        shutil.copyfile(place / "runs/peg" / name, given / name)
+    base = (
+        "run.base={kind: lerobot, checkpoint: /tmp/a, python: /tmp/evil, cameras: {front: top}, state: [tcp_pose], "
+        "action: [fr3.x, fr3.y, fr3.z, fr3.rz], rate_hz: 10}"
+    )
+    (given / "run.yaml").write_text(load_run("peg_insert", [base]).to_yaml())
+    with pytest.raises(ConfigError, match="has a base policy of kind 'lerobot', must have none: it would start"):
+        receive(given, place / "runs/mine")
+    assert not (place / "runs/mine").exists()
+
+
 @pytest.mark.parametrize("spoil", [_no_policy, _garbage, _other_spec, _no_spec, _no_run, _unknown_key, _no_json, _link])
 def test_what_is_not_sound_is_refused_and_nothing_is_written(place: Path, spoil) -> None:
     given, run = place / "given", place / "runs/peg"
