@@ -55,6 +55,11 @@ class ProcessSpec:
     window: bool = False
 
 
+MISCONFIGURED = 2
+"""Exit code of a process that was given what it cannot use, as of a wrong command line: started again it would end so
+again."""
+
+
 class After(StrEnum):
     """Consequence of a process's end for the run."""
 
@@ -72,12 +77,13 @@ class Restarts:
 
     def after(self, exit_code: int, ran_s: float) -> After:
         """Return what follows an end with `exit_code`, negative for a signal, `ran_s` after the start."""
-        if self._spec.respawn and exit_code != 0:
+        if self._spec.respawn and exit_code not in (0, MISCONFIGURED):
             self._rapid_failures = self._rapid_failures + 1 if ran_s < RAPID_S else 0
             if self._rapid_failures < MAX_RAPID_FAILURES:
                 return After.RESPAWN
             return After.NOTHING if self._spec.window else After.END_RUN
-        return After.END_RUN if self._spec.required else After.NOTHING
+        ends_the_run = self._spec.required or (exit_code == MISCONFIGURED and not self._spec.window)
+        return After.END_RUN if ends_the_run else After.NOTHING
 
 
 def module_of(node: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
+from robot_stack.processes.table import MAX_RAPID_FAILURES, MISCONFIGURED, After, ProcessSpec, Restarts
 from tests.nodes.cell_rig import wait_until
 
 
@@ -146,6 +146,8 @@ def gone(pid: int) -> bool:
         (False, True, -15, After.RESPAWN),
         (False, True, 0, After.NOTHING),
         (False, False, 1, After.NOTHING),
+        (True, True, MISCONFIGURED, After.END_RUN),
+        (False, True, MISCONFIGURED, After.END_RUN),
     ],
 )
 def test_the_table_decides_what_follows_an_end(required, respawn, code, then):
