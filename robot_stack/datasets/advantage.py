@@ -64,8 +64,7 @@ def measure_advantages(view: StoreView, episode_ids: Sequence[str], version: str
 
     :math:`A_t = \Phi_{t+n} - \Phi_t - n / L` with n the steps of a second, fewer at the end of an episode, and
     L the median length of the task's successes among them: a step that a usual success takes too has 0. At its end an
-    episode has
-    :math:`\Phi_T` = 1 if it succeeded, 0 if it failed, and what was scored if it was cut short.
+    episode has :math:`\Phi_T` = 1 if it succeeded, 0 if it failed, and what was scored if it was cut short.
 
     Args:
         view: The folder.

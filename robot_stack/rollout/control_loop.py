@@ -173,7 +173,9 @@ class ControlLoop:
             if reason is not None:
                 episode.ticks.note(str(reason))
             blind_s = episode.blind_in_a_row * self._spec.period_s
-            return self._ending(episode) or (EndReason.FAULT if blind_s > BLIND_LIMIT_S else None)
+            # a verdict waits for the next frame: the last one shows an earlier moment than the one that is judged
+            stopped = self._cell.mode() is Mode.STOP
+            return EndReason.FAULT if stopped or blind_s > BLIND_LIMIT_S else None
         episode.blind_in_a_row = 0
         self._record(episode, observation)
         end = self._ending(episode)

@@ -17,7 +17,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.spec import ProprioField
 from robot_stack.types.transition import EndReason, EpisodeKind
-from tests.run.bench import SPEC, header_of
+from tests.run.bench import SPEC, header_of, observation_of
 from tests.run.fake_cell import PERIOD_NS, FakeCell, FakePolicy, FakeScores, ListSink, motion
 
 STEPS = 6
@@ -237,12 +237,20 @@ def test_single_blind_ticks_are_counted_and_no_fault() -> None:
     assert [step.index for step in sink.steps] == list(range(steps + 1))
 
 
-def test_what_an_operator_says_counts_while_nothing_is_observed() -> None:
-    outcome, sink = _run(FakeCell(blind=lambda tick: tick >= 3, events={5: "success"}), FakePolicy(), steps=100)
-    assert (outcome.end, outcome.operator, outcome.steps) == (EndReason.SUCCESS, Verdict.SUCCESS, 2)
-    assert [label.verdict for label in sink.labels] == [Verdict.SUCCESS]
+def test_a_verdict_while_nothing_is_observed_is_of_the_next_frame_and_a_stop_is_at_once() -> None:
+    outcome, sink = _run(Waiting(blind=lambda tick: 3 <= tick < 8, events={5: "success"}), FakePolicy(), steps=100)
+    assert (outcome.end, outcome.operator, outcome.steps) == (EndReason.SUCCESS, Verdict.SUCCESS, 3)
+    np.testing.assert_array_equal(sink.steps[-1].observation.proprio, observation_of(8).proprio)
     outcome, _ = _run(FakeCell(blind=lambda tick: tick >= 3, stopped=4), FakePolicy(), steps=100)
     assert (outcome.end, outcome.ticks.blind_ticks) == (EndReason.FAULT, 2)
+
+
+class Waiting(FakeCell):
+    """A cell whose events wait until they are asked for, as those of a real one do."""
+
+    def events(self) -> tuple[str, ...]:
+        said = [self._says.pop(tick) for tick in sorted(self._says) if tick <= self.tick]
+        return tuple(event for event in said if event)
 
 
 def test_overrun_skips_ticks_and_never_bursts() -> None:
