@@ -18,7 +18,8 @@ from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params
 
 ALGORITHMS = (
-    "rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start", "act", "flow_bc", "recap", "qc", "qc_fql", "dsrl",
+    "rlpd", "bc", "hg_dagger", "residual", "cal_ql", "jump_start", "act", "flow_bc", "recap",
+    "qc", "qc_fql", "cqn", "cqn_as", "dsrl",
 )  # fmt: skip
 EVAL_EPISODES = 50
 

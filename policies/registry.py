@@ -13,6 +13,9 @@ from policies.bc.learner import BCLearner
 from policies.bc.policy import BCPolicy
 from policies.cal_ql import learner as cal_ql
 from policies.cal_ql.config import CalQLConfig
+from policies.cqn.config import CQNASConfig, CQNConfig
+from policies.cqn.learner import CQNLearner
+from policies.cqn.policy import CQNPolicy
 from policies.dsrl.config import DSRLConfig
 from policies.dsrl.learner import DSRLLearner
 from policies.dsrl.policy import DSRLPolicy
@@ -98,6 +101,8 @@ FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolic
 QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy)
 QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy)
 RECAP = Algorithm(config=RecapConfig, learner=RecapLearner, policy=RecapPolicy)
+CQN = Algorithm(config=CQNConfig, learner=CQNLearner, policy=CQNPolicy)
+CQN_AS = Algorithm(config=CQNASConfig, learner=CQNLearner, policy=CQNPolicy)
 DSRL = Algorithm(config=DSRLConfig, learner=DSRLLearner, policy=DSRLPolicy, frozen_encoder=True)
 
 ALGORITHMS: Registry[Algorithm[Any]] = Registry(plugins.ALGORITHMS, Algorithm)

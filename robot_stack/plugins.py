@@ -104,6 +104,8 @@ ALGORITHMS = Kind(
         "hg_dagger": "policies.registry:HG_DAGGER",
         "qc": "policies.registry:QC",
         "qc_fql": "policies.registry:QC_FQL",
+        "cqn": "policies.registry:CQN",
+        "cqn_as": "policies.registry:CQN_AS",
         "recap": "policies.registry:RECAP",
         "residual": "policies.registry:RESIDUAL",
         "residual_on_base": "policies.registry:RESIDUAL_ON_BASE",

@@ -26,6 +26,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "qc": {"flow_steps": 3, "chunk": 1, "replan": 1, "candidates": 4, "target_candidates": 2},
     "qc_fql": {"flow_steps": 3, "chunk": 1, "replan": 1},
     "recap": {"flow_steps": 3, "chunk": 1, "replan": 1},
+    "cqn": {"atoms": 11, "levels": 2},
+    "cqn_as": {"atoms": 11, "levels": 2, "chunk": 1},
     "hg_dagger": {},
     "residual": {"base_updates": 3, "pretrain_updates": 5},
     "residual_on_base": {},
@@ -33,7 +35,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "jump_start": {"guide_updates": 3, "pretrain_updates": 5, "guide_steps": 4, "window": 1, "stages": 2},
 }
 TWO_ARMS = replace(SPEC, actions=5, grippers=(1, 4))
-IN_CHUNKS = ("act", "cal_ql", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "recap", "rlpd")
+IN_CHUNKS = ("act", "cal_ql", "cqn", "cqn_as", "dsrl", "flow_bc", "jump_start", "qc", "qc_fql", "recap", "rlpd")
 
 
 @dataclass(frozen=True, kw_only=True)
