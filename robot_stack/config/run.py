@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from robot_stack import plugins
-from robot_stack.config.base import AnyBase
-from robot_stack.config.section import FreeSection, RegisteredName, Section
+from robot_stack.config.base import AnyBase, Place
+from robot_stack.config.section import FreeSection, RegisteredName, Section, check_unique
 from robot_stack.types.reward import RewardForm
 
 
@@ -58,6 +58,27 @@ class RewardChoice(Choice):
     """Reward on the step into a failure; that into a success pays 1."""
     step_penalty: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Taken off the reward of each step, so that a quick success is worth more than a slow one."""
+
+
+Part = Literal["episodes", "encoder", "reward", "learner"]
+
+
+class StartFrom(Section):
+    """The earlier run, or the dataset, that a run starts from."""
+
+    run: Place
+    """Its folder. A dataset has episodes alone."""
+    take: Annotated[tuple[Part, ...], Field(min_length=1)] = ("episodes", "encoder", "reward", "learner")
+    """What is taken: demonstrations and online episodes with their labels, the image encoder, the reward model in use,
+    policy and critics."""
+
+    @model_validator(mode="after")
+    def _sees_as_before(self) -> Self:
+        check_unique(list(self.take), "parts of start_from.take")
+        blind = [part for part in ("reward", "learner") if part in self.take and "encoder" not in self.take]
+        if blind:
+            raise ValueError(f"take has {blind[0]} without encoder, must have both; it sees through that encoder")
+        return self
 
 
 class EnoughConfig(Section):
@@ -124,6 +145,8 @@ class RunConfig(Section):
     """Learning algorithm."""
     base: AnyBase | None = None
     """Policy from elsewhere, whose proposal is part of each observation; None without one."""
+    start_from: StartFrom | None = None
+    """Earlier run whose episodes, encoder, reward model, policy and critics this one starts from; None for nothing."""
     encoder: EncoderChoice = EncoderChoice(name="embedded")
     """Image encoder."""
     reward: RewardChoice

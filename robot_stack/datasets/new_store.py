@@ -24,6 +24,7 @@ from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.names import check_name
 from robot_stack.types.spec import Spec
+from robot_stack.types.transition import EpisodeKind
 
 Progress = Callable[[str, int, int], None]
 """Told what was done to an episode, its number from 1, and of how many."""
@@ -49,8 +50,17 @@ class NewStore:
     left_out: dict[str, str] = field(default_factory=dict)
     taken: list[str] = field(default_factory=list)
 
-    def copy(self, view: StoreView, episode_id: str, *, name: str | None = None) -> bool:
-        """Copy an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken."""
+    def copy(
+        self, view: StoreView, episode_id: str, *, name: str | None = None, kind: EpisodeKind | None = None
+    ) -> bool:
+        """Copy an episode with its labels, notes and scores; False, and named in `left_out`, if it is broken.
+
+        Args:
+            view: Where it is.
+            episode_id: Its id there.
+            name: Its id in this store, if it is to have another.
+            kind: What it is to be in this store, if not what it was.
+        """
         name = name or episode_id
         target = StorePaths(self.root).episode(name)
         reason = _copy_files(view.path(episode_id), target)
@@ -58,8 +68,9 @@ class NewStore:
             shutil.rmtree(target, ignore_errors=True)
             self.left_out[episode_id] = reason
             return False
-        if name != episode_id:
-            _rename(target, name)
+        changes = {"episode_id": name} | ({} if kind is None else {"kind": kind.value})
+        if name != episode_id or kind is not None:
+            _change_header(target, changes)
         self.labels += [replace(label, episode_id=name) for label in view.labels_of(episode_id)]
         self.notes += [replace(note, episode_id=name) for note in view.notes if note.episode_id == episode_id]
         for scores in view.paths.scores.glob(f"*/{episode_id}.npz"):
@@ -148,11 +159,11 @@ def _check_arrays(arrays: Mapping[str, np.ndarray], spec: Spec, name: str) -> No
         raise StoreError(f"proprio of episode {name} has an entry that is not finite, must be finite; leave it out")
 
 
-def _rename(path: Path, name: str) -> None:
-    """Give the copied episode in `path` another id, and seal it again."""
+def _change_header(path: Path, changes: Mapping[str, str]) -> None:
+    """Change fields of the header of the copied episode in `path`, and seal it again."""
     episode = read_episode(path, only=())
     assert episode.end is not None
     group = json.loads((path / "zarr.json").read_text())
-    group["attributes"]["header"]["episode_id"] = name
+    group["attributes"]["header"] |= changes
     (path / "zarr.json").write_text(json.dumps(group, indent=2))
     Manifest.seal(path, end=episode.end, length=episode.length)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +179,13 @@ def _on_host(value: Any) -> Any:
 def _load(path: Path) -> dict[str, Any]:
     state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     return state
+
+
+def live_version(checkpoint: Mapping[str, Any]) -> str:
+    """Return the version of the embedded model in use at a checkpoint: a refit may have been about to replace it.
+
+    What shapes the reward may be nothing, or a large model: their versions carry its name and a dash.
+    """
+    active: str | None = checkpoint["reward_version"]
+    live: str = checkpoint["live_reward_version"]
+    return live if active is None or "-" in active else active

@@ -22,6 +22,7 @@ from reward_models.alarms import Alarm
 from robot_stack.learner import fitting
 from robot_stack.learner.backend import Arrival, Backend, EpisodeCut, ParamsBoard
 from robot_stack.learner.batches import make_batches
+from robot_stack.learner.checkpoint import live_version
 from robot_stack.learner.distributed import DistributedLearner
 from robot_stack.learner.held_out import HeldOutEpisodes
 from robot_stack.learner.ingest import Ingest
@@ -33,6 +34,7 @@ from robot_stack.learner.reward.rescoring import Rescorer, make_rescorer
 from robot_stack.learner.run_parts import RunParts
 from robot_stack.learner.settings import reward_rule
 from robot_stack.learner.update_loop import Governor, UpdateLoop, Updater, check_identity, identity_of
+from robot_stack.learner.warm_start import WarmStart
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.replay.replay import Replay
 from robot_stack.runs.metrics import read_rows
@@ -336,9 +338,9 @@ def build_loop(
 
 
 def fit_or_restore(
-    parts: RunParts, learner: OnlineLearner, checkpoint: Checkpoint | None, stop: threading.Event
+    parts: RunParts, learner: OnlineLearner, checkpoint: Checkpoint | None, start: WarmStart, stop: threading.Event
 ) -> None:
-    """Fit the reward model of a new run, or restore reward model and learner of a killed one.
+    """Fit the reward model of a new run, or take what it starts from, or restore what a killed one had.
 
     Raises:
         ResumeError: If the checkpoint is of another network or knows what is not there.
@@ -346,21 +348,16 @@ def fit_or_restore(
     """
     refitter = learner.reward.refitter
     if checkpoint is None:
-        refitter.fit(on_step=parts.status.says("reward model", stop))
+        if start.reward is None:
+            refitter.fit(on_step=parts.status.says("reward model", stop))
+        else:
+            refitter.load(start.reward, 0, trusted=start.trusted)
+        if start.learner is not None:
+            learner.loop.start_from(start.learner)
         return
     trusted = checkpoint["reward_trusted"]
     refitter.load(live_version(checkpoint), checkpoint["refitted_at"], trusted=trusted)
     learner.loop.restore(checkpoint)
-
-
-def live_version(checkpoint: Checkpoint) -> str:
-    """Return the version of the embedded model in use at a checkpoint: a refit may have been about to replace it.
-
-    What shapes the reward may be nothing, or a large model: their versions carry its name and a dash.
-    """
-    active: str | None = checkpoint["reward_version"]
-    live: str = checkpoint["live_reward_version"]
-    return live if active is None or "-" in active else active
 
 
 def log_fit(parts: RunParts, encoders: Encoders, recorded: Recorded, *, encoders_s: float, total_s: float) -> None:

@@ -36,6 +36,7 @@ from robot_stack.learner.preparation import (
     start_rescorer,
 )
 from robot_stack.learner.run_parts import open_parts
+from robot_stack.learner.warm_start import prepare_start, read_start
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import QuarantineRow
 from robot_stack.transport.access.security import learner_credentials
@@ -75,8 +76,10 @@ class Training:
 
         Raises:
             StoreError, TransportError: If the folder is in use or of another run, or the port is taken.
+            ConfigError: If the run cannot start from the one that it names.
         """
         parts = self.parts
+        prepare_start(parts.resolved, parts.folder)
         parts.store.open()
         for name, reason in parts.store.quarantined.items():
             parts.metrics.log(QuarantineRow(episode_id=name, reason=reason))
@@ -132,8 +135,11 @@ class Training:
         reward = build_reward(parts, recorded, rescorer)
         loop = build_loop(parts, encoders, recorded, reward, self.board, self._distributed)
         learner = OnlineLearner(recorded=recorded, reward=reward, loop=loop)
-        fit_or_restore(parts, learner, checkpoint, stop)
-        self._distributed.begin(encoders.sizes, resumed=checkpoint is not None)
+        start = read_start(parts.folder)
+        fit_or_restore(parts, learner, checkpoint, start, stop)
+        if checkpoint is None and start.learner is not None:
+            loop.save(wait=True)  # other processes of the learner take it from there
+        self._distributed.begin(encoders.sizes, resumed=checkpoint is not None or start.learner is not None)
         loop.learn_from_demos(stop, parts.status.say)
         loop.publisher.publish()
         loop.save(wait=True)

@@ -136,12 +136,20 @@ class Updater:
         Raises:
             ResumeError: If it is of another network.
         """
+        self.load_learner(state["learner"])
+        self._rng.bit_generator.state = _unpack_rng(state["rng"])
+
+    def load_learner(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of the learner alone.
+
+        Raises:
+            ResumeError: If it is of another network.
+        """
         try:
-            self.learner.load_state_dict(state["learner"])
+            self.learner.load_state_dict(state)
         except (RuntimeError, ValueError, KeyError) as error:
             why = " ".join(str(error).split()[:40])
             raise ResumeError(f"checkpoint is of another network ({why}), must be of this run's; {_REMEDY}") from error
-        self._rng.bit_generator.state = _unpack_rng(state["rng"])
 
 
 class UpdateLoop:
@@ -251,6 +259,14 @@ class UpdateLoop:
         self._checkpoints.save(self.updates, state, success=success, params=params)
         if wait:
             self._checkpoints.wait()
+
+    def start_from(self, learner: Mapping[str, Any]) -> None:
+        """Start from an earlier run's learner; it counts as one that has made its updates on the demonstrations.
+
+        Raises:
+            ResumeError: If it is of another network.
+        """
+        self.updater.load_learner({**learner, "updates": self._governor.allowed(0)})
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a checkpoint of this run, once episodes, labels and scores are in the replay.

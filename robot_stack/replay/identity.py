@@ -25,24 +25,24 @@ def check_identity(path: Path, spec: Spec, task: str) -> None:
         found = json.loads(path.read_text())
     except ValueError as error:
         raise StoreError(f"file {path} is unreadable ({error}), must be JSON; restore it from a copy") from error
-    differences = _differences(found, wanted)
-    if differences:
-        raise StoreError(f"store {path.parent}: {'; '.join(differences)}; choose another run directory")
+    wrong = differences(found, wanted)
+    if wrong:
+        raise StoreError(f"store {path.parent}: {'; '.join(wrong)}; choose another run directory")
 
 
 def check_spec(found: Spec, wanted: Spec, name: str) -> None:
     """Raise StoreError naming every field in which two specs differ."""
     if found == wanted:
         return
-    differences = _differences(json.loads(found.to_json()), json.loads(wanted.to_json()), "spec")
-    if differences:
-        raise StoreError(f"{name}: {'; '.join(differences)}; record it anew on this cell, or leave it out")
+    wrong = differences(json.loads(found.to_json()), json.loads(wanted.to_json()), "spec")
+    if wrong:
+        raise StoreError(f"{name}: {'; '.join(wrong)}; record it anew on this cell, or leave it out")
 
 
-def _differences(found: object, wanted: object, name: str = "") -> list[str]:
+def differences(found: object, wanted: object, name: str = "") -> list[str]:
     """List every leaf in which two JSON values differ, as `<path> is <found>, must be <wanted>`."""
     if isinstance(found, dict) and isinstance(wanted, dict) and found.keys() == wanted.keys():
-        return [d for key in wanted for d in _differences(found[key], wanted[key], f"{name}.{key}".lstrip("."))]
+        return [d for key in wanted for d in differences(found[key], wanted[key], f"{name}.{key}".lstrip("."))]
     if isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):
-        return [d for i, w in enumerate(wanted) for d in _differences(found[i], w, f"{name}[{i}]")]
+        return [d for i, w in enumerate(wanted) for d in differences(found[i], w, f"{name}[{i}]")]
     return [] if found == wanted else [f"{name} is {found!r}, must be {wanted!r}"]

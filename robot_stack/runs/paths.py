@@ -34,6 +34,8 @@ class RunPaths:
         """What reached the robot, a folder per arm."""
         self.checkpoints = folder / "checkpoints"
         """The learner's checkpoints."""
+        self.start = folder / "start_from.pt"
+        """What the run began with, if it started from an earlier one."""
         self.features = folder / "features"
         """Encoded frames of episodes."""
         self.trunk = folder / "trunk.safetensors"

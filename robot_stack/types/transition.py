@@ -33,6 +33,8 @@ class EpisodeKind(StrEnum):
     DEMO = "demo"
     ONLINE = "online"
     EVAL = "eval"
+    EARLIER = "earlier"
+    """Online episode of the run that this one started from: learned from, and not counted."""
 
 
 class ResetType(StrEnum):
