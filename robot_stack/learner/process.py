@@ -21,7 +21,8 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.learner.distributed import follow, join
 from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
-from robot_stack.types.errors import StackError
+from robot_stack.processes.table import MISCONFIGURED
+from robot_stack.types.errors import ConfigError, StackError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
             training.close()
     except StackError as error:
         print(f"learner: {error}", file=sys.stderr, flush=True)
-        return 1
+        return MISCONFIGURED if isinstance(error, ConfigError) else 1
     except Exception:
         traceback.print_exc()
         return 1

@@ -12,8 +12,9 @@ import torch
 
 from benchmarks.tiny_run import write_run
 from robot_stack.config.resolve import load_run
-from robot_stack.learner import warm_start
+from robot_stack.learner import process, warm_start
 from robot_stack.learner.warm_start import prepare_start, read_start
+from robot_stack.processes.table import MISCONFIGURED
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.paths import RunPaths
 from robot_stack.types.errors import ConfigError, StoreError
@@ -278,3 +279,12 @@ def test_parts_that_do_not_go_together_are_refused_where_the_file_is_read(take: 
 def test_a_relative_folder_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"start_from\.run"):
         load_run("peg_insert", ["start_from.run=runs/monday"])
+
+
+def test_the_learner_process_says_what_it_cannot_use_and_is_not_started_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    write_run(folder, f"start_from.run={tmp_path / 'nowhere'}")
+    assert process.main(["--run", str(RunPaths(folder).resolved), "--address", "127.0.0.1:0"]) == MISCONFIGURED
+    assert "nowhere is no run (it has no run.yaml)" in capfd.readouterr().err
