@@ -21,8 +21,7 @@ from robot_stack.config.resolve import load_resolved
 from robot_stack.learner.distributed import follow, join
 from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
-from robot_stack.processes.table import MISCONFIGURED
-from robot_stack.types.errors import ConfigError, StackError
+from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
 
 
 def main(arguments: list[str] | None = None) -> int:

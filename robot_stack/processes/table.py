@@ -12,6 +12,7 @@ from pathlib import Path
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_VARIABLE
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import MISCONFIGURED
 
 """The resolved run inside its folder."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -53,11 +54,6 @@ class ProcessSpec:
     stop_last: bool = False
     speaks: bool = False
     window: bool = False
-
-
-MISCONFIGURED = 2
-"""Exit code of a process that was given what it cannot use, as of a wrong command line: started again it would end so
-again."""
 
 
 class After(StrEnum):

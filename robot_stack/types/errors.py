@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+MISCONFIGURED = 2
+"""Exit code of a process that was given what it cannot use, as of a wrong command line: started again it would end so
+again."""
+
 
 class StackError(Exception):
     """The root of every error this project raises on purpose."""

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from robot_stack.processes.supervisor import Supervisor
-from robot_stack.processes.table import MAX_RAPID_FAILURES, MISCONFIGURED, After, ProcessSpec, Restarts
+from robot_stack.processes.table import MAX_RAPID_FAILURES, After, ProcessSpec, Restarts
+from robot_stack.types.errors import MISCONFIGURED
 from tests.nodes.cell_rig import wait_until
 
 

@@ -14,10 +14,9 @@ from benchmarks.tiny_run import write_run
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import process, warm_start
 from robot_stack.learner.warm_start import prepare_start, read_start
-from robot_stack.processes.table import MISCONFIGURED
 from robot_stack.replay.episode_store import EpisodeStore
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import ConfigError, StoreError
+from robot_stack.types.errors import MISCONFIGURED, ConfigError, StoreError
 from robot_stack.types.event import Verdict
 from robot_stack.types.transition import EpisodeKind
 from tests.run.driven import DEMOS, Driven
