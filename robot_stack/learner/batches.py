@@ -82,7 +82,7 @@ class DeviceBatches:
         proprio, next_proprio = self._rows["proprio"][both].chunk(2)
         human = (self._rows["source"][acted] == Source.HUMAN) & there
         label = self._rows["label"][acted] & there[..., None]
-        action = self._rows["executed"][acted].masked_fill(~there[..., None], 0.0)
+        action = self._rows["executed"][torch.where(there, acted, now.roll(1)[:, None])]  # as `Draw.played_rows`
         proposed = self._rows["proposed"][acted]
         corrected = (human & proposed.any(dim=2))[..., None] & label
         images, next_images = self._see(draw)

@@ -36,6 +36,15 @@ class Draw:
     expert: np.ndarray
     shifts: dict[str, np.ndarray] | None
 
+    @property
+    def played_rows(self) -> np.ndarray:
+        """Return `action_rows`, past the end of an episode with the first action of the row before in the draw.
+
+        What is played once the task is over decides nothing. Filled with any action, a critic of chunks learns so;
+        filled with zeros it would learn that an episode ends well where the arm rests.
+        """
+        return np.where(self.action_rows == NO_ROW, np.roll(self.rows, 1)[:, None], self.action_rows)
+
 
 def check_draw(batch_size: int, *, gamma: float, expert_fraction: float, n_step: int, chunk: int) -> None:
     """Raise StoreError naming the first argument of a draw that is out of range."""
@@ -83,8 +92,8 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
     return Batch(
         features=features[rows],
         proprio=proprio[rows],
-        action=_chunks(column("executed"), draw.action_rows),
-        proposed=_proposed(frames, draw.action_rows),
+        action=column("executed")[draw.played_rows].reshape(len(rows), -1),
+        proposed=_proposed(frames, draw),
         reward=draw.reward,
         discount=draw.discount,
         mc_return=draw.mc_return,
@@ -92,7 +101,7 @@ def gather(frames: FrameTable, draw: Draw) -> Batch:
         next_proprio=proprio[next_rows],
         expert=draw.expert,
         human=(column("source")[draw.action_rows] == Source.HUMAN) & (draw.action_rows != NO_ROW),
-        label=_chunks(column("label"), draw.action_rows),
+        label=(column("label")[draw.action_rows] & (draw.action_rows != NO_ROW)[..., None]).reshape(len(rows), -1),
         gripper_change=column("gripper_change")[rows],
         images=frames.images.gather(rows, now) if frames.images else None,
         next_images=frames.images.gather(next_rows, after) if frames.images else None,
@@ -111,14 +120,7 @@ def corrected(frames: FrameTable, rows: np.ndarray) -> np.ndarray:
     return np.asarray((by_hand & asked)[..., None] & frames.column("label")[rows])
 
 
-def _proposed(frames: FrameTable, rows: np.ndarray) -> np.ndarray:
-    actions = np.where(corrected(frames, rows), frames.column("proposed")[rows], frames.column("executed")[rows])
-    actions[rows == NO_ROW] = 0
-    return np.asarray(actions.reshape(len(rows), -1))
-
-
-def _chunks(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Gather a column for the actions in `rows` (B, C) as (B, C*A); zeros for `NO_ROW`."""
-    actions = column[rows]
-    actions[rows == NO_ROW] = 0
-    return np.asarray(actions.reshape(len(rows), -1))
+def _proposed(frames: FrameTable, draw: Draw) -> np.ndarray:
+    rows = draw.action_rows
+    executed, proposed = frames.column("executed")[draw.played_rows], frames.column("proposed")[rows]
+    return np.asarray(np.where(corrected(frames, rows), proposed, executed).reshape(len(rows), -1))

@@ -17,8 +17,8 @@ class Batch:
     Attributes:
         features: Frozen-trunk features of o, float16, shape (B, F); images do not travel when the trunk is frozen.
         proprio: Of o, float32, shape (B, P).
-        action: Executed at t, t+1, ..., t+C-1, one after the other, float32, shape (B, C*A); zeros past the end of
-            the episode.
+        action: Executed at t, t+1, ..., t+C-1, one after the other, float32, shape (B, C*A); past the end of the
+            episode, where nothing that is played matters any more, an action of another row.
         proposed: `action`, but with what the policy had proposed where an operator corrected it, float32, same shape.
         reward: Sparse plus shaping, float32, shape (B,).
         discount: γⁿ, or 0 where the task ended, float32, shape (B,).

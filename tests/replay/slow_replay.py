@@ -165,9 +165,9 @@ def human(episode: SlowEpisode, t: int, length: int) -> list[bool]:
     return found
 
 
-def chunk(episode: SlowEpisode, t: int, length: int) -> np.ndarray:
-    """The actions of t, t+1, ..., zeros where there is no transition any more."""
-    actions = np.zeros((length, len(episode.action(t).executed)), np.float32)
+def chunk(episode: SlowEpisode, t: int, length: int, filler: np.ndarray) -> np.ndarray:
+    """The actions of t, t+1, ..., and `filler` where there is no transition any more."""
+    actions = np.tile(filler, (length, 1))
     for k in range(length):
         if not episode.linked(t + k):
             break
@@ -200,10 +200,10 @@ def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
     return found
 
 
-def proposed(episode: SlowEpisode, t: int, length: int, spec: Spec) -> np.ndarray:
+def proposed(episode: SlowEpisode, t: int, length: int, spec: Spec, filler: np.ndarray) -> np.ndarray:
     """The actions of t, t+1, ..., with the policy's proposals in the entries that an operator corrected."""
     shown = labels(episode, t, length, spec)
-    actions = chunk(episode, t, length)
+    actions = chunk(episode, t, length, filler)
     for place, drove in enumerate(human(episode, t, length)):
         for entry in range(spec.action_size):
             index = place * spec.action_size + entry

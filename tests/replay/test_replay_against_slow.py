@@ -91,14 +91,23 @@ def draw_chunks(
 
 
 def assert_row_equals_slow(
-    batch: Batch, row: int, episode: SlowEpisode, t: int, *, rule: RewardRule, gamma: float, n_step: int, length: int
+    batch: Batch,
+    row: int,
+    episode: SlowEpisode,
+    t: int,
+    *,
+    rule: RewardRule,
+    gamma: float,
+    n_step: int,
+    length: int,
+    filler: np.ndarray,
 ) -> None:
     after, reward, discount = transition(episode, t, rule=rule, gamma=gamma, n_step=n_step, chunks=length > 1)
     now, then = episode.steps[t].observation, episode.steps[after].observation
     np.testing.assert_array_equal(batch.proprio[row], now.proprio)
     np.testing.assert_array_equal(batch.next_proprio[row], then.proprio)
-    np.testing.assert_array_equal(batch.action[row], chunk(episode, t, length))
-    np.testing.assert_array_equal(batch.proposed[row], proposed(episode, t, length, SPEC))
+    np.testing.assert_array_equal(batch.action[row], chunk(episode, t, length, filler))
+    np.testing.assert_array_equal(batch.proposed[row], proposed(episode, t, length, SPEC, filler))
     np.testing.assert_array_equal(batch.gripper_change[row], gripper_change(episode, t, SPEC))
     np.testing.assert_allclose(batch.reward[row], reward, atol=1e-6)
     np.testing.assert_allclose(batch.discount[row], discount, rtol=1e-6)
@@ -132,10 +141,20 @@ def test_every_draw_equals_the_slow_reference(choose: st.DataObject) -> None:
     if draw is None:
         return
     batch = gather(replay.frames, draw)
-    for row, (episode_id, t) in enumerate(keys(replay, draw.rows)):
+    drawn = keys(replay, draw.rows)
+    for row, (episode_id, t) in enumerate(drawn):
         assert (episode_id, t) in (expert if batch.expert[row] else online)
+        before, at = drawn[row - 1]
         assert_row_equals_slow(
-            batch, row, recorded[episode_id], t, rule=rule, gamma=gamma, n_step=n_step, length=length
+            batch,
+            row,
+            recorded[episode_id],
+            t,
+            rule=rule,
+            gamma=gamma,
+            n_step=n_step,
+            length=length,
+            filler=recorded[before].action(at).executed,
         )
 
 

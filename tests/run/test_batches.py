@@ -125,19 +125,24 @@ def test_a_learner_on_the_cpu_reads_the_replay_itself() -> None:
     assert isinstance(make_batches(Replay(small_spec()), "cpu"), HostBatches)
 
 
-def test_what_is_past_the_end_of_an_episode_is_no_action_and_no_persons() -> None:
+def test_what_is_past_the_end_of_an_episode_is_any_action_and_shown_by_nobody() -> None:
+    """A critic of chunks must not take it for rest: zeros there would say that an episode ends well where it stops."""
     spec = small_spec()
     replay = Replay(spec)
     replay.begin(header_of("a"))
     for step in steps_of(spec, "a", [Source.HUMAN] * 3, EndReason.SUCCESS):
         if step.action is not None:
-            step.action.executed[:] = -1.0
+            step.action.executed[:] = 0.1 * (step.index + 1)
         replay.add_step(step)
     batches = DeviceBatches(replay, "cpu")
     assert both(replay, batches, 0, gamma=0.9, expert_fraction=1.0, n_step=5, chunk=5)
-    batch = batches.sample(np.random.default_rng(0), 32, gamma=0.9, expert_fraction=1.0, n_step=5, chunk=5)
+    batch = batches.sample(np.random.default_rng(0), 64, gamma=0.9, expert_fraction=1.0, n_step=5, chunk=5)
     assert not batch.human[:, 3:].any()
-    assert not batch.action.unflatten(1, (5, -1))[:, 3:].signbit().any()
+    behind = slice(3 * spec.action_size, None)
+    assert not batch.label[:, behind].any()
+    first = batch.action[:, 0]
+    assert torch.equal(batch.action[:, -1], first.roll(1)), "the first action of the row before"
+    assert sorted(set(batch.action[:, behind].flatten().tolist())) == pytest.approx([0.1, 0.2, 0.3])
 
 
 def test_a_run_that_keeps_its_rows_on_a_device_learns_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ def test_only_whole_chunks_are_asked_about(tmp_path: Path) -> None:
     asked.play(NAME, [P] * 7)
     (row,) = asked.rows()
     assert row.steps == 7  # those past the end of an episode that is over are whole too
-    assert row.q_mean == pytest.approx(0.5 * ENTRIES * (5 * 3 + 2 + 1) / 7)
+    assert row.q_mean == pytest.approx(0.5 * ENTRIES * 3)
 
 
 # the update loop ---------------------------------------------------------------------------------------------------

@@ -83,11 +83,13 @@ def test_a_chunk_ends_at_a_success_and_never_runs_into_the_next_trajectory() -> 
     batch = prior_replay(SPEC, RULE, arrays).sample(
         np.random.default_rng(0), 2000, gamma=GAMMA, expert_fraction=0.0, n_step=4, chunk=4
     )
-    for row, actions, at in zip(batch.proprio[:, 0], batch.action, batch.next_proprio[:, 0], strict=True):
+    before = np.roll(batch.action.reshape(-1, 4, 3)[:, 0], 1, axis=0)
+    rows = zip(batch.proprio[:, 0], batch.action, batch.next_proprio[:, 0], before, strict=True)
+    for row, actions, at, filler in rows:
         made = int(at - row)
         inside = arrays["actions"][int(row) : int(at)]
         assert np.array_equal(actions.reshape(4, 3)[:made], inside)
-        assert not actions.reshape(4, 3)[made:].any()
+        assert (actions.reshape(4, 3)[made:] == filler).all()
         assert not arrays["terminals"][int(row) : int(at)].any()
         assert arrays["masks"][int(row) : int(at) - 1].all()
 
