@@ -29,7 +29,7 @@ class AlgorithmChoice(Choice):
 class EncoderChoice(Choice):
     """The encoder that turns images into features, and its settings."""
 
-    name: Annotated[str, RegisteredName(plugins.ENCODERS)]
+    name: Annotated[str, RegisteredName(plugins.ENCODERS)] = "embedded"
     """As it is registered."""
 
 
@@ -147,7 +147,7 @@ class RunConfig(Section):
     """Policy from elsewhere, whose proposal is part of each observation; None without one."""
     start_from: StartFrom | None = None
     """Earlier run whose episodes, encoder, reward model, policy and critics this one starts from; None for nothing."""
-    encoder: EncoderChoice = EncoderChoice(name="embedded")
+    encoder: EncoderChoice = EncoderChoice()
     """Image encoder."""
     reward: RewardChoice
     """Reward model."""

@@ -237,3 +237,9 @@ def test_what_cannot_go_with_a_way_back_is_refused(run: str, override: str, said
     with pytest.raises(ConfigError) as caught:
         load_run(run, [override])
     assert said in str(caught.value)
+
+
+def test_a_setting_of_the_default_encoder_needs_no_name(root: Path, edit: Edit) -> None:
+    edit("runs/peg_insert.yaml", "encoder: {name: embedded}", "# none")
+    encoder = load_run("peg_insert", ["encoder.settings.steps=40"], root).run.encoder
+    assert (encoder.name, encoder.settings) == ("embedded", {"steps": 40})
