@@ -24,8 +24,9 @@ class StepLabels:
     label. In a demonstration a discrete gripper whose key was not pressed stays because the operator wants it to: that
     is the label "stay". In a correction the key that was not pressed says nothing, since the operator corrected
     something else. Nor do the motions at the start of a correction say what the operator wanted: until the handover is
-    over, they are blended with the very motion that was corrected. All entries of other steps count, for those who
-    learn from what was executed.
+    over, they are blended with the very motion that was corrected. An arm that nobody drove shows
+    nothing, and one that an operator held still no motion. All entries of other steps count, for those who learn from
+    what was executed.
 
     Args:
         handover_s: Length of the blend when an operator takes over.
@@ -64,6 +65,8 @@ class StepLabels:
         for number, (entries, gripper) in enumerate(self._parts):
             if several:
                 labels[:, entries] = (~by_hand | (sources[:, number] == Source.HUMAN))[:, None]
+            labels[:, entries] &= (sources[:, number] != Source.HOLD)[:, None]
+            labels[:, self._motions[number]] &= (sources[:, number] != Source.IDLE)[:, None]
             if demo:
                 continue
             for step, is_held in enumerate(held[:, number]):

@@ -192,9 +192,11 @@ def labels(episode: SlowEpisode, t: int, length: int, spec: Spec) -> list[bool]:
         action = episode.action(t + k)
         for number, (arm, source) in enumerate(zip(spec.arms, action.sources)):
             moved = action.source is not Source.HUMAN or source is Source.HUMAN
+            moved = moved and source is not Source.HOLD
             correction = action.source is Source.HUMAN and episode.kind is not EpisodeKind.DEMO
             blended = correction and held(episode, t + k, number) <= 2
-            found += [moved and not blended] * len(arm.axes) + [moved] * (arm.size - len(arm.axes))
+            driven = moved and not blended and source is not Source.IDLE
+            found += [driven] * len(arm.axes) + [moved] * (arm.size - len(arm.axes))
             if arm.gripper is GripperKind.DISCRETE and correction:
                 found[-1] = moved and abs(action.human[len(found) % spec.action_size - 1]) > 0.5
     return found

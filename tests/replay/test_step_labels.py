@@ -53,8 +53,8 @@ def label_of(action: ActionRow, *, demo: bool = False) -> list[int]:
     [
         ([P, P, H, H, H, H, P], [1, 1, 0, 0, 1, 1, 1]),
         ([H, H, H, P, H, H, H], [0, 0, 1, 1, 0, 0, 1]),
-        ([H, H, IDLE, IDLE, H, H], [0, 0, 1, 1, 1, 1]),  # the same hand, which has rested
-        ([P, N, H, H, H], [1, 1, 0, 0, 1]),
+        ([H, H, IDLE, IDLE, H, H], [0, 0, 0, 0, 1, 1]),  # the same hand, which has rested
+        ([P, N, H, H, H], [1, 0, 0, 0, 1]),
     ],
 )
 def test_the_motion_that_a_handover_blends_is_no_label(sources: list[Source], motion: list[int], tmp_path) -> None:
@@ -72,8 +72,10 @@ def test_the_motion_that_a_handover_blends_is_no_label(sources: list[Source], mo
     for replay in (live, restored):
         found = replay.frames.column("label")[: len(sources)].astype(int)
         assert found[:, 0].tolist() == found[:, 5].tolist() == motion
-        assert found[:, 6].all()  # a press is the operator's, blended or not
-    assert shown.frames.column("label").all()
+        pressed = [source is not N for source in sources]  # a press is the operator's, blended or not
+        assert found[:, 6].astype(bool).tolist() == pressed
+    still = np.isin(sources, (IDLE, N))
+    assert (shown.frames.column("label")[: len(sources), 0] == ~still).all()
 
 
 @pytest.mark.parametrize(("handover_s", "blended"), [(0.0, 0), (0.05, 1), (0.1, 1), (0.2, 2), (0.25, 3)])
@@ -99,7 +101,7 @@ def test_each_of_several_arms_has_a_handover_of_its_own() -> None:
     ("action", "label"),
     [
         (row(P, P, P, P), [1, 1, 1, 1, 1, 1]),
-        (row(IDLE, IDLE, N, N), [1, 1, 1, 1, 1, 1]),
+        (row(IDLE, IDLE, N, N), [0, 1, 0, 0, 0, 0]),
         (row(H, H, N, N), [1, 0, 0, 0, 0, 0]),
         (row(H, N, H, N), [0, 0, 1, 1, 0, 0]),
         (row(H, H, N, H, pressed=(5,)), [1, 0, 0, 0, 1, 1]),
