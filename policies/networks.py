@@ -140,10 +140,15 @@ class GaussianActor(nn.Module):
 
     def forward(self, features: Tensor, proprio: Tensor) -> tuple[Tensor, Tensor]:
         """Return mean and log standard deviation before the squash, each (B, A)."""
-        hidden = self.body(self.encoder(features, proprio))
+        hidden = self.hidden(features, proprio)
         with exactly(hidden):
             wide = hidden.to(self.mean.weight.dtype)
             return self.mean(wide), self.log_std(wide).clamp(self.log_std_range[0], self.log_std_range[1])
+
+    def hidden(self, features: Tensor, proprio: Tensor) -> Tensor:
+        """Return the last hidden layer, (B, H)."""
+        hidden: Tensor = self.body(self.encoder(features, proprio))
+        return hidden
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sample a reparameterised action (B, A) in (-1, 1).

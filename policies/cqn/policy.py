@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from policies.cqn.config import CQNConfig
 from policies.cqn.critic import CoarseToFineCritic
+from policies.exploration import standard_normal
 from policies.learner import LearnerSpec
 from policies.networks import StateEncoder
 from policies.playback import Playback
-from policies.rlpd.policy import standard_normal
 
 
 class CQNPolicy(nn.Module):

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from policies.action_layout import ActionLayout
+from policies.exploration import ExplorationNoise
 from policies.learner import LearnerSpec
 from policies.networks import GaussianActor, GripperCritic, StateEncoder
 from policies.residual.config import CorrectionConfig, ResidualConfig, ResidualOnBaseConfig
-from policies.rlpd.policy import TrainedPolicy, standard_normal
+from policies.rlpd.policy import TrainedPolicy
 
 
 class CorrectingPolicy(TrainedPolicy):
@@ -32,6 +33,7 @@ class CorrectingPolicy(TrainedPolicy):
             StateEncoder(spec.parts, *shown, head=config.head), self.layout.arm_size, hidden=config.hidden,
             std_min=config.std_min, std_max=config.std_max,
         )  # fmt: skip
+        self._noise = ExplorationNoise(self.layout.arm_size, config.smooth_ticks)
         plain = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
         self.gripper = GripperCritic(plain, len(spec.grippers), hidden=config.hidden) if spec.grippers else None
 
@@ -47,7 +49,13 @@ class CorrectingPolicy(TrainedPolicy):
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
         """Return whole actions (B, A): the corrected base, and the best choice of each discrete gripper."""
-        arm, _, mean = self.sample(features, proprio, standard_normal(len(features), self.layout.arm_size, rng))
+        noise = self._noise.draw(
+            len(features),
+            lambda: self.actor.hidden(features, self.proposal(features, proprio)[1]),
+            tick=tick,
+            rng=rng,
+        )
+        arm, _, mean = self.sample(features, proprio, noise)
         choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
         return self.layout.join(mean if deterministic else arm, choices)
 

@@ -30,6 +30,9 @@ class RLPDConfig(BaseModel):
     target_entropy_per_action: float = Field(-1.0, ge=-5.0, le=1.0, description="HIL-SERL has -0.5")
     std_min: float = Field(0.02, gt=0.0, le=1.0)
     std_max: float = Field(0.1, gt=0.0, le=5.0)
+    smooth_ticks: int = Field(
+        1, ge=1, le=1000, description="ticks for which exploration noise is one function of the state (gSDE); 1: white"
+    )
     hidden: tuple[int, ...] = (256, 256)
     head: int = Field(64, ge=8, le=512, description="width of each trained head")
     shaping_weight: float = Field(1.0, ge=0.0, le=10.0, description="weight of the potential")

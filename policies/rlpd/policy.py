@@ -6,14 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from policies.action_layout import ActionLayout
+from policies.exploration import ExplorationNoise
 from policies.learner import LearnerSpec
 from policies.networks import GaussianActor, GripperCritic, StateEncoder
 from policies.rlpd.config import RLPDConfig
-
-
-def standard_normal(rows: int, size: int, rng: torch.Generator) -> Tensor:
-    """Draw standard normal noise (rows, size) on the generator's device."""
-    return torch.randn(rows, size, generator=rng, device=rng.device)
 
 
 class TrainedPolicy(nn.Module):
@@ -61,6 +57,7 @@ class RLPDPolicy(TrainedPolicy):
             encoder(), self.layout.arm_size, hidden=config.hidden, std_min=config.std_min, std_max=config.std_max
         )
         self.gripper = GripperCritic(encoder(), len(spec.grippers), hidden=config.hidden) if spec.grippers else None
+        self._noise = ExplorationNoise(self.layout.arm_size, config.smooth_ticks)
 
     def sample(self, features: Tensor, proprio: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Sample the arms' part from the actor alone."""
@@ -71,6 +68,7 @@ class RLPDPolicy(TrainedPolicy):
         if deterministic:
             arm = self.actor.deterministic(features, proprio)
         else:
-            arm, _, _ = self.sample(features, proprio, standard_normal(len(features), self.layout.arm_size, rng))
+            noise = self._noise.draw(len(features), lambda: self.actor.hidden(features, proprio), tick=tick, rng=rng)
+            arm, _, _ = self.sample(features, proprio, noise)
         choices = None if self.gripper is None else self.gripper(features, proprio).argmax(dim=2)
         return self.layout.join(arm, choices)

@@ -54,7 +54,9 @@ IN_THE_LEARNER: dict[str, Any] = {
     "bc_half_life": 2,
 }
 """Settings that change an update, each with another value than `BASE`."""
-WITH_THEIR_OWN_TESTS = {"gripper_penalty", "gripper_margin", "chunk", "cql_actions", "cql_stride", "bc_weight_end"}
+WITH_THEIR_OWN_TESTS = {
+    *("gripper_penalty", "gripper_margin", "chunk", "cql_actions", "cql_stride", "bc_weight_end", "smooth_ticks"),
+}
 AROUND_IT = {"batch_size", "utd", "expert_fraction", "discount", "n_step", "shaping_weight", "pretrain_updates"}
 """Settings of what is around the learner: sampling, reward, governor."""
 
