@@ -86,7 +86,7 @@ def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], c
         )
     state = {name: tensors[name] for name in ARRAYS}
     inputs = len(state["mean"])
-    progress = ProgressModel(inputs, config, text=texts["text"])
+    progress = ProgressModel(inputs, config, text=texts["text"], thumbnails=state["thumbnails"].tolist())
     progress.load_state_dict({**state, **texts, "members": _under("members.", tensors)})
     if config.confirm is None:
         return progress

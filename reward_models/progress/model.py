@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,11 +13,13 @@ from torch import nn
 from reward_models.alarms import nearest_distance
 from reward_models.progress.clips import prefix_indices
 from reward_models.progress.config import ProgressConfig
+from reward_models.progress.finished import FinishedLook
 from reward_models.progress.network import ProgressNetwork
+from reward_models.progress.separation import Columns
 from reward_models.progress.text import text_features
 from robot_stack.types.errors import RewardError
 
-ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach")
+ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach", "thumbnails", "look_columns", "look_reach")
 """What a model consists of beside its members and its text."""
 
 
@@ -43,16 +45,31 @@ class ProgressModel:
         members: The networks, as one module.
         calibration: Scale and offset of the done logit.
         done_known: Standardised inputs of frames that show the finished task, float32, shape (N, D).
-        done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
+        done_reach: Distance from the nearest of them, thumbnails left out, beyond which nothing is called done, however
+            sure the members are.
+        look: What the thumbnails of a finished task show; what lacks it is not called done either.
+
+    Args:
+        inputs: D.
+        config: Its size.
+        text: The task.
+        thumbnails: Columns [start, stop) of each thumbnail in a frame's inputs, side by side.
     """
 
-    def __init__(self, inputs: int, config: ProgressConfig, *, text: str) -> None:
+    def __init__(
+        self, inputs: int, config: ProgressConfig, *, text: str, thumbnails: Sequence[Columns] = ()
+    ) -> None:
         self.config = config
         self.inputs = inputs
         self.text = text
+        self.thumbnails = tuple(thumbnails)
+        shown = (thumbnails[0][0], thumbnails[-1][1]) if thumbnails else (0, 0)
+        self.plain = np.r_[: shown[0], shown[1] : inputs]
         self.members = nn.ModuleList(
-            ProgressNetwork(inputs, width=config.width, layers=config.layers) for _ in range(config.members)
+            ProgressNetwork(inputs, width=config.width, layers=config.layers, thumbnails=shown)
+            for _ in range(config.members)
         )
+        self.look = FinishedLook.of([], ())
         self.calibration = (1.0, 0.0)
         self.done_known = np.zeros((0, inputs), np.float32)
         self.done_reach = float("inf")
@@ -88,16 +105,26 @@ class ProgressModel:
         spread = phi.std(dim=0, correction=0)
         scale, offset = self.calibration
         success = torch.sigmoid(scale * done.amin(dim=0) + offset).numpy()
-        if np.isfinite(self.done_reach):
-            away = nearest_distance(self.standardised(prefixes[:, -1]), self.done_known)
-            success = np.where(away <= self.done_reach, success, np.float32(0))
+        success = np.where(self._familiar(self.standardised(prefixes[:, -1]), success > 0.01), success, np.float32(0))
         return FrameScores((phi.mean(dim=0) - spread).clamp_min(0).numpy(), success, spread.numpy())
+
+    def _familiar(self, frames: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Return whether standardised frames (N, D) are near those that show the finished task, bool, shape (N,).
+
+        Only the frames that are asked about are compared; the others are not.
+        """
+        near = np.zeros(len(frames), bool)
+        if np.isfinite(self.done_reach) and asked.any():
+            away = nearest_distance(frames[asked][:, self.plain], self.done_known[:, self.plain])
+            near[asked] = (away <= self.done_reach) & self.look.fits(frames[asked], self.done_known)
+            return near
+        return ~near
 
     @torch.no_grad()
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logits of progress and of done of each member, not calibrated, each shape (M, N)."""
         shown, said = torch.from_numpy(self.standardised(prefixes)), self._said(text, len(prefixes))
-        answers = [member.judge(*member.embed(shown, said)) for member in self.networks]
+        answers = [member.judge(*member.embed(shown, said), member.whole(shown)) for member in self.networks]
         return (
             torch.stack([progress[:, -1] for progress, _ in answers]),
             torch.stack([done[:, -1] for _, done in answers]),
@@ -140,6 +167,9 @@ class ProgressModel:
             "calibration": torch.tensor(self.calibration, dtype=torch.float64),
             "done_known": torch.from_numpy(self.done_known),
             "done_reach": torch.tensor(self.done_reach, dtype=torch.float64),
+            "thumbnails": torch.tensor(self.thumbnails, dtype=torch.int64).reshape(-1, 2),
+            "look_columns": torch.from_numpy(self.look.columns),
+            "look_reach": torch.from_numpy(self.look.reach),
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -167,6 +197,7 @@ class ProgressModel:
         self.members.eval()
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
+        self.look = FinishedLook(columns=state["look_columns"].numpy(), reach=state["look_reach"].numpy())
         scale, offset = state["calibration"].tolist()
         self.calibration, self.text = (scale, offset), state["text"]
         self.seal()

@@ -243,3 +243,25 @@ def test_one_success_says_nothing_of_how_finished_tasks_differ() -> None:
     model, _ = fit(episodes(4), short, text=TEXT, seed=0)
     assert 0 < model.done_reach < float("inf")
     assert model.done_known.shape == (4 * 2, INPUTS)
+
+
+def test_a_hop_from_a_frame_to_itself_is_none(fitted: Fitted) -> None:
+    model, _ = fitted
+    for seed in range(50, 54):
+        frames = episode(seed).frames
+        assert np.abs(model.compare(frames, frames)).max() < 1e-5
+        near = frames + 0.01 * np.random.default_rng(seed).normal(size=frames.shape).astype(np.float32)
+        assert np.abs(model.compare(frames, near)).mean() < 0.05
+
+
+@pytest.mark.parametrize("turn", [0.6, 0.8, 1.0])
+@pytest.mark.parametrize("back", [0.3, 0.6, 1.0])
+def test_a_rewound_clip_falls_after_its_turn(bent: ProgressModel, turn: float, back: float) -> None:
+    for seed in range(50, 58):
+        frames, true = bent_episode(seed)
+        top = round(turn * (len(frames) - 1))
+        path = np.r_[: top + 1, top - np.arange(1, max(4, round(back * top)) + 1)]
+        phi = model_phi = bent.score(frames[path]).progress
+        lost = true[path[top]] - true[path[-1]]
+        assert phi[-1] < phi[top] - 0.2 * lost, (seed, model_phi[top:].round(2).tolist())
+        assert voc(phi[top:]) < -0.5

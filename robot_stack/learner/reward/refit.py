@@ -60,9 +60,11 @@ class Refitter:
         trust: RewardMonitor,
         ingest: Ingest,
         metrics: MetricsLog,
+        thumbnails: tuple[tuple[int, int], ...] = (),
         seed: int,
     ) -> None:
         self._folder = folder
+        self._thumbnails = thumbnails
         self._settings = settings
         self._spec = spec
         self._task = task
@@ -164,6 +166,7 @@ class Refitter:
             done_frames=self._done_frames(account),
             refused=account.refused,
             progress=self._progress(account.header.episode_id) if account.success else None,
+            thumbnails=self._thumbnails,
         )
 
     def _accounts(self) -> list[EpisodeAccount]:
