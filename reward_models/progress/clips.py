@@ -1,4 +1,4 @@
-"""Training clips with their labels: forward, rewound, stalled, out of order, of another task, or with a part gone.
+"""Training clips with their labels: forward, rewound, stalled, out of order, or of another task; and prefixes.
 
 ReWiND's rewind and mismatch (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
 VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: an operator says "success" only once
@@ -14,17 +14,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.separation import Columns, Separation
 from reward_models.progress.text import other_task, text_features
 
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
 UNKNOWN = -1.0
+WHOLE_EPISODE = 0.2
+"""Share of clips that run to the very end at first: what comes after it is otherwise hardly ever seen."""
 
 
 def stage_shares(lengths: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ class ScoredEpisode:
         refused: True if a model had declared success and an operator refused it.
         stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
         progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
-        thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`, none where there are none.
+        thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`; none where there are none.
     """
 
     frames: np.ndarray
@@ -108,7 +108,7 @@ class ScoredEpisode:
     refused: bool = False
     stage_starts: tuple[int, ...] = ()
     progress: np.ndarray | None = None
-    thumbnails: tuple[Columns, ...] = ()
+    thumbnails: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,6 @@ class Clips:
         text: Features of the words they are shown under, shape (B, TEXT_SIZE).
         progress: Labels in [0, 1], shape (B, K), `UNKNOWN` where not known.
         done: Labels 0 or 1, same.
-        whole: 1 where everything is there, 0 where hand and part were separated, same.
         weight: Of the done labels, shape (B,).
     """
 
@@ -128,7 +127,6 @@ class Clips:
     text: np.ndarray
     progress: np.ndarray
     done: np.ndarray
-    whole: np.ndarray
     weight: np.ndarray
 
 
@@ -186,9 +184,6 @@ class ClipSource:
         labelled = list(zip(episodes, progress_labels(episodes), strict=True))
         self._successes = [pair for pair in labelled if pair[0].success]
         self._failures = [pair for pair in labelled if not pair[0].success]
-        successes = [episode.frames for episode, _ in self._successes]
-        thumbnails = episodes[0].thumbnails
-        self._separation = Separation(successes, thumbnails, rng) if thumbnails and config.separate else None
 
     def draw(self, batch: int) -> Clips:
         """Sample a batch of clips; about one in three comes from failures where there are some."""
@@ -196,43 +191,35 @@ class ClipSource:
         for _ in range(batch):
             pool = self._failures if self._failures and self._rng.random() < 0.35 else self._successes
             rows.append(self._clip(*pool[self._rng.integers(len(pool))]))
-        frames, text, progress, done, whole, weight = zip(*rows, strict=True)
+        frames, text, progress, done, weight = zip(*rows, strict=True)
         return Clips(
             frames=np.stack(frames).astype(np.float32),
             text=np.stack(text),
             progress=np.stack(progress).astype(np.float32),
             done=np.stack(done).astype(np.float32),
-            whole=np.stack(whole).astype(np.float32),
             weight=np.array(weight, dtype=np.float32),
         )
 
-    def _clip(self, episode: ScoredEpisode, truth: np.ndarray) -> tuple[Any, ...]:
-        """Draw one clip: frames, words, labels of progress, done and whole, and weight, see `Clips`."""
+    def _clip(
+        self, episode: ScoredEpisode, truth: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
         rng, config = self._rng, self._config
         indices = self._path(len(truth))
         progress = truth[indices]
         done = done_labels(indices, len(truth), episode.done_frames) if episode.success else np.zeros(config.window)
-        whole = np.full(config.window, 1.0 if episode.success else UNKNOWN)
-        words, frames = self._words, episode.frames[indices]
+        words = self._words
         if rng.random() < config.shuffle:
-            frames = episode.frames[rng.permutation(indices)]
+            indices = rng.permutation(indices)
             progress, done = np.full(config.window, UNKNOWN), np.zeros(config.window)
         elif rng.random() < config.mismatch:
             words = text_features(other_task(self._text, rng))
             progress, done = np.zeros(config.window), np.zeros(config.window)
-        elif episode.success and self._separation is not None and rng.random() < config.separate:
-            begin = int(rng.integers(config.window))
-            apart = self._separation.apart(frames[begin:], episode.frames)
-            if apart is not None:
-                frames = np.concatenate([frames[:begin], apart])
-                for label in (progress := progress.copy(), done, whole):
-                    label[begin:] = 0.0
-        return frames, words, progress, done, whole, config.negative_weight if episode.refused else 1.0
+        return episode.frames[indices], words, progress, done, config.negative_weight if episode.refused else 1.0
 
     def _path(self, length: int) -> np.ndarray:
         """Draw the frames of a clip in the order in which they are shown, shape (window,)."""
         rng, window = self._rng, self._config.window
-        last = int(rng.integers(1, length))
+        last = length - 1 if rng.random() < WHOLE_EPISODE else int(rng.integers(1, length))
         indices = np.linspace(0, last, window)
         if rng.random() < self._config.rewind:  # forward to `last`, then back some of the way
             back = rng.uniform(0.2, 1.0) * last

@@ -56,9 +56,6 @@ class ProgressConfig(LiveRewardConfig):
     stall: float = Field(0.15, ge=0.0, le=1.0, description="share of clips whose last frame is held")
     mismatch: float = Field(0.2, ge=0.0, le=1.0, description="share of clips under the words of another task")
     shuffle: float = Field(0.05, ge=0.0, le=1.0, description="share of clips out of order")
-    separate: float = Field(
-        0.3, ge=0.0, le=1.0, description="share of clips in which part of what a camera shows goes from some frame on"
-    )
     negative_weight: float = Field(4.0, ge=0.0, le=100.0, description="weight of refused successes in the done loss")
     held_out: int = Field(
         2, ge=0, le=20, description="successes kept back to calibrate and for VOC, and as many failures"

@@ -14,8 +14,8 @@ from reward_models.alarms import nearest_distance
 from reward_models.metrics import clock_scores, mean_voc
 from reward_models.progress.calibrate import calibration_error, platt
 from reward_models.progress.clips import UNKNOWN, Clips, ClipSource, ScoredEpisode, done_labels, prefix_indices
+from reward_models.progress.common_look import CommonLook
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.finished import FinishedLook
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
 from robot_stack.types.errors import RewardError
@@ -91,7 +91,7 @@ def fit(
 
         losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
     model.members.eval()
-    _look_at_ends(model, [e for e in episodes if e.success])
+    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:])
     error = _calibrate(model, held_out)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
@@ -121,21 +121,23 @@ def _standard(model: ProgressModel, frames: np.ndarray) -> tuple[np.ndarray, np.
     return mean, scale
 
 
-def _look_at_ends(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> None:
-    """Let a model know frames that show the finished task, and how far another may be from the nearest of them.
+def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> None:
+    """Let a model know what successes look like, throughout and at their end, and how far another frame may be.
 
-    Half as far again as the furthest of them is from the nearest of another episode. A covered camera, another socket
-    or a hand before the lens is further; the members were never shown any of it and may be sure of anything.
+    From the nearest end of a success half as far again as the furthest of them is from the nearest of another episode.
+    A covered camera, another socket or a hand before the lens is further; the members were never shown any of it and
+    may be sure of anything.
     """
-    ends = [model.standardised(e.frames[-e.done_frames :]) for e in successes][-DONE_KNOWN:]
-    if len(ends) < 2:
+    ends = [e.frames[-e.done_frames :] for e in successes]
+    model.always = CommonLook.of([e.frames for e in successes], model.thumbnails)
+    model.finished = CommonLook.of(ends, model.thumbnails)
+    plain = [model.standardised(own)[:, model.plain] for own in ends]
+    if len(plain) < 2:
         return
-    plain = [own[:, model.plain] for own in ends]
     away = [
         nearest_distance(own, np.concatenate([other for other in plain if other is not own])).max() for own in plain
     ]
-    model.done_known, model.done_reach = np.concatenate(ends), 1.5 * float(max(away))
-    model.look = FinishedLook.of(ends, model.thumbnails)
+    model.done_known, model.done_reach = np.concatenate(plain), 1.5 * float(max(away))
 
 
 def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> list[ScoredEpisode]:
@@ -158,7 +160,7 @@ def _train(
     member.train()
     for step in range(config.steps):
         clips = source.draw(config.batch)
-        frames = torch.from_numpy(model.standardised(clips.frames))
+        frames = model.read(clips.frames)
         loss = _loss(member, frames + NOISE * torch.randn_like(frames), clips)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -173,18 +175,17 @@ def _train(
 def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.Tensor:
     """Compute the loss of a batch of clips over the labels that are known.
 
-    It is the MSE of progress, half the BCE of done, half that of what is whole and half the MSE of hops.
+    It is the MSE of progress and of the guess at it from single frames, half the BCE of done and half the MSE of hops.
 
     The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn,
     so that both directions and all distances occur.
     """
     seen, said = member.embed(frames, torch.from_numpy(clips.text))
-    whole = member.whole(frames)
-    progress, done = member.judge(seen, said, whole)
+    progress, done = member.judge(seen, said)
     label, done_label = torch.from_numpy(clips.progress), torch.from_numpy(clips.done)
     known = (label >= 0).float()
     known[:, 0] = 0
-    squared = (torch.sigmoid(progress) - label).square()
+    squared = (torch.sigmoid(progress) - label).square() + (torch.sigmoid(member.nearer(seen)) - label).square()
     progress_loss = (squared * known).sum() / known.sum().clamp_min(1)
     sure = (done_label >= 0).float() * torch.from_numpy(clips.weight)[:, None]
     sure[:, 0] = 0
@@ -199,15 +200,7 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     both = ((p >= 0) & (q >= 0)).float()
     seen, said = seen.detach(), said.detach()  # pairs are read from what progress has learned, and do not disturb it
     missed = (member.compare(seen[rows, before], seen[rows, after], said) - hop).square()
-    gone_loss = torch.zeros(()) if whole is None else _known_entropy(whole, torch.from_numpy(clips.whole))
-    return progress_loss + 0.5 * done_loss + 0.5 * gone_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
-
-
-def _known_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Compute the mean cross-entropy over the labels that are known."""
-    known = (labels >= 0).float()
-    entropy = functional.binary_cross_entropy_with_logits(logits, labels.clamp_min(0), reduction="none")
-    return (entropy * known).sum() / known.sum().clamp_min(1)
+    return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
 
 
 def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float:

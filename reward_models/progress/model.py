@@ -12,14 +12,17 @@ from torch import nn
 
 from reward_models.alarms import nearest_distance
 from reward_models.progress.clips import prefix_indices
+from reward_models.progress.common_look import Columns, CommonLook
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.finished import FinishedLook
 from reward_models.progress.network import ProgressNetwork
-from reward_models.progress.separation import Columns
 from reward_models.progress.text import text_features
 from robot_stack.types.errors import RewardError
 
-ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach", "thumbnails", "look_columns", "look_reach")
+LOOKS = ("always", "finished")
+ARRAYS = (
+    "mean", "scale", "calibration", "done_known", "done_reach", "thumbnails",
+    *(f"{look}.{part}" for look in LOOKS for part in ("columns", "camera", "reach", "known")),
+)  # fmt: skip
 """What a model consists of beside its members and its text."""
 
 
@@ -27,7 +30,8 @@ class FrameScores(NamedTuple):
     """The scores of T frames, each float32, shape (T,).
 
     Attributes:
-        progress: Φ in [0, 1]: mean of the members less their standard deviation.
+        progress: Φ in [0, 1]: mean of the members less their standard deviation; 0 of a frame that lacks what successes
+            always show.
         success: Probability that the task is done, in [0, 1]: of the member that is least sure.
         spread: Standard deviation of the members' Φ.
     """
@@ -44,34 +48,32 @@ class ProgressModel:
         text: The task that it was trained on.
         members: The networks, as one module.
         calibration: Scale and offset of the done logit.
-        done_known: Standardised inputs of frames that show the finished task, float32, shape (N, D).
-        done_reach: Distance from the nearest of them, thumbnails left out, beyond which nothing is called done, however
-            sure the members are.
-        look: What the thumbnails of a finished task show; what lacks it is not called done either.
+        plain: Columns of a frame's inputs that are no thumbnail, R of them, which the members read.
+        done_known: Standardised plain inputs of frames that show the finished task, float32, shape (N, R).
+        done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
+        always: What the thumbnails of successes show throughout; what lacks it is no progress.
+        finished: What they show at the end; what lacks it is not done.
 
     Args:
         inputs: D.
         config: Its size.
         text: The task.
-        thumbnails: Columns [start, stop) of each thumbnail in a frame's inputs, side by side.
+        thumbnails: Columns [start, stop) of each thumbnail in a frame's inputs.
     """
 
-    def __init__(
-        self, inputs: int, config: ProgressConfig, *, text: str, thumbnails: Sequence[Columns] = ()
-    ) -> None:
+    def __init__(self, inputs: int, config: ProgressConfig, *, text: str, thumbnails: Sequence[Columns] = ()) -> None:
         self.config = config
         self.inputs = inputs
         self.text = text
-        self.thumbnails = tuple(thumbnails)
-        shown = (thumbnails[0][0], thumbnails[-1][1]) if thumbnails else (0, 0)
-        self.plain = np.r_[: shown[0], shown[1] : inputs]
+        self.thumbnails = tuple((start, stop) for start, stop in thumbnails)
+        shown = {column for start, stop in self.thumbnails for column in range(start, stop)}
+        self.plain = np.array([column for column in range(inputs) if column not in shown])
         self.members = nn.ModuleList(
-            ProgressNetwork(inputs, width=config.width, layers=config.layers, thumbnails=shown)
-            for _ in range(config.members)
+            ProgressNetwork(len(self.plain), width=config.width, layers=config.layers) for _ in range(config.members)
         )
-        self.look = FinishedLook.of([], ())
+        self.always = self.finished = CommonLook.of([], ())
         self.calibration = (1.0, 0.0)
-        self.done_known = np.zeros((0, inputs), np.float32)
+        self.done_known = np.zeros((0, len(self.plain)), np.float32)
         self.done_reach = float("inf")
         self.mean = np.zeros(inputs, np.float32)
         self.scale = np.ones(inputs, np.float32)
@@ -100,31 +102,33 @@ class ProgressModel:
         """Score the last frame of each of N prefixes, float32, shape (N, window, D), see `prefix_indices`."""
         if not len(prefixes):
             return FrameScores(*(np.zeros(0, np.float32) for _ in FrameScores._fields))
-        progress, done = self.logits(prefixes, text=text)
-        phi = torch.sigmoid(progress)
+        logits, done = self.logits(prefixes, text=text)
+        phi = torch.sigmoid(logits)
         spread = phi.std(dim=0, correction=0)
         scale, offset = self.calibration
         success = torch.sigmoid(scale * done.amin(dim=0) + offset).numpy()
-        success = np.where(self._familiar(self.standardised(prefixes[:, -1]), success > 0.01), success, np.float32(0))
-        return FrameScores((phi.mean(dim=0) - spread).clamp_min(0).numpy(), success, spread.numpy())
+        there = self.always.fits(prefixes[:, -1])
+        success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
+        progress = np.where(there, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
+        return FrameScores(progress, success, spread.numpy())
 
-    def _familiar(self, frames: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        """Return whether standardised frames (N, D) are near those that show the finished task, bool, shape (N,).
+    def _like_done(self, frames: np.ndarray) -> np.ndarray:
+        """Return whether frames (N, D) are near those that show the finished task, bool, shape (N,)."""
+        alike = self.finished.fits(frames)
+        if np.isfinite(self.done_reach):
+            away = nearest_distance(self.standardised(frames)[:, self.plain], self.done_known)
+            alike &= away <= self.done_reach
+        return alike
 
-        Only the frames that are asked about are compared; the others are not.
-        """
-        near = np.zeros(len(frames), bool)
-        if np.isfinite(self.done_reach) and asked.any():
-            away = nearest_distance(frames[asked][:, self.plain], self.done_known[:, self.plain])
-            near[asked] = (away <= self.done_reach) & self.look.fits(frames[asked], self.done_known)
-            return near
-        return ~near
+    def read(self, frames: np.ndarray) -> torch.Tensor:
+        """Return what the members read of frames (..., D): their standardised plain inputs, (..., R)."""
+        return torch.from_numpy(self.standardised(frames)[..., self.plain])
 
     @torch.no_grad()
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logits of progress and of done of each member, not calibrated, each shape (M, N)."""
-        shown, said = torch.from_numpy(self.standardised(prefixes)), self._said(text, len(prefixes))
-        answers = [member.judge(*member.embed(shown, said), member.whole(shown)) for member in self.networks]
+        shown, said = self.read(prefixes), self._said(text, len(prefixes))
+        answers = [member.judge(*member.embed(shown, said)) for member in self.networks]
         return (
             torch.stack([progress[:, -1] for progress, _ in answers]),
             torch.stack([done[:, -1] for _, done in answers]),
@@ -133,7 +137,7 @@ class ProgressModel:
     @torch.no_grad()
     def compare(self, before: np.ndarray, after: np.ndarray, *, text: str | None = None) -> np.ndarray:
         """Return the hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
-        shown = torch.from_numpy(np.stack([self.standardised(before), self.standardised(after)], axis=1))
+        shown = self.read(np.stack([before, after], axis=1))
         said = self._said(text, len(shown))
         hops = []
         for member in self.networks:
@@ -168,8 +172,11 @@ class ProgressModel:
             "done_known": torch.from_numpy(self.done_known),
             "done_reach": torch.tensor(self.done_reach, dtype=torch.float64),
             "thumbnails": torch.tensor(self.thumbnails, dtype=torch.int64).reshape(-1, 2),
-            "look_columns": torch.from_numpy(self.look.columns),
-            "look_reach": torch.from_numpy(self.look.reach),
+            **{
+                f"{name}.{part}": torch.from_numpy(getattr(look, part))
+                for name, look in zip(LOOKS, (self.always, self.finished), strict=True)
+                for part in ("columns", "camera", "reach", "known")
+            },
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -197,7 +204,10 @@ class ProgressModel:
         self.members.eval()
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
-        self.look = FinishedLook(columns=state["look_columns"].numpy(), reach=state["look_reach"].numpy())
+        self.always, self.finished = (
+            CommonLook(**{part: state[f"{name}.{part}"].numpy() for part in ("columns", "camera", "reach", "known")})
+            for name in LOOKS
+        )
         scale, offset = state["calibration"].tolist()
         self.calibration, self.text = (scale, offset), state["text"]
         self.seal()

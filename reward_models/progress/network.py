@@ -3,10 +3,9 @@
 After ReWiND (arXiv:2505.10911): a position embedding on the first frame only, because with one on every frame the
 model reads the clock instead of the scene. Deviations: frozen task features instead of DINOv2, hashed words instead of
 a sentence encoder, proprio as a second input, and beside the progress head one for done, one for pairs of frames, and
-three that the transformer alone needed many times as many steps to learn. One says whether the words fit the scene:
-where they do not, both logits fall. One does the same where the thumbnails lack something. The last reads from a single
-frame how much is left to do, in a unit of its own: what it reads now over what it read at the start is a first guess at
-progress, which the transformer corrects.
+two that the transformer alone needed many times as many steps to learn. One says whether the words fit the scene: where
+they do not, both logits fall. The other reads from a single frame how much is left to do, in a unit of its own: what it
+reads now over what it read at the start is a first guess at progress, which the transformer corrects.
 """
 
 from __future__ import annotations
@@ -24,21 +23,12 @@ SUREST = 0.99
 
 
 class ProgressNetwork(nn.Module):
-    """The network of one member of the ensemble. Shapes: B clips, K frames, D inputs, W width.
+    """The network of one member of the ensemble. Shapes: B clips, K frames, D inputs, W width."""
 
-    Args:
-        inputs: D.
-        width: W.
-        layers: Of the transformer.
-        thumbnails: Columns [start, stop) of all thumbnails among the inputs, which only `whole` reads; empty if equal.
-    """
-
-    def __init__(self, inputs: int, *, width: int, layers: int, thumbnails: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, inputs: int, *, width: int, layers: int) -> None:
         super().__init__()
-        self.thumbnails = slice(*thumbnails)
-        shown = thumbnails[1] - thumbnails[0]
         self.words = nn.Linear(TEXT_SIZE, width)
-        self.see = nn.Sequential(nn.Linear(inputs - shown, width), nn.LayerNorm(width), nn.Tanh(), nn.Dropout(0.1))
+        self.see = nn.Sequential(nn.Linear(inputs, width), nn.LayerNorm(width), nn.Tanh(), nn.Dropout(0.1))
         self.first = nn.Parameter(torch.zeros(width))
         layer = nn.TransformerEncoderLayer(
             width, nhead=4, dim_feedforward=2 * width, dropout=0.1, batch_first=True, norm_first=True
@@ -47,38 +37,18 @@ class ProgressNetwork(nn.Module):
         self.heads = nn.Linear(width, 2)
         self.left = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
         self.match = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
-        self.look = nn.Sequential(nn.Linear(shown, width), nn.GELU(), nn.Linear(width, 1)) if shown else None
         self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1))
 
     def embed(self, frames: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
         """Embed frames (B, K, D) and text (B, TEXT_SIZE) as tokens, (B, K, W) and (B, W)."""
-        before, after = frames[..., : self.thumbnails.start], frames[..., self.thumbnails.stop :]
-        return self.see(torch.cat([before, after], dim=-1)), self.words(text)
+        return self.see(frames), self.words(text)
 
-    def whole(self, frames: Tensor) -> Tensor | None:
-        """Return the logit that everything is there in each of frames (B, K, D), (B, K), from its thumbnails alone.
-
-        None where there are none.
-        """
-        if self.look is None:
-            return None
-        logit: Tensor = self.look(frames[..., self.thumbnails])[..., 0]
-        return logit
-
-    def judge(self, seen: Tensor, said: Tensor, whole: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the logits of progress and of done of each frame, each (B, K), from the words and the past.
-
-        Args:
-            seen: Tokens of the frames, (B, K, W).
-            said: Token of the words, (B, W).
-            whole: From `whole`; where something is gone, both logits fall.
-        """
+    def judge(self, seen: Tensor, said: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of progress and of done of each frame, each (B, K), from the words and the past."""
         tokens = torch.cat([said[:, None], seen[:, :1] + self.first, seen[:, 1:]], dim=1)
         mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1], device=tokens.device)
         out = self.heads(self.body(tokens, mask=mask, is_causal=True))[:, 1:]
         other = functional.softplus(-self.match(torch.cat([said, seen[:, 0]], dim=1)))
-        if whole is not None:
-            other = other + functional.softplus(-whole)
         return out[..., 0] + self.nearer(seen) - other, out[..., 1] - other
 
     def nearer(self, seen: Tensor) -> Tensor:

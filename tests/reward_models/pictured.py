@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reward_models.progress.clips import ScoredEpisode
-from reward_models.progress.separation import Columns
+from reward_models.progress.common_look import Columns
 
 SIDE = 8
 PLAIN = 6

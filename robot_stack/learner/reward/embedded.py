@@ -98,7 +98,7 @@ class EmbeddedModel:
             for part, answer in zip(scores, self._ensemble.score_prefixes(rows[which], text=text), strict=True):
                 part[which] = answer
         if self._classifier is not None:
-            seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
+            seen = self._classifier.score(rows[:, -1, self._ensemble.plain]) >= self._classifier.threshold
             return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
         return scores
 
