@@ -46,7 +46,10 @@ class Known(NamedTuple):
 
 
 class Refitter:
-    """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one."""
+    """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one.
+
+    `thumbnails` are the columns [start, stop) of each camera's in the inputs that the scorer holds.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class Refitter:
         trust: RewardMonitor,
         ingest: Ingest,
         metrics: MetricsLog,
-        thumbnails: tuple[tuple[int, int], ...] = (),
+        thumbnails: tuple[tuple[int, int], ...],
         seed: int,
     ) -> None:
         self._folder = folder
