@@ -156,7 +156,7 @@ class EpisodeMaker:
         done = np.array(tape.done)
         if bool(done[-1]) != succeeds or (not succeeds and done.any()) or not tape.actions:
             return None
-        if about.lost != self._task.failed(self._world.data):
+        if about.lost != self._task.failed(self._world.data) or (about.arrives and not hand.arrived()):
             return None
         images = tape.images()
         if about.covered:

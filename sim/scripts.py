@@ -181,6 +181,7 @@ class Kind:
         covered: Cameras are covered for a while.
         decoy: The second socket is always there.
         lost: The peg has left the hand at its end.
+        arrives: The hand ends where it ends in a success, whatever became of the peg.
         peg: Whether the peg is in the hand, was taken away before the start, or is there and no camera sees it.
     """
 
@@ -190,6 +191,7 @@ class Kind:
     covered: bool = False
     decoy: bool = False
     lost: bool = False
+    arrives: bool = False
     peg: Literal["held", "taken", "unseen"] = "held"
 
 
@@ -204,9 +206,9 @@ KINDS: Mapping[str, Kind] = {
     "occlusion": Kind(script=_occlusion, success=None, covered=True),
     "partial": Kind(script=_partial, success=False),
     "mismatch": Kind(script=_success, success=True, told_otherwise=True),
-    "empty_hand": Kind(script=_empty_hand, success=False, lost=True),
-    "left_beside": Kind(script=_left_beside, success=False, lost=True),
-    "missing": Kind(script=_missing, success=False, lost=True, peg="taken"),
+    "empty_hand": Kind(script=_empty_hand, success=False, lost=True, arrives=True),
+    "left_beside": Kind(script=_left_beside, success=False, lost=True, arrives=True),
+    "missing": Kind(script=_missing, success=False, lost=True, arrives=True, peg="taken"),
     "invisible": Kind(script=_success, success=True, peg="unseen"),
 }
 """Of which there are synthetic episodes: the peg goes in, falls, is pressed onto the block beside the hole, stops half

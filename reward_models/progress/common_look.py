@@ -31,6 +31,8 @@ WIDER, LEAST = 2.5, 0.2
 """A cell is odd beyond so many times the distance of the furthest success, taken to be at least so much."""
 GONE = 5
 """Odd cells of one camera with which a frame no longer looks like the successes: of 64, a twelfth of the picture."""
+BLANK = 0.3
+"""Spread over the cells of a picture below which it shows nothing: that of a scene is near 1."""
 KEPT = 400
 """Frames that are remembered, evenly spread over the successes."""
 CHUNK = 256
@@ -97,6 +99,17 @@ class CommonLook:
             for number in range(int(self.camera.max()) + 1):
                 fitting[part] &= odd[:, self.camera == number].sum(axis=1) < GONE
         return fitting
+
+
+def covered(frames: np.ndarray, thumbnails: Sequence[Columns]) -> np.ndarray:
+    """Return whether some camera shows nothing at all in frames (N, D): its lens is covered; bool, shape (N,).
+
+    Then nobody can say what is there, and what a model made of the other cameras and of the past may stand.
+    """
+    found = np.zeros(len(frames), bool)
+    for start, stop in thumbnails:
+        found |= frames[:, start:stop].reshape(len(frames), -1, 3).std(axis=1).mean(axis=1) < BLANK
+    return found
 
 
 def nearest(frames: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from torch import nn
 
 from reward_models.alarms import nearest_distance
 from reward_models.progress.clips import prefix_indices
-from reward_models.progress.common_look import Columns, CommonLook
+from reward_models.progress.common_look import Columns, CommonLook, covered
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import text_features
@@ -31,7 +31,7 @@ class FrameScores(NamedTuple):
 
     Attributes:
         progress: Φ in [0, 1]: mean of the members less their standard deviation; 0 of a frame that lacks what successes
-            always show.
+            always show, other than before a covered camera.
         success: Probability that the task is done, in [0, 1]: of the member that is least sure.
         spread: Standard deviation of the members' Φ.
     """
@@ -51,7 +51,7 @@ class ProgressModel:
         plain: Columns of a frame's inputs that are no thumbnail, R of them, which the members read.
         done_known: Standardised plain inputs of frames that show the finished task, float32, shape (N, R).
         done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
-        always: What the thumbnails of successes show throughout; what lacks it is no progress.
+        always: What the thumbnails of successes show throughout; what lacks it is no progress, unless a camera is covered.
         finished: What they show at the end; what lacks it is not done.
 
     Args:
@@ -109,7 +109,8 @@ class ProgressModel:
         success = torch.sigmoid(scale * done.amin(dim=0) + offset).numpy()
         there = self.always.fits(prefixes[:, -1])
         success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
-        progress = np.where(there, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
+        shown = there | covered(prefixes[:, -1], self.thumbnails)
+        progress = np.where(shown, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
         return FrameScores(progress, success, spread.numpy())
 
     def _like_done(self, frames: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from reward_models.progress.common_look import FEWEST, GONE, KEPT, CommonLook
+from reward_models.progress.common_look import FEWEST, GONE, KEPT, CommonLook, covered
 from tests.reward_models.pictured import PLAIN, SIDE, THUMBNAILS, pictured
 
 
@@ -79,6 +79,15 @@ def test_odd_cells_count_camera_by_camera() -> None:
         cells = look.columns[look.camera == number][: GONE - 1]
         spoilt[0, cells] += 3.0
     assert look.fits(spoilt).all()
+
+
+def test_a_blank_picture_is_told_from_a_scene() -> None:
+    frames = pictured(40).frames
+    assert not covered(frames, THUMBNAILS).any()
+    dull = frames.copy()
+    picture(dull)[3:6] = 0.05 * np.random.default_rng(0).normal(size=(3, SIDE, SIDE, 3))
+    assert np.flatnonzero(covered(dull, THUMBNAILS)).tolist() == [3, 4, 5]
+    assert not covered(dull, ()).any()
 
 
 def test_of_few_successes_nothing_is_known() -> None:

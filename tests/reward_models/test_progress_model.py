@@ -301,6 +301,16 @@ def test_a_hand_without_its_part_makes_no_progress_and_is_never_done(holding: Pr
         assert (holding.score(lost.frames, len(lost.frames) - 1).progress == 0).all()
 
 
+def test_before_a_covered_camera_progress_may_stand_and_nothing_is_done(holding: ProgressModel) -> None:
+    frames = pictured(40).frames
+    dark = frames.copy()
+    start, stop = THUMBNAILS[0]
+    dark[-4:, start:stop] = 0.0
+    scores, before = holding.score(dark), holding.score(frames)
+    np.testing.assert_array_equal(scores.progress, before.progress)
+    assert not scores.success[-4:].any()
+
+
 def test_members_read_no_thumbnail(holding: ProgressModel) -> None:
     frames = pictured(40).frames
     start, stop = THUMBNAILS[0]
