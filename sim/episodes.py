@@ -42,7 +42,7 @@ DECOY_SHARE = 0.25
 LONGEST_STEPS = 160
 EMPTY_S = 0.5
 """An empty hand has closed or opened by then."""
-TRIES = 8
+TRIES = 24
 
 
 class Senses(Protocol):
