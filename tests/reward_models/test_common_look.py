@@ -56,13 +56,22 @@ def test_what_differs_among_successes_and_a_bare_table_are_not_compared() -> Non
     assert not look.fits(other).any()
 
 
-def test_less_than_a_twelfth_of_a_picture_is_no_reason(look: CommonLook) -> None:
+def test_less_than_a_tenth_of_a_picture_is_no_reason(look: CommonLook) -> None:
     one = ends(range(40, 41))[0][-1:]
     rows, columns = np.divmod((look.columns[:, 0] - PLAIN) // 3, SIDE)
     for changed in (GONE - 1, GONE):
         spoilt = one.copy()
         picture(spoilt)[0, rows[:changed], columns[:changed]] += 3.0
         assert look.fits(spoilt)[0] == (changed < GONE)
+
+
+def test_one_success_with_something_strange_in_view_hides_no_cell(look: CommonLook) -> None:
+    shown = ends(range(8))
+    picture(shown[2])[:, 1:3, 3:5] += 1.0
+    busy = CommonLook.of(shown, THUMBNAILS)
+    assert {*look.columns[:, 0].tolist()} <= {*busy.columns[:, 0].tolist()}
+    picture(shown[5])[:, 1:3, 3:5] -= 1.0
+    assert len(CommonLook.of(shown, THUMBNAILS).columns) < len(look.columns)
 
 
 def test_odd_cells_count_camera_by_camera() -> None:
