@@ -38,7 +38,9 @@ class ClassifierGatedModel:
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
         """Score frames as `ProgressModel.score` does, with success gated by the classifier."""
         scores = self.model.score(frames, start, text=text)
-        seen = self.classifier.score(np.asarray(frames[start:, self.model.plain], np.float32)) >= self.classifier.threshold
+        seen = (
+            self.classifier.score(np.asarray(frames[start:, self.model.plain], np.float32)) >= self.classifier.threshold
+        )
         return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
 
 
@@ -54,5 +56,7 @@ def labelled(episodes: Sequence[ScoredEpisode], plain: np.ndarray) -> list[Label
     found = []
     for episode in episodes:
         last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames
-        found.append(LabelledFrames(frames=episode.frames[:, plain], success=last & episode.success, hard=last & episode.refused))
+        found.append(
+            LabelledFrames(frames=episode.frames[:, plain], success=last & episode.success, hard=last & episode.refused)
+        )
     return found

@@ -73,7 +73,9 @@ def _fit_progress(
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:
         return model, report, None
-    classifier, judged = SuccessClassifier.fit(labelled(episodes, model.plain), config.confirm, seed=seed, on_step=on_step)
+    classifier, judged = SuccessClassifier.fit(
+        labelled(episodes, model.plain), config.confirm, seed=seed, on_step=on_step
+    )
     confirmed = ClassifierGatedModel(model, classifier)
     return confirmed, replace(report, version=confirmed.version), judged
 

@@ -214,5 +214,5 @@ KINDS: Mapping[str, Kind] = {
 """Of which there are synthetic episodes: the peg goes in, falls, is pressed onto the block beside the hole, stops half
 way and stays, goes there and back to the start, falls back and then goes in, goes into the other socket, goes in or not
 before covered cameras, stops early, or goes in although something else was asked for. In the last four the hand ends
-where a success ends and the peg does not: it falls on the way, is put down beside the block, was never there, or goes in
-where no image shows it."""
+where a success ends and the peg does not: it falls on the way, is put down beside the block, was never there, or goes
+in where no image shows it."""

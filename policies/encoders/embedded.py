@@ -188,7 +188,9 @@ class EmbeddedConfig(BaseModel):
     brightness: float = Field(0.25, ge=0.0, le=0.9, description="relative, per image and colour")
     noise: float = Field(4.0, ge=0.0, le=64.0, description="standard deviation of pixel noise, of 255")
     to_go_weight: float = Field(3.0, ge=0.0, le=100.0)
-    thumbnail: int = Field(8, ge=0, le=32, description="cells along a side of the thumbnails for reward models; 0: none")
+    thumbnail: int = Field(
+        8, ge=0, le=32, description="cells along a side of the thumbnails that reward models get; 0: none"
+    )
 
 
 class _Heads(nn.Module):

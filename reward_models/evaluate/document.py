@@ -15,8 +15,8 @@ from reward_models.metrics import voc
 
 CLASSES = ("success", "partial", "fail", "apart", "stall", "mismatch")
 SECTIONS = (
-    "ordering", "backwards", "accuracy", "discrimination", "kinds", "ranking", "words", "axioms", "opd", "robustness", "cost",
-    "canaries", "nulls", "checks",
+    "ordering", "backwards", "accuracy", "discrimination", "kinds", "ranking", "words", "axioms", "opd", "robustness",
+    "cost", "canaries", "nulls", "checks",
 )  # fmt: skip
 
 

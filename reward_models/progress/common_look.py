@@ -88,7 +88,10 @@ class CommonLook:
     def _empty(cls) -> CommonLook:
         none = np.zeros(0, np.int64)
         return cls(
-            columns=none.reshape(0, 3), camera=none, reach=np.zeros(0, np.float32), known=np.zeros((0, 0, 3), np.float32)
+            columns=none.reshape(0, 3),
+            camera=none,
+            reach=np.zeros(0, np.float32),
+            known=np.zeros((0, 0, 3), np.float32),
         )
 
     def fits(self, frames: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What all successes have in common is asked of another frame; where they differ, or nothing is to be seen, nothing is."""
+"""What all successes have in common is asked of another frame; where they differ or are bare, nothing is."""
 
 from __future__ import annotations
 

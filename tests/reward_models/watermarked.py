@@ -23,7 +23,8 @@ from reward_models.interface import (
 TASK, OTHER = "insert the peg", "open the drawer"
 RULE = DoneRule(threshold=0.8, n=2, m=3)
 KINDS = {
-    "success": 6, "near_miss": 4, "drop": 4, "stall": 4, "partial": 4, "missing": 4, "mismatch": 5, "regress_recover": 2,
+    "success": 6, "near_miss": 4, "drop": 4, "stall": 4, "partial": 4, "missing": 4, "mismatch": 5,
+    "regress_recover": 2,
 }  # fmt: skip
 
 

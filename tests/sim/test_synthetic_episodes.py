@@ -43,7 +43,8 @@ class Blind:
         self.truth.append(
             {
                 "done": task.succeeded(data), "lost": task.failed(data), "tip": task.tip_in_socket(data),
-                "left": task.left_m(data), "goal": task.goal_poses(data)[0, :3], "tcp": data.site("hand/tcp").xpos.copy(),
+                "left": task.left_m(data), "goal": task.goal_poses(data)[0, :3],
+                "tcp": data.site("hand/tcp").xpos.copy(),
                 "force": self._world.state().wrench,
                 "beside_decoy": np.linalg.norm((data.body("peg").xpos - data.body("decoy").xpos)[:2]),
                 "decoy_z": float(data.body("decoy").xpos[2]),
