@@ -24,12 +24,13 @@ Columns = tuple[int, int]
 FEWEST = 4
 """Successes without which nothing is known of how far they differ."""
 AGREE = 0.2
-"""Distance of a success's cell from the nearest other success's up to which they agree, in spreads of an image. One
-success may be further: something strange was in view that day."""
+"""Distance of a success's cell from the nearest other success's up to which they agree, in spreads of an image."""
+STRANGE = 10
+"""One success in so many may be further, and at least one: something strange was in view that day."""
 EDGE = 0.4
 """Difference among a cell and its neighbours below which there is nothing to be seen, such as a bare table."""
 WIDER, LEAST = 2.5, 0.2
-"""A cell is odd beyond so many times the distance of the furthest success but one, taken to be at least so much."""
+"""A cell is odd beyond so many times the distance of the furthest success that is not strange, taken to be at least so much."""
 GONE = 6
 """Odd cells of one camera with which a frame no longer looks like the successes: of 64, a tenth of the picture."""
 BLANK = 0.3
@@ -75,7 +76,7 @@ class CommonLook:
         away = [
             nearest(own, np.concatenate([other for other in cells if other is not own])).max(axis=0) for own in cells
         ]
-        known, furthest = np.concatenate(cells), np.sort(away, axis=0)[-2]
+        known, furthest = np.concatenate(cells), np.sort(away, axis=0)[-1 - max(1, len(away) // STRANGE)]
         used = (furthest <= AGREE) & (_edges(np.median(known, axis=0), sizes) >= EDGE)
         return cls(
             columns=columns[used],

@@ -51,8 +51,8 @@ class ProgressModel:
         plain: Columns of a frame's inputs that are no thumbnail, R of them, which the members read.
         done_known: Standardised plain inputs of frames that show the finished task, float32, shape (N, R).
         done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
-        always: What the thumbnails of successes show throughout; a frame that lacks it is no progress, unless a camera is
-            covered.
+        always: What the thumbnails of successes show throughout; a frame that lacks it is no progress, unless a
+            camera is covered.
         finished: What they show at the end; what lacks it is not done.
 
     Args:
