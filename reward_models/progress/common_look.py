@@ -30,7 +30,7 @@ STRANGE = 10
 EDGE = 0.4
 """Difference among a cell and its neighbours below which there is nothing to be seen, such as a bare table."""
 WIDER, LEAST = 2.5, 0.2
-"""A cell is odd beyond so many times the distance of the furthest success that is not strange, taken to be at least so much."""
+"""A cell is odd beyond so many times the distance of the furthest success not strange, which is at least so much."""
 GONE = 6
 """Odd cells of one camera with which a frame no longer looks like the successes: of 64, a tenth of the picture."""
 BLANK = 0.3
