@@ -38,17 +38,25 @@ class ClassifierGatedModel:
     def score(self, frames: np.ndarray, start: int = 0, *, text: str | None = None) -> FrameScores:
         """Score frames as `ProgressModel.score` does, with success gated by the classifier."""
         scores = self.model.score(frames, start, text=text)
-        seen = self.classifier.score(np.asarray(frames[start:], np.float32)) >= self.classifier.threshold
+        seen = (
+            self.classifier.score(np.asarray(frames[start:, self.model.plain], np.float32)) >= self.classifier.threshold
+        )
         return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
 
 
-def labelled(episodes: Sequence[ScoredEpisode]) -> list[LabelledFrames]:
+def labelled(episodes: Sequence[ScoredEpisode], plain: np.ndarray) -> list[LabelledFrames]:
     """Label frames for the classifier: the last ones of successes, all others, and hard ones.
 
     Hard ones are the last frames of episodes whose declared success an operator refused.
+
+    Args:
+        episodes: Judged.
+        plain: Columns of a frame's inputs that it reads, those of the progress model.
     """
     found = []
     for episode in episodes:
         last = np.arange(len(episode.frames)) >= len(episode.frames) - episode.done_frames
-        found.append(LabelledFrames(frames=episode.frames, success=last & episode.success, hard=last & episode.refused))
+        found.append(
+            LabelledFrames(frames=episode.frames[:, plain], success=last & episode.success, hard=last & episode.refused)
+        )
     return found

@@ -73,7 +73,9 @@ def _fit_progress(
     model, report = fit(episodes, config, text=text, seed=seed, on_step=on_step)
     if config.confirm is None:
         return model, report, None
-    classifier, judged = SuccessClassifier.fit(labelled(episodes), config.confirm, seed=seed, on_step=on_step)
+    classifier, judged = SuccessClassifier.fit(
+        labelled(episodes, model.plain), config.confirm, seed=seed, on_step=on_step
+    )
     confirmed = ClassifierGatedModel(model, classifier)
     return confirmed, replace(report, version=confirmed.version), judged
 
@@ -86,11 +88,11 @@ def _restore_progress(tensors: Mapping[str, Tensor], texts: Mapping[str, str], c
         )
     state = {name: tensors[name] for name in ARRAYS}
     inputs = len(state["mean"])
-    progress = ProgressModel(inputs, config, text=texts["text"])
+    progress = ProgressModel(inputs, config, text=texts["text"], thumbnails=state["thumbnails"].tolist())
     progress.load_state_dict({**state, **texts, "members": _under("members.", tensors)})
     if config.confirm is None:
         return progress
-    classifier = SuccessClassifier(inputs, config.confirm)
+    classifier = SuccessClassifier(len(progress.plain), config.confirm)
     classifier.load_state_dict(_under("confirm.", tensors))
     return ClassifierGatedModel(progress, classifier)
 

@@ -6,6 +6,7 @@ simulator says.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,7 +17,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import Spec
 from sim.hand import GAIN_HZ, Aim, Hand
-from sim.scripts import KINDS, set_stage
+from sim.scripts import KINDS, Kind, set_stage
 from sim.tasks.peg_insert import TwoSockets
 from sim.world import World
 
@@ -39,7 +40,9 @@ TREMOR_RAD_S = 0.02
 DECOY_SHARE = 0.25
 """Of episodes that need no second socket: were it only there when it is gone into, it would give the failure away."""
 LONGEST_STEPS = 160
-TRIES = 8
+EMPTY_S = 0.5
+"""An empty hand has closed or opened by then."""
+TRIES = 24
 
 
 class Senses(Protocol):
@@ -67,7 +70,8 @@ class GeneratedEpisode:
         actions: Executed, float32, shape (T, A), in [-1, 1], units of the action space.
         success: Whether what was told is done at the last frame.
         done_at: First frame that shows it done; None without success.
-        progress: True progress per frame, float64, shape (T+1,), see `sim.hand.progress_of`; all 0 in a mismatch.
+        progress: True progress per frame, float64, shape (T+1,), see `sim.hand.progress_of`; all 0 in a mismatch
+            and where no image shows the peg.
         stages: int8, shape (T+1,): 0 on the way, 1 over the hole, 2 in it.
     """
 
@@ -123,7 +127,7 @@ class EpisodeMaker:
         if kind not in KINDS:
             raise SpecError(f"kind of episode is {kind!r}, must be one of {sorted(KINDS)}")
         for attempt in range(TRIES):
-            rng = np.random.default_rng((seed, sorted(KINDS).index(kind), attempt))
+            rng = np.random.default_rng((seed, zlib.crc32(kind.encode()), attempt))
             episode = self._play(kind, seed, rng)
             if episode is not None:
                 return episode
@@ -135,6 +139,7 @@ class EpisodeMaker:
         succeeds = about.success if about.success is not None else bool(rng.random() < 0.5)
         self._task.decoy_wanted = about.decoy or bool(rng.random() < DECOY_SHARE)
         self._world.reset(int(rng.integers(1 << 31)))
+        self._prepare_peg(about, rng)
         self._senses.begin_episode()
         stage = set_stage(
             self._world, self._task, rng, rim_m=self._rim_m, period_s=self._spec.period_s, succeeds=succeeds
@@ -151,12 +156,12 @@ class EpisodeMaker:
         done = np.array(tape.done)
         if bool(done[-1]) != succeeds or (not succeeds and done.any()) or not tape.actions:
             return None
-        if (kind == "drop") != self._task.failed(self._world.data):
+        if about.lost != self._task.failed(self._world.data) or (about.arrives and not hand.arrived()):
             return None
         images = tape.images()
         if about.covered:
             _cover(images, rng)
-        told = not about.told_otherwise
+        told, counts = not about.told_otherwise, not about.told_otherwise and about.peg != "unseen"
         return GeneratedEpisode(
             kind=kind,
             seed=seed,
@@ -164,11 +169,23 @@ class EpisodeMaker:
             images=images,
             proprio=np.stack([seen.proprio for seen in tape.seen]),
             actions=np.stack(tape.actions),
-            success=succeeds and told,
-            done_at=int(done.argmax()) if succeeds and told else None,
-            progress=np.array(tape.progress) * told,
+            success=succeeds and counts,
+            done_at=int(done.argmax()) if succeeds and counts else None,
+            progress=np.array(tape.progress) * counts,
             stages=np.array(tape.stages, dtype=np.int8),
         )
+
+    def _prepare_peg(self, about: Kind, rng: np.random.Generator) -> None:
+        """Show the peg, hide it, or take it away and leave the hand closed or open, as an episode of a kind begins."""
+        world = self._world
+        self._task.show_peg(world.model, visible=about.peg != "unseen")
+        if about.peg != "taken":
+            return
+        self._task.take_away(world.model, world.data)
+        world.command(np.zeros(6), float(rng.random() < 0.5))
+        world.advance(EMPTY_S)
+        for arm in world.arms.values():
+            arm.tare(world.data)
 
     def _execute(self, hand: Hand, aim: Aim) -> np.ndarray:
         """Move for one control step; return the mean twist as an action, float32 (A,)."""

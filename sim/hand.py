@@ -23,6 +23,8 @@ TIP_AT_GOAL_M = 0.003
 """Height of the tip above the table at the goal pose."""
 DEEP_ENOUGH_M = 0.0045
 """Above the goal pose, still deep enough to count as inserted."""
+ARRIVED_M = 0.006
+"""Of the goal pose."""
 LONGEST_MOTION = 60
 """Steps after which a motion is given up."""
 
@@ -111,6 +113,10 @@ class Hand:
     def done(self) -> bool:
         """Return True if the simulator calls the present state a success."""
         return self._task.succeeded(self._world.data)
+
+    def arrived(self) -> bool:
+        """Return True if the hand is where it is at the finished task, whatever it holds."""
+        return float(np.linalg.norm((self.tcp() - self.goal)[:3])) < ARRIVED_M
 
     def stay(self, seconds: float, *, period_s: float, opening: float | None = None) -> Motion:
         """Hold the pose for so many seconds."""

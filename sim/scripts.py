@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -124,6 +125,41 @@ def _wrong_object(stage: Stage) -> Motion:
     yield from stage.pause(0.5, 1.1)
 
 
+def _hand_goes_on(stage: Stage) -> Motion:
+    """Insert nothing: the whole way of a success, by a hand without the peg."""
+    yield from _in(stage, stage.hand.goal)
+    yield from stage.pause(0.5, 1.1)
+
+
+def _empty_hand(stage: Stage) -> Motion:
+    hand = stage.hand
+    yield from stage.pause(0.0, 0.5)
+    yield from hand.until(hand.rng.uniform(0.12, 0.42), _in(stage, hand.goal))
+    yield from stage.pause(0.3, 0.6, opening=1.0)
+    if hand.rng.random() < 0.5:  # it slipped out of a closed hand
+        yield from stage.pause(0.3, 0.3, opening=0.0)
+    yield from _hand_goes_on(stage)
+
+
+def _left_beside(stage: Stage) -> Motion:
+    hand = stage.hand
+    angle, beside_m = hand.rng.uniform(-np.pi, np.pi), hand.rng.uniform(0.06, 0.08)
+    place = hand.goal + beside_m * np.array([np.cos(angle), np.sin(angle), 0.0, 0.0])
+    yield from stage.pause(0.0, 0.5)
+    yield from _in(stage, place)
+    yield from stage.pause(0.3, 0.6, opening=1.0)
+    yield from hand.to(hand.over(place) + np.array([0.0, 0.0, 0.04, 0.0]))
+    if hand.rng.random() < 0.5:
+        yield from stage.pause(0.3, 0.3, opening=0.0)
+    yield from hand.to(hand.over(hand.goal) + np.array([0.0, 0.0, 0.04, 0.0]))
+    yield from _hand_goes_on(stage)
+
+
+def _missing(stage: Stage) -> Motion:
+    yield from stage.pause(0.0, 0.5)
+    yield from _hand_goes_on(stage)
+
+
 def _occlusion(stage: Stage) -> Motion:
     hand = stage.hand
     if stage.succeeds:
@@ -144,6 +180,9 @@ class Kind:
         told_otherwise: The instruction is that of another task.
         covered: Cameras are covered for a while.
         decoy: The second socket is always there.
+        lost: The peg has left the hand at its end.
+        arrives: The hand ends where it ends in a success, whatever became of the peg.
+        peg: Whether the peg is in the hand, was taken away before the start, or is there and no camera sees it.
     """
 
     script: Callable[[Stage], Motion]
@@ -151,11 +190,14 @@ class Kind:
     told_otherwise: bool = False
     covered: bool = False
     decoy: bool = False
+    lost: bool = False
+    arrives: bool = False
+    peg: Literal["held", "taken", "unseen"] = "held"
 
 
 KINDS: Mapping[str, Kind] = {
     "success": Kind(script=_success, success=True),
-    "drop": Kind(script=_drop, success=False),
+    "drop": Kind(script=_drop, success=False, lost=True),
     "near_miss": Kind(script=_near_miss, success=False),
     "stall": Kind(script=_stall, success=False),
     "reverse": Kind(script=_reverse, success=False),
@@ -164,7 +206,13 @@ KINDS: Mapping[str, Kind] = {
     "occlusion": Kind(script=_occlusion, success=None, covered=True),
     "partial": Kind(script=_partial, success=False),
     "mismatch": Kind(script=_success, success=True, told_otherwise=True),
+    "empty_hand": Kind(script=_empty_hand, success=False, lost=True, arrives=True),
+    "left_beside": Kind(script=_left_beside, success=False, lost=True, arrives=True),
+    "missing": Kind(script=_missing, success=False, lost=True, arrives=True, peg="taken"),
+    "invisible": Kind(script=_success, success=True, peg="unseen"),
 }
 """Of which there are synthetic episodes: the peg goes in, falls, is pressed onto the block beside the hole, stops half
 way and stays, goes there and back to the start, falls back and then goes in, goes into the other socket, goes in or not
-before covered cameras, stops early, or goes in although something else was asked for."""
+before covered cameras, stops early, or goes in although something else was asked for. In the last four the hand ends
+where a success ends and the peg does not: it falls on the way, is put down beside the block, was never there, or goes
+in where no image shows it."""

@@ -46,7 +46,8 @@ class Encoder(Part[ConfigT]):
 
 
 def _load_embedded(shapes: Shapes, settings: str, tensors: Mapping[str, Tensor]) -> Trunk:
-    trunk = EmbeddedTrunk(shapes, int(json.loads(settings)["to_go_size"]))
+    sizes = json.loads(settings)
+    trunk = EmbeddedTrunk(shapes, int(sizes["to_go_size"]), int(sizes.get("thumbnail", 0)))
     _fill(trunk, tensors)
     return trunk.requires_grad_(False).eval()
 

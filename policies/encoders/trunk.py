@@ -49,7 +49,8 @@ class Trunk(Protocol):
 
     Attributes:
         shapes: Camera -> (H, W, 3) of its images.
-        parts: What the features consist of, in order, without gaps.
+        parts: What the features consist of for a policy, in order, without gaps. Columns beyond the last part are for
+            reward models, see `policies.encoders.thumbnails.thumbnails_of`.
         travels: True if its weights are published with the parameters; False if an actor loads the same file or hub
             id itself, and compares `identity`.
     """

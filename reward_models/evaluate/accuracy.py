@@ -21,7 +21,7 @@ NEAR = 0.2
 """Error of Φ that Acc@.2 lets pass."""
 LADDER = ("fail", "partial", "success")
 """Classes from the worst outcome to the best."""
-AGAINST = ("fail", "stall", "mismatch")
+AGAINST = ("fail", "apart", "stall", "mismatch")
 """What a success must be told from: on these a clock is blind."""
 
 

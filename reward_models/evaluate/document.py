@@ -13,10 +13,10 @@ import numpy as np
 from reward_models.evaluate.harness import Report
 from reward_models.metrics import voc
 
-CLASSES = ("success", "partial", "fail", "stall", "mismatch")
+CLASSES = ("success", "partial", "fail", "apart", "stall", "mismatch")
 SECTIONS = (
-    "ordering", "backwards", "accuracy", "discrimination", "ranking", "words", "axioms", "opd", "robustness", "cost",
-    "canaries", "nulls", "checks",
+    "ordering", "backwards", "accuracy", "discrimination", "kinds", "ranking", "words", "axioms", "opd", "robustness",
+    "cost", "canaries", "nulls", "checks",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ under other words, which a model that does not read scores all alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from reward_models.evaluate.canaries import Canary, canaries
 from reward_models.evaluate.cost import Cost, Counted, cost
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.judge import Judged, judge, phi_at_end, thinned
+from reward_models.evaluate.kinds import KindOfFailure, failures_by_kind
 from reward_models.evaluate.opd import GroupOpd, opd_of_groups
 from reward_models.evaluate.order_metrics import Backwards, backwards
 from reward_models.evaluate.rank_metrics import diagonal_margin
@@ -97,6 +98,7 @@ class Report:
         backwards: Section A, asked in other ways.
         accuracy: Section B, by class and "all".
         discrimination: Section C.
+        kinds: Section C, by kind of failure.
         ranking: Section D.
         words: Section D, videos by texts.
         axioms: Section E.
@@ -120,6 +122,7 @@ class Report:
     backwards: Backwards
     accuracy: dict[str, Accuracy]
     discrimination: Discrimination
+    kinds: dict[str, KindOfFailure]
     ranking: Ranking
     words: Words
     axioms: Axioms
@@ -145,6 +148,7 @@ def evaluate(
     rule: DoneRule,
     dt_s: float,
     every: int = 1,
+    fitted_on: Collection[str] | None = None,
     on_episode: Callable[[int, int], None] = lambda number, episodes: None,
 ) -> Report:
     """Evaluate a reward model on labelled episodes.
@@ -155,6 +159,7 @@ def evaluate(
         rule: When the word is "done": threshold, n of m, gate, as they are deployed.
         dt_s: Time between two frames of the episodes.
         every: Score each n-th frame only, for slow models; the rule then counts these frames.
+        fitted_on: Kinds of episodes that the model was fitted on; None if that is not known.
         on_episode: Told (number, episodes) after each.
 
     Raises:
@@ -174,6 +179,7 @@ def evaluate(
     skipped: dict[str, str] = {}
     checked = axioms(counted, sample, rng, skipped)
     kinds = sorted({one.kind for one in judged})
+    by_kind = failures_by_kind(judged, rng, fitted_on=fitted_on)
     return Report(
         model=model.name,
         version=model.version,
@@ -187,6 +193,7 @@ def evaluate(
         backwards=backwards(counted, [e for e in kept if e.kind == "success"], rng, skipped),
         accuracy=by_class,
         discrimination=found,
+        kinds=by_kind,
         ranking=ranking(judged, rng),
         words=words(counted, kept, skipped),
         axioms=checked,
@@ -195,7 +202,7 @@ def evaluate(
         canaries=canaries(counted, kept, rule, skipped),
         cost=cost(counted, sample[0], rng),
         nulls=nulls,
-        checks=checks(found, by_class, checked, nulls),
+        checks=checks(found, by_class, by_kind, checked, nulls),
     )
 
 

@@ -27,7 +27,10 @@ Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 Clip = tuple[Instruction, tuple[Frame, ...]]
 
-CLASSES = {"near_miss": "fail", "drop": "fail", "reverse": "fail", "wrong_object": "fail"}
+CLASSES = {
+    **dict.fromkeys(("near_miss", "drop", "reverse", "wrong_object"), "fail"),
+    **dict.fromkeys(("empty_hand", "left_beside", "missing", "invisible"), "apart"),
+}
 """Kinds that are told apart in the list of episodes and counted together in the figures."""
 
 
@@ -58,7 +61,7 @@ class Judged:
 
     @property
     def group(self) -> str:
-        """Return the class of the kind: "success", "partial", "fail", "stall", "mismatch", or the kind itself."""
+        """Return the class of the kind: "success", "partial", "fail", "apart", "stall", "mismatch", or the kind."""
         return CLASSES.get(self.kind, self.kind)
 
     @property

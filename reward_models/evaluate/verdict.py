@@ -24,6 +24,7 @@ from reward_models.evaluate.axioms import Axioms
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.estimate import of_groups
 from reward_models.evaluate.judge import Judged, from_scores
+from reward_models.evaluate.kinds import KindOfFailure
 from reward_models.evaluate.rank_metrics import auc
 from reward_models.interface import LabelledEpisode
 from reward_models.metrics import clock_scores
@@ -107,7 +108,11 @@ class Check:
 
 
 def checks(
-    found: Discrimination, by_class: Mapping[str, Accuracy], axioms: Axioms, nulls: Mapping[str, Null]
+    found: Discrimination,
+    by_class: Mapping[str, Accuracy],
+    by_kind: Mapping[str, KindOfFailure],
+    axioms: Axioms,
+    nulls: Mapping[str, Null],
 ) -> tuple[Check, ...]:
     """Check all conditions, in the order in which a reader wants to see them."""
     false_done, mismatch = found.false_done, by_class.get("mismatch")
@@ -119,6 +124,7 @@ def checks(
             wanted=f"upper limit below {100 * FALSE_DONE:.0f} %",
             passed=false_done.high < FALSE_DONE if false_done.n else None,
         ),
+        _each_kind(by_kind),
         _below("Φ under other words", mismatch.final_phi.value if mismatch else float("nan"), MISMATCH),
         _below("Φ while nothing happens", axioms.hold_change.value, HOLD, "|ΔΦ| "),
         Check(
@@ -147,6 +153,24 @@ def _beats_clock(clock: Null) -> Check:
         found="; ".join(f"{words} {', '.join(names)}" for words, names in parts if names),
         wanted=f"on {', '.join(AGAINST)}",
         passed=False if lost else None if unknown else True,
+    )
+
+
+def _each_kind(kinds: Mapping[str, KindOfFailure]) -> Check:
+    """Check each kind of failure by itself: a model that falls for one kind is not saved by the others."""
+    wrong = [
+        f"{name}: {of.false_done.count} of {of.false_done.n} done, AUC {of.auc.value:.3f}"
+        for name, of in kinds.items()
+        if of.false_done.n >= FEWEST and (of.false_done.count > FALSE_DONE * of.false_done.n or of.auc.value <= AUC)
+    ]
+    few = [name for name, of in kinds.items() if of.false_done.n < FEWEST or not of.auc.n]
+    unseen = sum(of.unseen is True for of in kinds.values())
+    good = f"{len(kinds) - len(few)} kinds, {unseen} of them never shown to the model"
+    return Check(
+        name="every kind of failure",
+        found="; ".join([*(wrong or [good]), *([f"too few of {', '.join(few)}"] if few else [])]),
+        wanted=f"of none more than {100 * FALSE_DONE:.0f} % done, AUC above {AUC} against each",
+        passed=False if wrong else None if few or not kinds else True,
     )
 
 

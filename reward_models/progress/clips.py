@@ -23,6 +23,8 @@ from reward_models.progress.text import other_task, text_features
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
 UNKNOWN = -1.0
+WHOLE_EPISODE = 0.2
+"""Share of clips that run to the very end at first: what comes after it is otherwise hardly ever seen."""
 
 
 def stage_shares(lengths: np.ndarray) -> np.ndarray:
@@ -97,6 +99,7 @@ class ScoredEpisode:
         refused: True if a model had declared success and an operator refused it.
         stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
         progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
+        thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`; none where there are none.
     """
 
     frames: np.ndarray
@@ -105,6 +108,7 @@ class ScoredEpisode:
     refused: bool = False
     stage_starts: tuple[int, ...] = ()
     progress: np.ndarray | None = None
+    thumbnails: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +219,7 @@ class ClipSource:
     def _path(self, length: int) -> np.ndarray:
         """Draw the frames of a clip in the order in which they are shown, shape (window,)."""
         rng, window = self._rng, self._config.window
-        last = int(rng.integers(1, length))
+        last = length - 1 if rng.random() < WHOLE_EPISODE else int(rng.integers(1, length))
         indices = np.linspace(0, last, window)
         if rng.random() < self._config.rewind:  # forward to `last`, then back some of the way
             back = rng.uniform(0.2, 1.0) * last

@@ -14,6 +14,7 @@ from reward_models.alarms import nearest_distance
 from reward_models.metrics import clock_scores, mean_voc
 from reward_models.progress.calibrate import calibration_error, platt
 from reward_models.progress.clips import UNKNOWN, Clips, ClipSource, ScoredEpisode, done_labels, prefix_indices
+from reward_models.progress.common_look import CommonLook
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
@@ -73,10 +74,9 @@ def fit(
     held_out, training = _split(episodes, config.held_out)
     torch.manual_seed(seed)
     inputs = episodes[0].frames.shape[1]
-    model = ProgressModel(inputs, config, text=text)
+    model = ProgressModel(inputs, config, text=text, thumbnails=episodes[0].thumbnails)
     if start is None:
-        stacked = np.concatenate([e.frames for e in training])
-        model.mean, model.scale = stacked.mean(axis=0), 1 / np.maximum(stacked.std(axis=0), 1e-3)
+        model.mean, model.scale = _standard(model, np.concatenate([e.frames for e in training]))
     elif start.inputs != inputs:
         raise RewardError(f"model to start from takes {start.inputs} inputs, must take {inputs}; fit it on this trunk")
     else:
@@ -91,7 +91,7 @@ def fit(
 
         losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
     model.members.eval()
-    model.done_known, model.done_reach = _reach(model, [e for e in episodes if e.success])
+    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:])
     error = _calibrate(model, held_out)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
@@ -113,17 +113,31 @@ def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[Score
     return [*kept, *kept_failures], [e for e in episodes if id(e) not in held]
 
 
-def _reach(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> tuple[np.ndarray, float]:
-    """Collect frames that show the finished task, and how far such a frame may be from the nearest of them.
+def _standard(model: ProgressModel, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and scale of inputs (N, D), each (D,); thumbnails stay in the units of their images."""
+    mean, scale = frames.mean(axis=0), 1 / np.maximum(frames.std(axis=0), 1e-3)
+    for start, stop in model.thumbnails:
+        mean[start:stop], scale[start:stop] = 0.0, 1.0
+    return mean, scale
 
-    Half as far again as the furthest of them is from the nearest of another episode. A covered camera, another socket
-    or a hand before the lens is further; the members were never shown any of it and may be sure of anything.
+
+def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> None:
+    """Let a model know what successes look like, throughout and at their end, and how far another frame may be.
+
+    From the nearest end of a success half as far again as the furthest of them is from the nearest of another episode.
+    A covered camera, another socket or a hand before the lens is further; the members were never shown any of it and
+    may be sure of anything.
     """
-    ends = [model.standardised(e.frames[-e.done_frames :]) for e in successes][-DONE_KNOWN:]
-    if len(ends) < 2:
-        return np.zeros((0, model.inputs), np.float32), float("inf")
-    away = [nearest_distance(own, np.concatenate([other for other in ends if other is not own])).max() for own in ends]
-    return np.concatenate(ends), 1.5 * float(max(away))
+    ends = [e.frames[-e.done_frames :] for e in successes]
+    model.always = CommonLook.of([e.frames for e in successes], model.thumbnails)
+    model.finished = CommonLook.of(ends, model.thumbnails)
+    plain = [model.standardised(own)[:, model.plain] for own in ends]
+    if len(plain) < 2:
+        return
+    away = [
+        nearest_distance(own, np.concatenate([other for other in plain if other is not own])).max() for own in plain
+    ]
+    model.done_known, model.done_reach = np.concatenate(plain), 1.5 * float(max(away))
 
 
 def _bootstrap(episodes: Sequence[ScoredEpisode], rng: np.random.Generator) -> list[ScoredEpisode]:
@@ -146,7 +160,7 @@ def _train(
     member.train()
     for step in range(config.steps):
         clips = source.draw(config.batch)
-        frames = torch.from_numpy(model.standardised(clips.frames))
+        frames = model.read(clips.frames)
         loss = _loss(member, frames + NOISE * torch.randn_like(frames), clips)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -161,7 +175,7 @@ def _train(
 def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.Tensor:
     """Compute the loss of a batch of clips over the labels that are known.
 
-    It is the MSE of progress, half the BCE of done and half the MSE of hops.
+    It is the MSE of progress and of the guess at it from single frames, half the BCE of done and half the MSE of hops.
 
     The first frame of a clip carries no evidence of progress and is skipped. Of each clip one pair of frames is drawn,
     so that both directions and all distances occur.
@@ -171,7 +185,7 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     label, done_label = torch.from_numpy(clips.progress), torch.from_numpy(clips.done)
     known = (label >= 0).float()
     known[:, 0] = 0
-    squared = (torch.sigmoid(progress) - label).square()
+    squared = (torch.sigmoid(progress) - label).square() + (torch.sigmoid(member.nearer(seen)) - label).square()
     progress_loss = (squared * known).sum() / known.sum().clamp_min(1)
     sure = (done_label >= 0).float() * torch.from_numpy(clips.weight)[:, None]
     sure[:, 0] = 0

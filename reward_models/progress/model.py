@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,12 +12,17 @@ from torch import nn
 
 from reward_models.alarms import nearest_distance
 from reward_models.progress.clips import prefix_indices
+from reward_models.progress.common_look import Columns, CommonLook, covered
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import text_features
 from robot_stack.types.errors import RewardError
 
-ARRAYS = ("mean", "scale", "calibration", "done_known", "done_reach")
+LOOKS = ("always", "finished")
+ARRAYS = (
+    "mean", "scale", "calibration", "done_known", "done_reach", "thumbnails",
+    *(f"{look}.{part}" for look in LOOKS for part in ("columns", "camera", "reach", "known")),
+)  # fmt: skip
 """What a model consists of beside its members and its text."""
 
 
@@ -25,7 +30,8 @@ class FrameScores(NamedTuple):
     """The scores of T frames, each float32, shape (T,).
 
     Attributes:
-        progress: Φ in [0, 1]: mean of the members less their standard deviation.
+        progress: Φ in [0, 1]: mean of the members less their standard deviation; 0 of a frame that lacks what successes
+            always show, other than before a covered camera.
         success: Probability that the task is done, in [0, 1]: of the member that is least sure.
         spread: Standard deviation of the members' Φ.
     """
@@ -42,19 +48,33 @@ class ProgressModel:
         text: The task that it was trained on.
         members: The networks, as one module.
         calibration: Scale and offset of the done logit.
-        done_known: Standardised inputs of frames that show the finished task, float32, shape (N, D).
+        plain: Columns of a frame's inputs that are no thumbnail, R of them, which the members read.
+        done_known: Standardised plain inputs of frames that show the finished task, float32, shape (N, R).
         done_reach: Distance from the nearest of them beyond which nothing is called done, however sure the members are.
+        always: What the thumbnails of successes show throughout; a frame that lacks it is no progress, unless a
+            camera is covered.
+        finished: What they show at the end; what lacks it is not done.
+
+    Args:
+        inputs: D.
+        config: Its size.
+        text: The task.
+        thumbnails: Columns [start, stop) of each thumbnail in a frame's inputs.
     """
 
-    def __init__(self, inputs: int, config: ProgressConfig, *, text: str) -> None:
+    def __init__(self, inputs: int, config: ProgressConfig, *, text: str, thumbnails: Sequence[Columns] = ()) -> None:
         self.config = config
         self.inputs = inputs
         self.text = text
+        self.thumbnails = tuple((start, stop) for start, stop in thumbnails)
+        shown = {column for start, stop in self.thumbnails for column in range(start, stop)}
+        self.plain = np.array([column for column in range(inputs) if column not in shown])
         self.members = nn.ModuleList(
-            ProgressNetwork(inputs, width=config.width, layers=config.layers) for _ in range(config.members)
+            ProgressNetwork(len(self.plain), width=config.width, layers=config.layers) for _ in range(config.members)
         )
+        self.always = self.finished = CommonLook.of([], ())
         self.calibration = (1.0, 0.0)
-        self.done_known = np.zeros((0, inputs), np.float32)
+        self.done_known = np.zeros((0, len(self.plain)), np.float32)
         self.done_reach = float("inf")
         self.mean = np.zeros(inputs, np.float32)
         self.scale = np.ones(inputs, np.float32)
@@ -83,20 +103,33 @@ class ProgressModel:
         """Score the last frame of each of N prefixes, float32, shape (N, window, D), see `prefix_indices`."""
         if not len(prefixes):
             return FrameScores(*(np.zeros(0, np.float32) for _ in FrameScores._fields))
-        progress, done = self.logits(prefixes, text=text)
-        phi = torch.sigmoid(progress)
+        logits, done = self.logits(prefixes, text=text)
+        phi = torch.sigmoid(logits)
         spread = phi.std(dim=0, correction=0)
         scale, offset = self.calibration
         success = torch.sigmoid(scale * done.amin(dim=0) + offset).numpy()
+        there = self.always.fits(prefixes[:, -1])
+        success = np.where(there & self._like_done(prefixes[:, -1]), success, np.float32(0))
+        shown = there | covered(prefixes[:, -1], self.thumbnails)
+        progress = np.where(shown, (phi.mean(dim=0) - spread).clamp_min(0).numpy(), np.float32(0))
+        return FrameScores(progress, success, spread.numpy())
+
+    def _like_done(self, frames: np.ndarray) -> np.ndarray:
+        """Return whether frames (N, D) are near those that show the finished task, bool, shape (N,)."""
+        alike = self.finished.fits(frames)
         if np.isfinite(self.done_reach):
-            away = nearest_distance(self.standardised(prefixes[:, -1]), self.done_known)
-            success = np.where(away <= self.done_reach, success, np.float32(0))
-        return FrameScores((phi.mean(dim=0) - spread).clamp_min(0).numpy(), success, spread.numpy())
+            away = nearest_distance(self.standardised(frames)[:, self.plain], self.done_known)
+            alike &= away <= self.done_reach
+        return alike
+
+    def read(self, frames: np.ndarray) -> torch.Tensor:
+        """Return what the members read of frames (..., D): their standardised plain inputs, (..., R)."""
+        return torch.from_numpy(self.standardised(frames)[..., self.plain])
 
     @torch.no_grad()
     def logits(self, prefixes: np.ndarray, *, text: str | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logits of progress and of done of each member, not calibrated, each shape (M, N)."""
-        shown, said = torch.from_numpy(self.standardised(prefixes)), self._said(text, len(prefixes))
+        shown, said = self.read(prefixes), self._said(text, len(prefixes))
         answers = [member.judge(*member.embed(shown, said)) for member in self.networks]
         return (
             torch.stack([progress[:, -1] for progress, _ in answers]),
@@ -106,7 +139,7 @@ class ProgressModel:
     @torch.no_grad()
     def compare(self, before: np.ndarray, after: np.ndarray, *, text: str | None = None) -> np.ndarray:
         """Return the hops from frames to frames (N, D), float32 in [-1, 1], shape (N,): the members' mean."""
-        shown = torch.from_numpy(np.stack([self.standardised(before), self.standardised(after)], axis=1))
+        shown = self.read(np.stack([before, after], axis=1))
         said = self._said(text, len(shown))
         hops = []
         for member in self.networks:
@@ -140,6 +173,12 @@ class ProgressModel:
             "calibration": torch.tensor(self.calibration, dtype=torch.float64),
             "done_known": torch.from_numpy(self.done_known),
             "done_reach": torch.tensor(self.done_reach, dtype=torch.float64),
+            "thumbnails": torch.tensor(self.thumbnails, dtype=torch.int64).reshape(-1, 2),
+            **{
+                f"{name}.{part}": torch.from_numpy(getattr(look, part))
+                for name, look in zip(LOOKS, (self.always, self.finished), strict=True)
+                for part in ("columns", "camera", "reach", "known")
+            },
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -167,6 +206,10 @@ class ProgressModel:
         self.members.eval()
         self.mean, self.scale = state["mean"].numpy(), state["scale"].numpy()
         self.done_known, self.done_reach = state["done_known"].numpy(), float(state["done_reach"])
+        self.always, self.finished = (
+            CommonLook(**{part: state[f"{name}.{part}"].numpy() for part in ("columns", "camera", "reach", "known")})
+            for name in LOOKS
+        )
         scale, offset = state["calibration"].tolist()
         self.calibration, self.text = (scale, offset), state["text"]
         self.seal()

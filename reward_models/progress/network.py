@@ -37,7 +37,7 @@ class ProgressNetwork(nn.Module):
         self.heads = nn.Linear(width, 2)
         self.left = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
         self.match = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, 1))
-        self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1), nn.Tanh())
+        self.pair = nn.Sequential(nn.Linear(3 * width, width), nn.GELU(), nn.Linear(width, 1))
 
     def embed(self, frames: Tensor, text: Tensor) -> tuple[Tensor, Tensor]:
         """Embed frames (B, K, D) and text (B, TEXT_SIZE) as tokens, (B, K, W) and (B, W)."""
@@ -61,6 +61,10 @@ class ProgressNetwork(nn.Module):
         return torch.logit(share.clamp(1 - SUREST, SUREST))
 
     def compare(self, before: Tensor, after: Tensor, said: Tensor) -> Tensor:
-        """Return the hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each."""
-        hop: Tensor = self.pair(torch.cat([before, after, said], dim=1))
-        return hop[:, 0]
+        """Return the hop from one frame to another, in [-1, 1], shape (B,); tokens (B, W) each.
+
+        It is 0 from a frame to itself, however little was learned.
+        """
+        there: Tensor = self.pair(torch.cat([before, after, said], dim=1))
+        nowhere: Tensor = self.pair(torch.cat([before, before, said], dim=1))
+        return torch.tanh(there - nowhere)[:, 0]

@@ -226,7 +226,7 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="JSON; table and page go beside it (reward_eval.json, in the run if any)",
     )
-    grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (synthetic: 128; of a run: all)")
+    grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (synthetic: 224; of a run: all)")
     grade.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
     grade.add_argument("--every", type=_count(1), default=1, metavar="N", help="score each n-th frame only (1)")
     _add_json(grade)

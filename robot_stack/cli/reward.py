@@ -94,6 +94,11 @@ def _summary(result: dict[str, Any]) -> str:
         f"{result['ms_per_frame']:.1f} ms a frame, {result['ms_per_frame_batched']:.2f} in a batch",
     ]
     lines += [
+        f"  {kind.replace('_', ' ')}: false done {of['false_done']['count']} of {of['false_done']['n']}, last Φ "
+        f"{_number(of['final_phi']['value'])}{', a kind it never saw' if of['unseen'] else ''}"
+        for kind, of in result["sections"]["kinds"].items()
+    ]
+    lines += [
         f"  not met: {c['name']}: {c['found']}, {c['wanted']}"
         for c in result["sections"]["checks"]
         if c["passed"] is False

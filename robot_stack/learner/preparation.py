@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from policies.encoders.embedded import EmbeddedConfig
+from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import Trunk
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
@@ -247,8 +248,8 @@ def start_rescorer(parts: RunParts, ingest: Ingest, demo_id: str) -> Rescorer | 
     return rescorer
 
 
-def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None) -> RewardParts:
-    """Build what fits and watches the reward model; there is no model yet."""
+def build_reward(parts: RunParts, encoder: Trunk, recorded: Recorded, rescorer: Rescorer | None) -> RewardParts:
+    """Build what fits and watches the reward model behind its encoder; there is no model yet."""
 
     def report(version: str, alarm: Alarm) -> None:
         log.warning("reward model %s is no longer trusted: %s", version, alarm.words)
@@ -284,6 +285,7 @@ def build_reward(parts: RunParts, recorded: Recorded, rescorer: Rescorer | None)
         trust=monitor,
         ingest=recorded.ingest,
         metrics=parts.metrics,
+        thumbnails=thumbnails_of(encoder),
         seed=parts.resolved.run.seed,
     )
     return RewardParts(monitor=monitor, refitter=refitter, shaping=shaping)

@@ -132,7 +132,7 @@ class Training:
         rescorer = start_rescorer(parts, recorded.ingest, demos[0])
         if rescorer is not None:
             self._closing.callback(rescorer.close)
-        reward = build_reward(parts, recorded, rescorer)
+        reward = build_reward(parts, encoders.reward, recorded, rescorer)
         loop = build_loop(parts, encoders, recorded, reward, self.board, self._distributed)
         learner = OnlineLearner(recorded=recorded, reward=reward, loop=loop)
         start = read_start(parts.folder)

@@ -15,7 +15,7 @@ from robot_stack.report.style import BLUE, GREY, RED, Sheet
 
 ORDER = (
     "success", "regress_recover", "occlusion", "partial", "stall", "near_miss", "drop", "reverse", "wrong_object",
-    "fail", "mismatch",
+    "fail", "empty_hand", "left_beside", "missing", "invisible", "mismatch",
 )  # fmt: skip
 """Kinds from left to right; others follow."""
 MARKS = {True: (BLUE, "o"), False: (RED, "x")}

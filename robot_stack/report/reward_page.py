@@ -83,6 +83,7 @@ def _body(
         f"<p class=caption>{escape(_GLOSSARY)}</p>",
         "<h2>Φ of the last frame, by what happened</h2>", picture(finals, "final Φ by kind"),
         "<h2>By class</h2>", _classes(report),
+        "<h2>By kind of failure</h2>", _kinds(report),
         "<h2>Beside models that look at nothing</h2>", _nulls(report),
         "<h2>One episode of each kind</h2>", picture(kinds, "Φ along an episode of each kind"),
         "<p class=caption>Of each kind the episode with the middle error, each frame scored from its past only.</p>",
@@ -129,6 +130,20 @@ def picture(path: Path, words: str) -> str:
     """Return an HTML image that holds the PNG itself."""
     content = base64.b64encode(path.read_bytes()).decode()
     return f"<img alt='{escape(words)}' src='data:image/png;base64,{content}'>"
+
+
+def _kinds(report: Report) -> str:
+    words = {True: "never", False: "yes", None: "not known"}
+    return rows(
+        ("kind", "shown to the model", "false done", "Φ of the last frame", "true", "AUC against successes"),
+        [
+            (
+                escape(kind.replace("_", " ")), words[of.unseen], rate(of.false_done), number(of.final_phi),
+                number(of.final_truth), number(of.auc, 3),
+            )
+            for kind, of in report.kinds.items()
+        ],
+    )  # fmt: skip
 
 
 def _checks(report: Report) -> str:

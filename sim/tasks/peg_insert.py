@@ -24,6 +24,8 @@ IN_HOLE_WEIGHT = 3.0
 """A millimetre in the hole counts as three outside it: it takes about as long, and it is what the task is about."""
 YAW_WEIGHT_M_RAD = 0.05
 """Metres that a radian of wrong yaw counts as, as for the scripted operator."""
+OUT_OF_SIGHT_M = -0.5
+"""Height of what is not to be seen, under the table."""
 SLACK_M, SLACK_RAD = 0.002, 0.02
 """An arm at rest hangs this far off where it was put."""
 
@@ -139,6 +141,16 @@ class PegInsert:
         dof = model.joint("peg").dofadr[0]
         data.qvel[dof : dof + 6] = 0.0
 
+    def take_away(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Take the peg out of the scene: it falls for ever under the table, where nothing is."""
+        data.qpos[model.joint("peg").qposadr[0] + 2] = OUT_OF_SIGHT_M
+
+    def show_peg(self, model: mujoco.MjModel, *, visible: bool) -> None:
+        """Let cameras see the peg, or see through it."""
+        body = model.body("peg")
+        first = int(body.geomadr[0])
+        model.geom_rgba[first : first + int(body.geomnum[0]), 3] = float(visible)
+
     def tip_in_socket(self, data: mujoco.MjData) -> np.ndarray:
         """Return the centre of the peg's tip in the socket's frame [m], shape (3,)."""
         peg, socket = data.body("peg"), data.body("socket")
@@ -214,7 +226,6 @@ APART_M = (0.085, 0.10)
 """Between the two holes: the blocks do not touch, and one view shows both."""
 REACH_M = (0.085, 0.10)
 """How far from the middle of the task the second socket may stand, along x and y: within the cell's workspace."""
-OUT_OF_SIGHT_M = -0.5
 
 
 class TwoSockets:
@@ -232,6 +243,8 @@ class TwoSockets:
         self.decoy_wanted = False
         self.start_poses = self._one.start_poses
         self.settle = self._one.settle
+        self.take_away = self._one.take_away
+        self.show_peg = self._one.show_peg
         self.tip_in_socket = self._one.tip_in_socket
         self.succeeded = self._one.succeeded
         self.failed = self._one.failed

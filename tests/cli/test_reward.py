@@ -93,6 +93,9 @@ def test_synthetic_episodes_end_in_json_table_and_page(
     assert found["final_phi"]["success"] == pytest.approx(1.0)
     said = capsys.readouterr()
     assert said.out.startswith("watermark: ")
+    assert "  left beside: false done 0 of " in said.out
+    assert said.out.count(", a kind it never saw") == 12  # all kinds of failure; it was fitted on successes
+    assert "By kind of failure" in out.with_suffix(".html").read_text()
     assert f"Report: {out.with_suffix('.html')}" in said.out.splitlines()
     assert "scored episode 40 of 40" in said.err
     assert out.with_suffix(".csv").read_text().count("\n") == 41
@@ -103,7 +106,7 @@ def test_json_is_the_file_and_all_there_is_on_stdout(
     cheap: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "eval.json"
-    arguments = ["reward", "eval", "--generated", "--out", str(out), "--episodes", "10", "--every", "2", "--json"]
+    arguments = ["reward", "eval", "--generated", "--out", str(out), "--episodes", "14", "--every", "2", "--json"]
     assert main(arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found == json.loads(out.read_text())
@@ -131,7 +134,7 @@ def test_too_few_synthetic_episodes_are_refused_before_anything_is_made(
     cheap: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reward", "eval", "--generated", "--episodes", "3"]) == 1
-    assert "must be at least 10" in capsys.readouterr().err
+    assert "must be at least 14" in capsys.readouterr().err
     assert cheap == []
 
 

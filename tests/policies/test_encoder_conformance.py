@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from policies.encoders.embedded import EmbeddedTrunk
 from policies.encoders.heads import make_head
 from policies.encoders.registry import load_trunk
+from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import ImageShape, Trunk
 from robot_stack.types.errors import SpecError
 from tests.policies.tiny_encoders import KINDS, POOLS, SHAPES, images, tiny_trunk
@@ -45,7 +47,10 @@ def parameters(trunk: Trunk) -> list[torch.nn.Parameter]:
 
 def test_parts_lie_side_by_side_and_fill_the_features(trunk: Trunk) -> None:
     assert trunk.parts[0].slice.start == 0
-    assert trunk.parts[-1].slice.stop == trunk.feature_size
+    beyond = thumbnails_of(trunk)
+    edges = [trunk.parts[-1].slice.stop, *(edge for columns in beyond for edge in columns), trunk.feature_size]
+    assert edges[::2] == edges[1::2]
+    assert bool(beyond) is isinstance(trunk, EmbeddedTrunk)
     assert all(part.slice.stop == following.slice.start for part, following in pairwise(trunk.parts))
 
 

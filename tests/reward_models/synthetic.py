@@ -27,3 +27,17 @@ def episode(seed: int, *, success: bool = True) -> ScoredEpisode:
 def episodes(successes: int, failures: int = 0) -> list[ScoredEpisode]:
     """Successes first."""
     return [episode(i) for i in range(successes)] + [episode(100 + i, success=False) for i in range(failures)]
+
+
+def bent_episode(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """64 features that bend with progress and with five things that have nothing to do with it; frames and progress."""
+    rng = np.random.default_rng(seed)
+    length = int(rng.integers(25, 45))
+    pace = rng.gamma(0.5, size=length - 1)
+    progress = np.concatenate([[0.0], np.cumsum(pace) / pace.sum()])
+    world = np.random.default_rng(0)
+    into, out_of = world.normal(size=(8, 32)), world.normal(size=(32, 64))
+    other = 0.5 * rng.normal(size=(1, 5)) * np.ones((length, 1))
+    causes = np.concatenate([np.stack([progress, progress**2, np.sin(4 * progress)], axis=1), other], axis=1)
+    frames = np.tanh(causes @ into) @ out_of * 0.3 + 0.05 * rng.normal(size=(length, 64))
+    return frames.astype(np.float32), progress

@@ -11,8 +11,9 @@ from reward_models.classifier.model import SuccessClassifier
 from reward_models.classifier_gated import ClassifierGatedModel, labelled
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import fit
-from tests.reward_models.synthetic import QUICK, TEXT, episode, episodes
+from tests.reward_models.synthetic import INPUTS, QUICK, TEXT, episode, episodes
 
+PLAIN = np.arange(INPUTS)
 SMALL = ClassifierConfig(width=16, steps=60, batch=32, precision=0.6)
 
 
@@ -23,8 +24,10 @@ def test_what_a_person_said_becomes_labels_of_frames() -> None:
             ScoredEpisode(frames=frames, success=True, done_frames=3),
             ScoredEpisode(frames=frames, success=False),
             ScoredEpisode(frames=frames, success=False, refused=True, done_frames=2),
-        ]
+        ],
+        np.array([0, 2]),
     )
+    assert success.frames.shape == (10, 2)
     assert np.flatnonzero(success.success).tolist() == [7, 8, 9]
     assert not failure.success.any()
     assert not failure.hard.any()
@@ -35,7 +38,7 @@ def test_what_a_person_said_becomes_labels_of_frames() -> None:
 def test_only_frames_that_both_take_for_success_keep_their_probability() -> None:
     known = [replace(e, done_frames=6) for e in episodes(8, 3)]
     model, _ = fit(known, QUICK.model_copy(update={"steps": 60}), text=TEXT, seed=0)
-    classifier, _ = SuccessClassifier.fit(labelled(known), SMALL, seed=0)
+    classifier, _ = SuccessClassifier.fit(labelled(known, PLAIN), SMALL, seed=0)
     both = ClassifierGatedModel(model, classifier)
     frames = episode(40).frames
     alone, agreed = model.score(frames), both.score(frames)
@@ -51,7 +54,7 @@ def test_its_version_changes_with_either() -> None:
     known = episodes(6, 2)
     short = QUICK.model_copy(update={"steps": 3})
     model, other_model = (fit(known, short, text=TEXT, seed=seed)[0] for seed in (0, 1))
-    classifier, other = (SuccessClassifier.fit(labelled(known), SMALL, seed=seed)[0] for seed in (0, 1))
+    classifier, other = (SuccessClassifier.fit(labelled(known, PLAIN), SMALL, seed=seed)[0] for seed in (0, 1))
     versions = {
         ClassifierGatedModel(m, c).version for m, c in ((model, classifier), (model, other), (other_model, classifier))
     }

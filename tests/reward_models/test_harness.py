@@ -111,7 +111,7 @@ def test_perfect_model_is_right_in_every_section() -> None:
 
 def test_perfect_model_fails_only_for_want_of_episodes() -> None:
     wrong = [name for name, good in passed("perfect").items() if good is not True]
-    assert wrong == ["false done"]  # none of 19, which bounds nothing below 5 %
+    assert wrong == ["false done"]  # none of 25, which bounds nothing below 5 %
     assert report("perfect").discrimination.false_done.high > 0.05
     assert report("perfect").verdict == "rejected"
 
@@ -306,7 +306,7 @@ def test_document_has_its_keys_and_no_number_that_is_none() -> None:
         "fit_s", "voc_success", "mae", "final_phi", "false_done", "auc", "voc_reversed", "beats_null", "causal",
         "ms_per_frame", "ms_per_frame_batched", "sections",
     ]  # fmt: skip
-    assert set(found["final_phi"]) == {"success", "partial", "fail", "stall", "mismatch"}
+    assert set(found["final_phi"]) == {"success", "partial", "fail", "apart", "stall", "mismatch"}
     assert set(found["false_done"]) == {"n", "count"}
     assert set(found["beats_null"]) == {"clock", "constant", "random"}
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -338,12 +338,49 @@ def test_episodes_whose_progress_nobody_knows_have_no_error() -> None:
     assert document(found, fit_s=None)["mae"] is None
 
 
+def falls_for_missing(query: ClipQuery) -> float:
+    """Reads, but goes by the clock where progress has never begun."""
+    begun = any(written(frame) for frame in query.frames[:3]) or query.instruction.text != TASK
+    return read(query) if begun else min(1.0, len(query.frames) / 10)
+
+
+def test_a_model_that_falls_for_one_kind_of_failure_is_rejected_by_its_name() -> None:
+    many = [episode(kind, i) for kind, count in KINDS.items() for i in range(count if kind == "missing" else 20)]
+    good, bad = (
+        evaluate(Watermark(answer), many, 0, rule=RULE, dt_s=0.1, fitted_on={"success"})
+        for answer in (read, falls_for_missing)
+    )
+    assert good.verdict == "accepted"
+    false_done = bad.discrimination.false_done
+    assert false_done.count == KINDS["missing"]
+    kind = bad.kinds["missing"]
+    assert (kind.unseen, kind.false_done.count, kind.false_done.n, kind.final_truth) == (True, 4, 4, 0.0)
+    assert kind.final_phi.value > 0.9
+    assert good.kinds["missing"].final_phi.value == 0.0
+    assert all(of.false_done.count == 0 for name, of in bad.kinds.items() if name != "missing")
+    (check,) = (check for check in bad.checks if check.name == "every kind of failure")
+    assert check.passed is False
+    assert check.found.startswith("missing: 4 of 4 done, AUC ")
+    assert bad.verdict == "rejected"
+
+
+def test_a_kind_that_was_shown_and_one_that_nobody_knows_of_are_told_apart() -> None:
+    def unseen(fitted_on: set[str] | None) -> list[bool | None]:
+        few = [episode(kind, 0) for kind in ("success", "stall", "drop")]
+        found = evaluate(Watermark(read), few, 0, rule=RULE, dt_s=0.1, fitted_on=fitted_on)
+        assert {c.name: c.passed for c in found.checks}["every kind of failure"] is None  # of one episode each
+        return [found.kinds[kind].unseen for kind in ("drop", "stall")]
+
+    assert unseen({"success", "drop"}) == [False, True]
+    assert unseen(None) == [None, None]
+
+
 def test_two_episodes_of_a_class_prove_nothing() -> None:
     few = [e for e in episodes() if e.kind in ("success", "mismatch")] + [episode("stall", i) for i in range(2)]
     found = evaluate(Watermark(read), few, 0, rule=RULE, dt_s=0.1)
     assert found.nulls["clock"].beaten_on == {"mismatch": True}
     (clock,) = (check for check in found.checks if check.name == "beats the clock")
-    assert (clock.found, clock.passed) == ("on mismatch; too few of fail, stall", None)
+    assert (clock.found, clock.passed) == ("on mismatch; too few of fail, apart, stall", None)
 
 
 def test_words_are_those_of_the_task_first() -> None:

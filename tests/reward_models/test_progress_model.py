@@ -10,22 +10,41 @@ import pytest
 import torch
 
 from reward_models.decode import hop_between
-from reward_models.metrics import mean_voc
+from reward_models.live import PROGRESS
+from reward_models.metrics import mean_voc, voc
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.fit import FitReport, fit
 from reward_models.progress.model import ProgressModel
 from reward_models.progress.network import ProgressNetwork
 from reward_models.progress.text import TEXT_SIZE
 from robot_stack.types.errors import RewardError
-from tests.reward_models.synthetic import INPUTS, QUICK, TEXT, episode, episodes
+from tests.reward_models.pictured import THUMBNAILS, pictured
+from tests.reward_models.synthetic import INPUTS, QUICK, TEXT, bent_episode, episode, episodes
 
 Fitted = tuple[ProgressModel, FitReport]
+
+
+HELD = QUICK.model_copy(update={"steps": 150, "held_out": 0})
 
 
 @pytest.fixture(scope="module")
 def fitted() -> Fitted:
     torch.set_num_threads(1)
     return fit(episodes(10, 4), QUICK, text=TEXT, seed=0)
+
+
+@pytest.fixture(scope="module")
+def bent() -> ProgressModel:
+    torch.set_num_threads(1)
+    shown = [ScoredEpisode(frames=bent_episode(seed)[0], success=True) for seed in range(10)]
+    return fit(shown, QUICK.model_copy(update={"held_out": 0}), text=TEXT, seed=0)[0]
+
+
+@pytest.fixture(scope="module")
+def holding() -> ProgressModel:
+    """Fitted on hands that hold their part all the way."""
+    torch.set_num_threads(1)
+    return fit([pictured(seed) for seed in range(8)], HELD, text=TEXT, seed=0)[0]
 
 
 def test_held_out_episodes_are_put_in_order(fitted: Fitted) -> None:
@@ -243,3 +262,68 @@ def test_one_success_says_nothing_of_how_finished_tasks_differ() -> None:
     model, _ = fit(episodes(4), short, text=TEXT, seed=0)
     assert 0 < model.done_reach < float("inf")
     assert model.done_known.shape == (4 * 2, INPUTS)
+
+
+def test_a_hop_from_a_frame_to_itself_is_none(fitted: Fitted) -> None:
+    model, _ = fitted
+    for seed in range(50, 54):
+        frames = episode(seed).frames
+        assert np.abs(model.compare(frames, frames)).max() < 1e-5
+        near = frames + 0.01 * np.random.default_rng(seed).normal(size=frames.shape).astype(np.float32)
+        assert np.abs(model.compare(frames, near)).mean() < 0.05
+
+
+@pytest.mark.parametrize("turn", [0.6, 0.8, 1.0])
+@pytest.mark.parametrize("back", [0.3, 0.6, 1.0])
+def test_a_rewound_clip_falls_after_its_turn(bent: ProgressModel, turn: float, back: float) -> None:
+    for seed in range(50, 58):
+        frames, true = bent_episode(seed)
+        top = round(turn * (len(frames) - 1))
+        path = np.r_[: top + 1, top - np.arange(1, max(4, round(back * top)) + 1)]
+        phi = bent.score(frames[path]).progress
+        assert phi[-1] < phi[top], (seed, phi[top:].round(2).tolist())
+        if true[path[top]] - true[path[-1]] > 0.1:
+            assert voc(phi[top:]) < -0.5, (seed, phi[top:].round(2).tolist())
+
+
+def test_a_hand_without_its_part_makes_no_progress_and_is_never_done(holding: ProgressModel) -> None:
+    """No failure was among the demonstrations, and what the members read is as in a success."""
+    for seed in range(40, 44):
+        held, lost, never = (pictured(seed, **how) for how in ({}, {"lost_at": 0.5}, {"part": False}))
+        good, bad = holding.score(held.frames), holding.score(lost.frames)
+        half = len(lost.frames) // 2
+        assert good.progress[-1] > 0.8
+        assert good.success[-1] > 0.5
+        np.testing.assert_array_equal(bad.progress[:half], good.progress[:half])
+        assert not bad.progress[half + 1 :].any()
+        assert not bad.success[half + 1 :].any()
+        assert not holding.score(never.frames).progress.any()
+        assert (holding.score(lost.frames, len(lost.frames) - 1).progress == 0).all()
+
+
+def test_before_a_covered_camera_progress_may_stand_and_nothing_is_done(holding: ProgressModel) -> None:
+    frames = pictured(40).frames
+    dark = frames.copy()
+    start, stop = THUMBNAILS[0]
+    dark[-4:, start:stop] = 0.0
+    scores, before = holding.score(dark), holding.score(frames)
+    np.testing.assert_array_equal(scores.progress, before.progress)
+    assert not scores.success[-4:].any()
+
+
+def test_members_read_no_thumbnail(holding: ProgressModel) -> None:
+    frames = pictured(40).frames
+    start, stop = THUMBNAILS[0]
+    other = frames.copy()
+    other[:, start:stop] = 1.0
+    for before, after in zip(holding.logits(frames[None, -8:]), holding.logits(other[None, -8:]), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_a_restored_model_knows_what_successes_look_like(holding: ProgressModel) -> None:
+    tensors, texts = holding.stored()
+    other = PROGRESS.restore(tensors, texts, HELD)
+    assert other.version == holding.version
+    for frames in (pictured(41).frames, pictured(41, lost_at=0.5).frames):
+        for expected, got in zip(holding.score(frames), other.score(frames), strict=True):
+            assert np.array_equal(expected, got)

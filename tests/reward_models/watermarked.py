@@ -23,7 +23,8 @@ from reward_models.interface import (
 TASK, OTHER = "insert the peg", "open the drawer"
 RULE = DoneRule(threshold=0.8, n=2, m=3)
 KINDS = {
-    "success": 6, "near_miss": 3, "drop": 3, "stall": 4, "partial": 4, "mismatch": 5, "regress_recover": 2,
+    "success": 6, "near_miss": 4, "drop": 4, "stall": 4, "partial": 4, "missing": 4, "mismatch": 5,
+    "regress_recover": 2,
 }  # fmt: skip
 
 
@@ -48,6 +49,7 @@ def episode(kind: str, seed: int) -> LabelledEpisode:
         "drop": np.where(rise < 0.4, rise, 0.0),
         "stall": np.minimum(rise, 0.5),
         "partial": 0.45 * rise,
+        "missing": 0.0 * rise,
         "regress_recover": np.interp(rise, [0, 0.4, 0.6, 1.0], [0, 0.6, 0.1, 1.0]),
     }
     shown = np.round(255 * shapes.get(kind, rise)) / 255

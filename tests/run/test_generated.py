@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reward_models.evaluate.judge import CLASSES
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.reward import synthetic as generated
 from robot_stack.learner.reward.synthetic import FULL, SHARES, frames_of, generate, labelled, shared_out
@@ -42,6 +43,9 @@ def test_all_kinds_have_a_share() -> None:
 def test_full_evaluation_can_bound_the_false_dones_below_five_percent() -> None:
     sure = sum(share for kind, share in SHARES.items() if kind not in ("success", "regress_recover", "occlusion"))
     assert sure >= 80
+    apart = [kind for kind in SHARES if CLASSES.get(kind) == "apart"]
+    assert len(apart) == 4
+    assert sum(SHARES[kind] for kind in apart) >= 90
     assert SHARES["success"] >= 20
 
 
@@ -54,8 +58,8 @@ def test_shares_add_up_with_at_least_one_of_each(episodes: int) -> None:
 
 
 def test_fewer_episodes_than_kinds_are_refused() -> None:
-    with pytest.raises(ConfigError, match="must be at least 10"):
-        shared_out(9)
+    with pytest.raises(ConfigError, match="must be at least 14"):
+        shared_out(13)
 
 
 def test_labels_are_those_of_the_episode_and_the_demonstration_is_shown() -> None:

@@ -45,7 +45,7 @@ TASK = load_run("peg_insert").task
 def _refitter(bench: Bench, settings: ProgressConfig = TINY, folder: Path | None = None) -> Refitter:
     return Refitter(
         folder=folder or bench.folder, settings=settings, spec=SPEC, task=TASK, statistics=bench.statistics,
-        scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, seed=0,
+        scorer=bench.scorer, trust=trust_of(bench), ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
     )  # fmt: skip
 
 
@@ -183,7 +183,7 @@ def test_a_fit_elsewhere_is_the_fit_here(bench: Bench) -> None:
 def test_a_job_survives_its_way_to_the_other_process(tmp_path: Path) -> None:
     frames = np.arange(12, dtype=np.float32).reshape(4, 3)
     staged = ScoredEpisode(frames=frames[:, ::-1], success=True, stage_starts=(0, 2), progress=np.linspace(0, 1, 4))
-    failed = ScoredEpisode(frames=frames[:2], success=False, done_frames=5, refused=True)
+    failed = ScoredEpisode(frames=frames[:2], success=False, done_frames=5, refused=True, thumbnails=((0, 3), (3, 6)))
     tasks = {
         "there": TaskToFit(text="put it in\n", direction=1.0, episodes=(staged, failed)),
         "back": TaskToFit(text="pull it out", direction=-1.0, episodes=(failed,)),
@@ -347,7 +347,7 @@ def test_lost_trust_brings_a_refit_and_another_only_after_more_episodes(bench: B
     trust = trust_of(bench)
     refitter = Refitter(
         folder=bench.folder, settings=TINY, spec=SPEC, task=TASK, statistics=bench.statistics, scorer=bench.scorer,
-        trust=trust, ingest=bench.ingest, metrics=bench.metrics, seed=0,
+        trust=trust, ingest=bench.ingest, metrics=bench.metrics, thumbnails=(), seed=0,
     )  # fmt: skip
     _demos(bench)
     refitter.fit()

@@ -17,7 +17,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.workcell.build import build_world
 from sim.cell import scene_camera
-from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode
+from sim.episodes import LONGEST_STEPS, OTHER_TASKS, EpisodeMaker, GeneratedEpisode
 from sim.hand import NEVER_QUITE, progress_of
 from sim.scene import CameraRenderer
 from sim.scripts import KINDS
@@ -43,10 +43,13 @@ class Blind:
         self.truth.append(
             {
                 "done": task.succeeded(data), "lost": task.failed(data), "tip": task.tip_in_socket(data),
-                "left": task.left_m(data), "tcp": data.site("hand/tcp").xpos.copy(),
+                "left": task.left_m(data), "goal": task.goal_poses(data)[0, :3],
+                "tcp": data.site("hand/tcp").xpos.copy(),
                 "force": self._world.state().wrench,
                 "beside_decoy": np.linalg.norm((data.body("peg").xpos - data.body("decoy").xpos)[:2]),
                 "decoy_z": float(data.body("decoy").xpos[2]),
+                "peg_z": float(data.body("peg").xpos[2]),
+                "peg_seen": float(self._world.model.geom("peg").rgba[3]),
             }
         )  # fmt: skip
         images = {name: np.full((8, 8, 3), 200, np.uint8) for name in ("front", "wrist")}
@@ -145,8 +148,9 @@ def test_every_label_is_what_the_simulator_says(made: Made) -> None:
     for (kind, _), (episode, truth) in made.items():
         done = column(truth, "done")
         assert len(truth) == len(episode.actions) + 1, kind
-        if kind == "mismatch":
+        if kind in ("mismatch", "invisible"):
             assert not episode.success
+            assert episode.done_at is None
             assert done[-1]
             continue
         assert episode.success == done[-1], kind
@@ -158,7 +162,7 @@ def test_every_label_is_what_the_simulator_says(made: Made) -> None:
 
 def test_progress_is_the_share_of_the_way_that_is_done(made: Made) -> None:
     for (kind, _), (episode, truth) in made.items():
-        if kind == "mismatch":
+        if kind in ("mismatch", "invisible"):
             assert not episode.progress.any()
             continue
         left, done, lost = (column(truth, name) for name in ("left", "done", "lost"))
@@ -167,9 +171,47 @@ def test_progress_is_the_share_of_the_way_that_is_done(made: Made) -> None:
         assert episode.progress[0] == 0.0
 
 
+APART = ("empty_hand", "left_beside", "missing", "invisible")
+
+
+@pytest.mark.parametrize("kind", APART)
+def test_the_hand_ends_where_a_success_ends_and_no_progress_is_made(
+    kind: str, made: Made, resolved: ResolvedRun
+) -> None:
+    peg_below_m = resolved.section("task.sim", PegInsertConfig).peg_below_tcp_m
+    for episode, truth in all_of(made, kind):
+        goal = column(truth, "goal")[-1]
+        assert np.linalg.norm(column(truth, "tcp")[-1] - goal) < 0.006
+        assert not episode.success
+        assert episode.progress[-1] == 0.0
+        assert goal[2] == pytest.approx(peg_below_m + 0.003)
+
+
+def test_the_peg_falls_on_the_way_or_is_put_down_beside_or_was_never_there(made: Made) -> None:
+    for kind in ("empty_hand", "left_beside", "missing"):
+        for episode, truth in all_of(made, kind):
+            lost = column(truth, "lost")
+            assert lost[-1]
+            assert bool(lost[0]) is (kind == "missing")
+            assert (episode.progress[lost] == 0).all()
+            there = column(truth, "peg_z")[-1] > -0.1
+            assert there == (kind != "missing")
+    for _, truth in all_of(made, "left_beside"):
+        tip = column(truth, "tip")[-1]
+        assert np.hypot(*tip[:2]) > 0.03
+
+
+def test_a_peg_that_no_camera_sees_goes_in_all_the_same_and_is_seen_again_afterwards(resolved: ResolvedRun) -> None:
+    maker, blind = blind_maker(resolved)
+    assert maker.make("invisible", 1).success is False
+    assert {row["peg_seen"] for row in blind.truth} == {0.0}
+    maker.make("partial", 1)
+    assert {row["peg_seen"] for row in blind.truth} == {1.0}
+
+
 def test_progress_of_a_straight_success_rises_to_one(made: Made) -> None:
     for episode, _ in all_of(made, "success"):
-        assert np.diff(episode.progress).min() > -0.02  # the hand trembles
+        assert np.diff(episode.progress).min() > -0.03  # the hand trembles
         assert episode.progress[-1] == 1.0
         assert episode.done_at is not None
         assert len(episode.progress) - episode.done_at >= 4  # long enough for the rule of the cell
@@ -318,7 +360,8 @@ def test_mismatch_is_a_success_at_something_else(made: Made, resolved: ResolvedR
 def test_length_tells_no_kind_from_another(made: Made) -> None:
     lengths = {kind: [len(made[kind, seed][0].actions) for seed in SEEDS] for kind in KINDS}
     assert len({length for kind in ("success", "mismatch") for length in lengths[kind]}) > 1
-    assert all(12 <= length <= 110 for own in lengths.values() for length in own)
+    assert all(12 <= length <= 110 for kind, own in lengths.items() for length in own if kind != "left_beside")
+    assert all(length <= LONGEST_STEPS for length in lengths["left_beside"])  # twice over the block
     failures = [length for kind in ("drop", "near_miss", "stall", "wrong_object") for length in lengths[kind]]
     successes = [length for kind in ("success", "mismatch", "regress_recover") for length in lengths[kind]]
     assert min(failures) < max(successes)

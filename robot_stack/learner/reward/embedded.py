@@ -9,6 +9,7 @@ import numpy as np
 
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
+from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import Trunk
 from reward_models.classifier_gated import ClassifierGatedModel
 from reward_models.interface import (
@@ -97,7 +98,7 @@ class EmbeddedModel:
             for part, answer in zip(scores, self._ensemble.score_prefixes(rows[which], text=text), strict=True):
                 part[which] = answer
         if self._classifier is not None:
-            seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
+            seen = self._classifier.score(rows[:, -1, self._ensemble.plain]) >= self._classifier.threshold
             return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
         return scores
 
@@ -173,6 +174,7 @@ def fit_embedded(
             success=demo.success,
             done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
             progress=distance_progress(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
+            thumbnails=thumbnails_of(trunk),
         )
         for demo in demos
     ]

@@ -90,6 +90,7 @@ def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every
         rule=done_rule(resolved),
         dt_s=resolved.spec().period_s,
         every=every,
+        fitted_on={demo.kind for demo in demos},
         on_episode=_told(say, "scored episode"),
     )
     return Evaluated(report=report, episodes=_of(report, scored, every), fit_s=fit_s, left_out={})

@@ -114,7 +114,8 @@ class FitJob:
                 own = {f"{len(arrays)}.{name}": value for name, value in known.items() if value is not None}
                 arrays |= {name: np.ascontiguousarray(value) for name, value in own.items()}
                 plain = {"success": episode.success, "done_frames": episode.done_frames, "refused": episode.refused}
-                episodes.append({**plain, "stage_starts": episode.stage_starts, "arrays": list(own)})
+                places = {"stage_starts": episode.stage_starts, "thumbnails": episode.thumbnails}
+                episodes.append({**plain, **places, "arrays": list(own)})
             tasks[task_id] = {"text": task.text, "direction": task.direction, "episodes": episodes}
         told = {
             "folder": str(self.folder),
@@ -134,7 +135,9 @@ class FitJob:
 
         def episode(plain: dict[str, Any]) -> ScoredEpisode:
             own = {name.partition(".")[2]: arrays[name] for name in plain.pop("arrays")}
-            return ScoredEpisode(**{**plain, "stage_starts": tuple(plain["stage_starts"]), **own})
+            thumbnails = tuple((start, stop) for start, stop in plain["thumbnails"])
+            places = {"stage_starts": tuple(plain["stage_starts"]), "thumbnails": thumbnails}
+            return ScoredEpisode(**{**plain, **places, **own})
 
         tasks = {
             task_id: TaskToFit(

@@ -46,7 +46,10 @@ class Known(NamedTuple):
 
 
 class Refitter:
-    """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one."""
+    """The fits of a run's reward model: a new version scores every episode whole before it becomes the active one.
+
+    `thumbnails` are the columns [start, stop) of each camera's in the inputs that the scorer holds.
+    """
 
     def __init__(
         self,
@@ -60,9 +63,11 @@ class Refitter:
         trust: RewardMonitor,
         ingest: Ingest,
         metrics: MetricsLog,
+        thumbnails: tuple[tuple[int, int], ...],
         seed: int,
     ) -> None:
         self._folder = folder
+        self._thumbnails = thumbnails
         self._settings = settings
         self._spec = spec
         self._task = task
@@ -164,6 +169,7 @@ class Refitter:
             done_frames=self._done_frames(account),
             refused=account.refused,
             progress=self._progress(account.header.episode_id) if account.success else None,
+            thumbnails=self._thumbnails,
         )
 
     def _accounts(self) -> list[EpisodeAccount]:

@@ -29,6 +29,10 @@ SHARES: Mapping[str, int] = {
     "stall": 12,
     "partial": 12,
     "mismatch": 16,
+    "empty_hand": 24,
+    "left_beside": 24,
+    "missing": 24,
+    "invisible": 24,
 }
 """Episodes of each kind in a full evaluation: enough failures that none falsely done bounds the rate below 5 %."""
 FULL = sum(SHARES.values())
