@@ -14,24 +14,26 @@ _TO_HANDLE, _PULL, _TO_BLOCK, _CARRY, _SHUT = range(5)
 """The motions of the task, one after the other."""
 _AFTER_M = (0.95, 0.80, 0.50, 0.30, 0.0)
 """Way that the motions after each of them count as: more than any of them has left when it begins."""
-_SHUT_HAND, _OPEN_HAND = 0.1, 0.9
-"""Openings: less is shut on nothing, more is open."""
+_SHUT_HAND, _WIDE_HAND, _OPEN_HAND = 0.1, 0.5, 0.9
+"""Openings: less is shut on nothing, more holds nothing any longer, and still more is open."""
 _OF_HANDLE, _OF_BLOCK = (0.12, 0.28), (0.28, 0.55)
 """Openings of a hand that is closed around the bar and around the block."""
 _AROUND_M, _AROUND_Z_M = 0.016, 0.014
 """What is nearer than this to the middle of the hand, to the side and in height, is between the fingers."""
-_CENTRED_M = (0.008, 0.0, 0.006, 0.010, 0.010)
-_ALIGNED_RAD = (0.15, 0.0, 0.10, 0.30, 0.20)
+_CENTRED_M = (0.012, 0.0, 0.010, 0.016, 0.012)
+_ALIGNED_RAD = (0.20, 0.0, 0.20, 0.30, 0.35)
 """From here the hand goes down on its target, in each motion."""
-_LOOKS_AGAIN_M = 0.012
+_LOOKS_AGAIN_M = 0.016
 _AT_GRASP_M, _AT_GRASP_Z_M = 0.008, 0.008
-_OVER_M = (0.045, 0.045, 0.050, 0.030, 0.032)
+_OVER_M = (0.038, 0.038, 0.040, 0.030, 0.028)
 """How far above its target the hand travels, in each motion."""
-_RAMP_M = (0.020, 0.020, 0.020, 0.020, 0.012)
+_RAMP_M = (0.012, 0.012, 0.012, 0.020, 0.010)
 """Below that height by as much, the hand only goes up."""
+_FAR_RAMP_M, _FAR_CARRY_M = 0.036, 0.07
+"""The same for a block that is carried, as long as the drawer is further away than this."""
 _CLEAR_M = 0.020
 """Above its target by so much, open fingers are above the part, and a carried block is above the rim of the drawer."""
-_DROP_XY_M, _DROP_Z_M = 0.010, 0.009
+_DROP_XY_M, _DROP_Z_M = 0.012, 0.009
 """From here a block falls into the middle of the drawer."""
 _BEFORE_M = 0.016
 """How far before the front of the drawer the open hand goes down."""
@@ -139,10 +141,12 @@ class DrawerHands:
         return np.array([self._pressed])
 
     def drive(self, seen: Seen) -> np.ndarray:
-        """Return a deflection: still while the fingers move, else on with the present motion."""
+        """Return a deflection: still while the fingers close or still hold something, else on with the present motion."""
         motion = _motion_of(seen)
-        if self._pressed != 0 or (motion in (_TO_HANDLE, _TO_BLOCK, _SHUT) and seen.opening[0] < _OPEN_HAND):
+        if self._pressed == CLOSE or (motion != _PULL and motion != _CARRY and seen.opening[0] < _WIDE_HAND):
             way = self._put_down(seen) if self._carries_block(seen) else np.zeros(6)
+        elif self._pressed == OPEN and motion == _CARRY:
+            way = np.zeros(6)
         elif motion == _PULL:
             way = _twist(self._error(seen))
         elif motion == _SHUT and _at_front(seen):
@@ -209,7 +213,7 @@ class DrawerHands:
             return _twist(error)
         if above > _CLEAR_M and astray < over - _CLEAR_M:
             return _twist(np.array([error[0], error[1], error[2] + _CLEAR_M + astray, error[3]]))
-        ramp = _RAMP_M[motion]
+        ramp = _FAR_RAMP_M if motion == _CARRY and beside > _FAR_CARRY_M else _RAMP_M[motion]
         lifted = float(np.clip((above - over + ramp) / ramp, 0.0, 1.0))
         return _twist(np.array([lifted * error[0], lifted * error[1], error[2] + over, lifted * error[3]]))
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import mujoco
 
-HALF_LENGTH_M, HALF_WIDTH_M = 0.038, 0.040
+HALF_LENGTH_M, HALF_WIDTH_M = 0.034, 0.040
 """Of the inside of the drawer, along and across its way."""
 RIM_M, WALL_M, FLOOR_M = 0.016, 0.005, 0.003
 """Height of the drawer's walls, their thickness, and the height of its floor above the table."""
-FRONT_M, FRONT_HALF_WIDTH_M, FRONT_TOP_M = 0.008, 0.060, 0.038
+FRONT_M, FRONT_HALF_WIDTH_M, FRONT_TOP_M = 0.008, 0.058, 0.035
 """Thickness of the drawer's front, half its width, which covers the face of the cabinet, and its upper edge."""
-HANDLE_M, HANDLE_HALF_THICKNESS_M = 0.036, 0.008
+HANDLE_M, HANDLE_HALF_THICKNESS_M = 0.032, 0.008
 """Length of the bar that stands out of the front, and half its thickness."""
-HANDLE_Z_M, HANDLE_HALF_HEIGHT_M = 0.031, 0.010
+HANDLE_Z_M, HANDLE_HALF_HEIGHT_M = 0.028, 0.009
 COVER_M, TOP_M = 0.041, 0.045
 """Lower and upper side of the top of the cabinet."""
 PLAY_M = 0.002

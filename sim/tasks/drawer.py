@@ -60,17 +60,17 @@ class DrawerConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     block_side_m: float = Field(0.032, ge=0.024, le=0.034)
-    block_centre_m: Place = Field((0.50, -0.095), description="middle of the places of the block")
+    block_centre_m: Place = Field((0.50, -0.093), description="middle of the places of the block")
     block_range_m: Range = (0.06, 0.05)
     block_yaw_rad: float = Field(0.5, ge=0.0, le=0.7854, description="a quarter turn later the cube is the same")
-    cabinet_centre_m: Place = Field((0.455, 0.055), description="middle of the places of the cabinet's face")
+    cabinet_centre_m: Place = Field((0.46, 0.053), description="middle of the places of the cabinet's face")
     cabinet_range_m: Range = (0.03, 0.03)
     cabinet_yaw_rad: float = Field(0.12, ge=0.0, le=0.4)
-    travel_m: float = Field(0.075, ge=0.07, le=0.09, description="of the drawer, to its stop")
+    travel_m: float = Field(0.062, ge=0.058, le=0.08, description="of the drawer, to its stop")
     friction_n: float = Field(1.5, gt=0.0, le=6.0, description="force that moves the drawer")
     start_open_m: float = Field(0.012, ge=0.0, le=0.05, description="of the drawer at the start, at most")
     closed_within_m: float = Field(0.005, gt=0.0, le=0.02, description="of a drawer that counts as closed")
-    start_centre_m: tuple[float, float, float] = Field((0.50, 0.0, 0.14), description="of the hand")
+    start_centre_m: tuple[float, float, float] = Field((0.50, 0.01, 0.125), description="of the hand")
     start_range_m: tuple[float, float, float] = (0.06, 0.06, 0.02)
     start_yaw_rad: float = Field(0.1745, ge=0.0, le=0.8)
     light_jitter: float = Field(0.25, ge=0.0, le=0.9, description="relative change of brightness and colour")
@@ -134,9 +134,9 @@ class Drawer:
             friction=[0.4, 0.005, 0.0001],
         )
         x = (config.cabinet_centre_m[0] + config.block_centre_m[0]) / 2 + 0.01
-        y = (config.cabinet_centre_m[1] + config.block_centre_m[1]) / 2
+        y = (config.cabinet_centre_m[1] + config.block_centre_m[1]) / 2 + 0.012
         spec.worldbody.add_camera(  # steep enough to see the floor of the drawer over its front
-            name="front", pos=[x + 0.38, y, 0.44], xyaxes=[0, 1, 0, -0.757, 0, 0.653], fovy=27
+            name="front", pos=[x + 0.38, y, 0.44], xyaxes=[0, 1, 0, -0.757, 0, 0.653], fovy=30
         )
 
     def place(self, model: mujoco.MjModel, data: mujoco.MjData, rng: np.random.Generator) -> None:
