@@ -52,18 +52,30 @@ class Attempt:
 
 
 class OperatorTrial:
-    """Tries the scripted operator of a run in a cell of this process, which is never looked at through its cameras."""
+    """Tries the scripted operator of a run in a cell of this process, which is never looked at through its cameras.
+
+    Args:
+        resolved: The run.
+
+    Attributes:
+        cell: In this process.
+    """
 
     def __init__(self, resolved: ResolvedRun) -> None:
         self._resolved = resolved
-        self._cell = build_local_cell(resolved, seed=0)
+        self.cell = build_local_cell(resolved, seed=0)
         self._period_ns = round(resolved.spec().period_s * 1e9)
         self._actions = resolved.spec().action_size
         self._grippers = list(resolved.spec().discrete_gripper_indices)
 
     def attempt(self, beginning: str, number: int) -> Attempt:
         """Bring the scene to one of `BEGINNINGS`, then let the operator do the task in the time of an episode."""
-        rng, cell, limit_s = np.random.default_rng((7, number)), self._cell, self._limit_s()
+        self.begin(beginning, number)
+        return self.finish()
+
+    def begin(self, beginning: str, number: int) -> None:
+        """Bring the scene to one of `BEGINNINGS`, after which the operator has the arm."""
+        rng, cell, limit_s = np.random.default_rng((7, number)), self.cell, self._limit_s()
         self._operator = build_operator(self._resolved, seed=number)
         self._safety = build_safety(self._resolved)
         cell.anew(self._safety, self._operator)
@@ -79,9 +91,13 @@ class OperatorTrial:
             if self._safety.mode is Mode.HOLD:
                 self._safety.resume(cell.now_ns())  # as operators do before they take the arm
             self._operator.begin(Role.DEMO)
+
+    def finish(self) -> Attempt:
+        """Let the operator do the task from here, in the time of an episode."""
+        cell = self.cell
         task, data = cell.world.task, cell.world.data
         stage, lost, began_ns = task.stage(data), task.failed(data), cell.now_ns()
-        told, milestones = self._operate(limit_s)
+        told, milestones = self._operate(self._limit_s())
         success = told and bool(cell.truth())
         cell.finish()
         duration_s = (cell.now_ns() - began_ns) / 1e9
@@ -97,12 +113,12 @@ class OperatorTrial:
             if tick % round(KEPT_S * 1e9 / self._period_ns) == 0:
                 action = rng.uniform(-1, 1, self._actions).astype(np.float32)
                 action[self._grippers] = rng.integers(-1, 2, len(self._grippers))
-            self._cell.send(action)
-            self._cell.sleep_until_ns(self._cell.now_ns() + self._period_ns)
+            self.cell.send(action)
+            self.cell.sleep_until_ns(self.cell.now_ns() + self._period_ns)
 
     def _operate(self, limit_s: float) -> tuple[bool, dict[str, bool]]:
         """Let the operator go on; return whether they called it a success, and the milestones that held meanwhile."""
-        cell, reached = self._cell, dict[str, bool]()
+        cell, reached = self.cell, dict[str, bool]()
         cell.events()
         for _ in range(round(limit_s * 1e9 / self._period_ns)):
             cell.sleep_until_ns(cell.now_ns() + self._period_ns)

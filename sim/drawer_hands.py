@@ -141,7 +141,7 @@ class DrawerHands:
         return np.array([self._pressed])
 
     def drive(self, seen: Seen) -> np.ndarray:
-        """Return a deflection: still while the fingers close or still hold something, else on with the present motion."""
+        """Return a deflection: still while the fingers close or let go, else on with the present motion."""
         motion = _motion_of(seen)
         if self._pressed == CLOSE or (motion != _PULL and motion != _CARRY and seen.opening[0] < _WIDE_HAND):
             way = self._put_down(seen) if self._carries_block(seen) else np.zeros(6)

@@ -40,6 +40,8 @@ PAD_M = 0.010
 """From the TCP to the face of the pads that push the drawer."""
 HELD_M = 0.02
 """A block whose middle is nearer than this to the middle of the hand is held, once the fingers are closed."""
+LIFTED_M = 0.02
+"""A held block that is this much above the table has been lifted."""
 GRIPPER_OPEN_M, GRIPPER_CLOSED_M = 0.036, 0.025
 """Of each finger: from here on it is open, and below it is closed."""
 REACH_M = (0.10, 0.08)
@@ -203,7 +205,7 @@ class Drawer:
         inside, opening = self.block_inside(data), self.opening_m(data)
         closed_hand, block = _finger_m(data) < GRIPPER_CLOSED_M, data.body("block").xpos
         at_handle = np.linalg.norm(self._handle(data)[:3] - tcp) < HELD_M
-        lifted = block[2] > 2 * config.block_side_m and np.linalg.norm(block - tcp) < HELD_M
+        lifted = block[2] > config.block_side_m / 2 + LIFTED_M and np.linalg.norm(block - tcp) < HELD_M
         return {
             "took the handle": bool(closed_hand and at_handle),
             "opened the drawer": opening >= OPEN_ENOUGH * config.travel_m,
