@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import mujoco
 import numpy as np
@@ -247,7 +248,7 @@ def test_each_stage_is_seen_by_a_camera_of_the_policy(drawer: ResolvedRun, world
         set_scene(world, **changes)  # type: ignore[arg-type]
         stages.append(images(world, drawer))
     assert {name: image.shape for name, image in stages[0].items()} == {"wrist": (64, 64, 3), "front": (64, 64, 3)}
-    for before, after in zip(stages, stages[1:], strict=False):
+    for before, after in pairwise(stages):
         changed = [(np.abs(after[name] - before[name]).max(axis=2) > 80).sum() for name in before]
         assert max(changed) >= 10
 

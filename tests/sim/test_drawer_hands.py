@@ -17,7 +17,7 @@ from sim.tasks.drawer import Drawer, Stage
 SCALE = np.array([[0.15, 0.15, 0.15, 0.9, 0.9, 0.9]])
 TICK_NS = 20_000_000
 HANDLE, BLOCK = np.array([0.48, 0.05, 0.028, 0.1]), np.array([0.5, -0.09, 0.023, 0.0])
-PULLED, DROP = HANDLE + [0.07, 0.007, 0, 0], np.array([0.50, 0.05, 0.036, 0.1])
+PULLED, DROP = HANDLE + np.array([0.07, 0.007, 0, 0]), np.array([0.50, 0.05, 0.036, 0.1])
 FRONT, CLOSED = np.array([0.54, 0.05, 0.028, 0.1]), np.array([0.48, 0.044, 0.028, 0.1])
 UP = np.array([0.0, 0.0, 0.04, 0.0])
 PARTS = {Stage.OPEN: (HANDLE, PULLED), Stage.FILL: (BLOCK, DROP), Stage.CLOSE: (FRONT, CLOSED)}
@@ -68,7 +68,7 @@ def test_an_open_hand_goes_up_before_it_goes_to_the_block() -> None:
 def test_a_carried_block_is_let_go_over_the_drawer_and_nowhere_else() -> None:
     hands = steady_hands()
     assert hands.grip(seen_at(BLOCK, 1.0, Stage.FILL)) == CLOSE_KEY
-    for tcp in (BLOCK, BLOCK + UP, DROP + UP, DROP + [0.0, -0.03, 0.0, 0.0]):
+    for tcp in (BLOCK, BLOCK + UP, DROP + UP, DROP + np.array([0.0, -0.03, 0.0, 0.0])):
         assert hands.grip(seen_at(tcp, 0.38, Stage.FILL, grasp=tcp)) == NO_KEY
     assert hands.grip(seen_at(DROP, 0.38, Stage.FILL, grasp=DROP)) == OPEN_KEY
 
