@@ -157,7 +157,8 @@ def main() -> None:
             attempts.append(trial.attempt(beginning, number))
             if not attempts[-1].success:
                 print(f"  {beginning} {number}: {attempts[-1]}", flush=True)
-        print(describe(beginning, attempts), flush=True)
+            if len(attempts) % 10 == 0 or len(attempts) == options.episodes:
+                print(describe(beginning, attempts), flush=True)
 
 
 if __name__ == "__main__":
