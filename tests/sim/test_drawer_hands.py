@@ -9,6 +9,11 @@ import pytest
 from benchmarks.operator import OperatorTrial
 from robot_stack.config.resolve import load_run
 from robot_stack.config.teleop_parts import OperatorConfig
+from robot_stack.rollout.control_loop import ControlLoop, LoopLimits
+from robot_stack.rollout.evaluate import NullSink
+from robot_stack.types.observation import Observation
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
+from robot_stack.workcell.build import build_local_cell
 from sim.drawer_hands import DrawerHands
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
@@ -159,6 +164,33 @@ def test_in_a_correction_the_operator_lets_go_once_the_motion_is_done_that_they_
 @pytest.fixture(scope="module")
 def trial() -> OperatorTrial:
     return OperatorTrial(load_run("drawer"))
+
+
+class Still:
+    """A policy that moves nothing."""
+
+    version, age_s = 1, 0.0
+
+    def begin_episode(self) -> None:
+        pass
+
+    def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
+        return np.zeros(5, np.float32)
+
+
+@pytest.mark.long
+def test_help_alone_brings_an_episode_to_its_end_in_time() -> None:
+    run = load_run("drawer")
+    cell = build_local_cell(run, seed=1)
+    header = EpisodeHeader(
+        episode_id="e", kind=EpisodeKind.ONLINE, task="drawer", actor="a", started_unix_s=0.0, seed=1
+    )
+    loop = ControlLoop(cell, run.spec(), cell, LoopLimits(episode_steps=run.task.episode_steps))
+    outcome = loop.run_episode(header, Still(), NullSink())
+    cell.close()
+    assert outcome.end is EndReason.SUCCESS
+    assert outcome.truth is True
+    assert 100 < outcome.human_steps < outcome.steps - 50
 
 
 @pytest.mark.long
