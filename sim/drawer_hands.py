@@ -200,7 +200,7 @@ class DrawerHands:
         """Compute the way of open fingers that push the front of the drawer until it is closed."""
         error = seen.goal[0] + self._bias + self._far_bias - seen.tcp[0]
         error[:2] -= _PRESS_M * _outwards(seen)
-        return _twist(np.array([*error[:3], _wrapped(error[3])]))
+        return _twist(np.array([*error[:3], self._error(seen)[3]]))
 
     def _over_and_down(self, motion: int, seen: Seen) -> np.ndarray:
         """Compute the way to a place: up where the hand is low and elsewhere, then across, and down as in a funnel."""
@@ -241,7 +241,7 @@ def _target(seen: Seen) -> np.ndarray:
 
 def _outwards(seen: Seen) -> np.ndarray:
     """Return the direction in which the drawer opens, shape (2,); the front of the drawer must be what is gone for."""
-    yaw = seen.grasp[0, 3]
+    yaw = seen.goal[0, 3]
     return np.array([np.cos(yaw), np.sin(yaw)])
 
 

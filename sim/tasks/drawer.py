@@ -218,25 +218,28 @@ class Drawer:
     def grasp_poses(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP that would have the part of this stage between its fingers, shape (1, 4).
 
-        The parts are the handle, then the block, then the front of the drawer, which open fingers touch.
+        The parts are the handle, then the block, then the front of the drawer, which open fingers touch. The hand is
+        turned as little as it can be: half a turn of it changes nothing.
         """
         stage = self.stage(data)
         if stage == Stage.FILL:
             block, yaw = data.body("block"), _yaw(data.site("hand/tcp").xmat)
             x, y, z = block.xpos
-            return np.array([[x, y, z + GRASP_ABOVE_M, yaw + _turn(_block_yaw(block.xmat) - yaw)]])
+            return np.array([[x, y, z + GRASP_ABOVE_M, yaw + _turn(_block_yaw(block.xmat) - yaw, QUARTER)]])
         return np.array([self._handle(data) if stage == Stage.OPEN else self._front(data, self.opening_m(data))])
 
     def goal_poses(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP that would have that part where it shall be, shape (1, 4).
 
         That is the handle of the open drawer, the block above the middle of the drawer's open part, and the front of
-        the closed drawer.
+        the closed drawer; the last with the yaw of the cabinet, which tells where the drawer comes out.
         """
         stage = self.stage(data)
         if stage == Stage.OPEN:
             return np.array([self._handle(data, self._config.travel_m + BEYOND_STOP_M)])
-        return np.array([self._over_drawer(data) if stage == Stage.FILL else self._front(data, 0.0)])
+        if stage == Stage.FILL:
+            return np.array([self._over_drawer(data)])
+        return np.array([[*self._front(data, 0.0)[:3], _yaw(data.body("cabinet").xmat)]])
 
     def _handle(self, data: mujoco.MjData, opening_m: float | None = None) -> np.ndarray:
         """Return the middle of the handle, with the drawer open so far or as it is, shape (4,)."""
@@ -251,7 +254,7 @@ class Drawer:
         """Return a pose at the height of the handle so far ahead of the cabinet's face, turned like it, shape (4,)."""
         cabinet = data.body("cabinet")
         turned = cabinet.xmat.reshape(3, 3)
-        return np.array([*(cabinet.xpos + turned @ [ahead_m, 0.0, HANDLE_Z_M]), _yaw(cabinet.xmat)])
+        return np.array([*(cabinet.xpos + turned @ [ahead_m, 0.0, HANDLE_Z_M]), _nearest_yaw(data)])
 
     def _over_drawer(self, data: mujoco.MjData) -> np.ndarray:
         """Return the TCP from which the block drops into the middle of the open part of the drawer, shape (4,)."""
@@ -263,7 +266,7 @@ class Drawer:
         dropped = cabinet.xpos + cabinet.xmat.reshape(3, 3) @ [(inner + opening) / 2, 0.0, height]
         held = np.linalg.norm(block - tcp) < HELD_M and _finger_m(data) < GRIPPER_CLOSED_M
         beside = tcp - block if held else np.array([0.0, 0.0, GRASP_ABOVE_M])
-        return np.array([*(dropped + beside), _yaw(cabinet.xmat)])
+        return np.array([*(dropped + beside), _nearest_yaw(data)])
 
     def _in_drawer(self, data: mujoco.MjData, point: np.ndarray) -> np.ndarray:
         """Return a point in the frame of the drawer, whose origin is in the middle under its floor [m], shape (3,)."""
@@ -294,6 +297,12 @@ def _block_yaw(matrix: np.ndarray) -> float:
     return float(np.arctan2(axes[1, level], axes[0, level]))
 
 
-def _turn(angle_rad: float) -> float:
-    """Return the smallest turn that brings a cube by this angle further, in [-pi/4, pi/4)."""
-    return float((angle_rad + QUARTER / 2) % QUARTER - QUARTER / 2)
+def _nearest_yaw(data: mujoco.MjData) -> float:
+    """Return the yaw of a hand that stands along the drawer, turned as little as it can be, in rad."""
+    yaw = _yaw(data.site("hand/tcp").xmat)
+    return yaw + _turn(_yaw(data.body("cabinet").xmat) - yaw, 2 * QUARTER)
+
+
+def _turn(angle_rad: float, again_rad: float) -> float:
+    """Return the smallest turn to what is turned by this angle, and looks the same every `again_rad`."""
+    return float((angle_rad + again_rad / 2) % again_rad - again_rad / 2)
