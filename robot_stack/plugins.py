@@ -134,6 +134,7 @@ TASKS = Kind(
     what="simulated task",
     group="robot_stack.tasks",
     builtin={
+        "drawer": "sim.cell:DRAWER",
         "peg_insert": "sim.cell:PEG_INSERT",
         "pick_insert": "sim.cell:PICK_INSERT",
         "two_arm_insert": "sim.cell:TWO_ARM_INSERT",

@@ -15,11 +15,13 @@ from robot_stack.config.teleop_parts import OperatorConfig
 from robot_stack.plugins import ConfigT, Part, Registry
 from robot_stack.types.errors import SpecError
 from robot_stack.types.transition import back_id
+from sim.drawer_hands import DrawerHands
 from sim.hands import Hands
 from sim.peg_hands import PegHands, PegWithdrawHands, TwoHands
 from sim.pick_hands import PickHands
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
+from sim.tasks.drawer import Drawer, DrawerConfig
 from sim.tasks.peg_insert import PegInsert, PegInsertConfig, PegWithdraw
 from sim.tasks.pick_insert import PickInsert, PickInsertConfig
 from sim.tasks.two_arm_insert import LEFT, RIGHT, TwoArmInsert, TwoArmInsertConfig
@@ -53,6 +55,7 @@ PEG_INSERT = TaskEntry(
     config=PegInsertConfig, build=PegInsert, hands=PegHands, back=PegWithdraw, back_hands=PegWithdrawHands
 )
 PICK_INSERT = TaskEntry(config=PickInsertConfig, build=PickInsert, hands=PickHands)
+DRAWER = TaskEntry(config=DrawerConfig, build=Drawer, hands=DrawerHands)
 TWO_ARM_INSERT = TaskEntry(config=TwoArmInsertConfig, build=TwoArmInsert, hands=TwoHands, arms=(LEFT, RIGHT))
 
 TASKS: Registry[TaskEntry[Any]] = Registry(plugins.TASKS, TaskEntry)

@@ -32,6 +32,7 @@ class Seen:
         force_n: The largest contact force.
         done: The task looks finished.
         lost: It can no longer be done.
+        stage: Which stage of the task comes next, see `sim.scene.Task.stage`.
     """
 
     stamp_ns: int
@@ -42,6 +43,7 @@ class Seen:
     force_n: float
     done: bool
     lost: bool
+    stage: int = 0
 
 
 class Hands(Protocol):

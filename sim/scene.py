@@ -80,7 +80,19 @@ class Task(Protocol):
     def grasp_poses(self, data: mujoco.MjData) -> np.ndarray | None:
         """Return where each TCP would have its part in its middle, as `goal_poses`; the hands then start open.
 
-        None if they start with their parts.
+        None if they start with their parts. In a task of several stages it is the part of the present one, and
+        `goal_poses` says where that shall go.
+        """
+        ...
+
+    def stage(self, data: mujoco.MjData) -> int:
+        """Return which stage comes next in this state, from 0 on; 0 in a task of one stage."""
+        ...
+
+    def milestones(self, data: mujoco.MjData) -> Mapping[str, bool]:
+        """Return what the stages lead to, in their order, and whether each is so in this state; for evaluation.
+
+        Empty in a task of one stage.
         """
         ...
 

@@ -57,6 +57,9 @@ def run(
         f"(95 % interval {100 * low:.0f} to {100 * high:.0f} %); "
         f"observations {summary['observation_age_ms']:.0f} ms old"
     )
+    if "milestones" in summary:
+        reached = ", ".join(f"{name}: {count}" for name, count in summary["milestones"].items())
+        print(f"milestones reached, of {summary['episodes']}: {reached}")
     if model is not None:
         print(_judged(summary["success_model"], summary["episodes"]))
     print(f"Next: robot-stack report {name}")

@@ -7,17 +7,17 @@ import numpy as np
 from robot_stack.types.errors import SpecError
 from sim.hands import Seen
 
-OF_POSES, OF_ARM, OF_ALL = 12, 13, 3
-"""Entries: TCP 4, goal 4, grasp 4 and opening of each arm; force, done and lost of all."""
+OF_POSES, OF_ARM, OF_ALL = 12, 13, 4
+"""Entries: TCP 4, goal 4, grasp 4 and opening of each arm; force, done, lost and stage of all."""
 
 
 def seen_to_vector(seen: Seen) -> np.ndarray:
-    """Pack what an operator sees of N arms, float64, shape (13 N + 3,).
+    """Pack what an operator sees of N arms, float64, shape (13 N + 4,).
 
-    In this order: TCPs 4 N, goals 4 N, grasps 4 N, openings N, force, done, lost.
+    In this order: TCPs 4 N, goals 4 N, grasps 4 N, openings N, force, done, lost, stage.
     """
     poses = (seen.tcp.ravel(), seen.goal.ravel(), seen.grasp.ravel())
-    return np.concatenate([*poses, seen.opening, [seen.force_n, float(seen.done), float(seen.lost)]])
+    return np.concatenate([*poses, seen.opening, [seen.force_n, float(seen.done), float(seen.lost), float(seen.stage)]])
 
 
 def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
@@ -39,7 +39,8 @@ def seen_from_vector(values: np.ndarray, stamp_ns: int) -> Seen:
         goal=goal,
         grasp=grasp,
         opening=values[arms * OF_POSES : arms * OF_ARM],
-        force_n=float(values[-3]),
-        done=bool(values[-2] > 0.5),
-        lost=bool(values[-1] > 0.5),
+        force_n=float(values[-4]),
+        done=bool(values[-3] > 0.5),
+        lost=bool(values[-2] > 0.5),
+        stage=int(values[-1]),
     )

@@ -25,6 +25,7 @@ from robot_stack.rollout.base.cell import with_base
 from robot_stack.rollout.base.policy import policy_of
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan
 from robot_stack.rollout.judged import JudgedSink, Judgement
+from robot_stack.rollout.milestones import MilestoneSink, counted
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
@@ -63,6 +64,7 @@ class Evaluation:
         ages_s: Age of each observation that the policy acted on.
         judged: What the success model made of each episode; empty where none judged.
         broken: Whether the success model failed, which ended it early.
+        reached: Milestones of the task that held at some moment of each episode; empty in a task of one stage.
     """
 
     successes: list[bool]
@@ -70,11 +72,13 @@ class Evaluation:
     ages_s: list[float]
     judged: list[Judgement] = field(default_factory=list)
     broken: bool = False
+    reached: list[dict[str, bool]] = field(default_factory=list)
 
     def summary(self) -> dict[str, Any]:
         """Return the keys that summary.json wants; the cycle time is over the successes."""
         won = [t for t, success in zip(self.durations_s, self.successes, strict=True) if success]
         low, high = wilson_interval(sum(self.successes), len(self.successes))
+        milestones = counted(self.reached)
         return {
             "episodes": len(self.successes),
             "success": sum(self.successes),
@@ -82,6 +86,7 @@ class Evaluation:
             "cycle_s": round(float(np.mean(won)), 3) if won else None,
             "observation_age_ms": round(1e3 * float(np.median(self.ages_s)), 1) if self.ages_s else None,
             **({"success_model": self._success_model()} if self.judged else {}),
+            **({"milestones": milestones} if milestones else {}),
         }
 
     def _success_model(self) -> dict[str, Any]:
@@ -184,13 +189,15 @@ def evaluate_in(
     judge: Judge | None = None,
 ) -> Evaluation:
     """Evaluate a policy on `episodes` held-out resets in a cell of this process; see `evaluate`."""
-    watched = JudgedSink(NullSink(), judge, cell.truth) if judge is not None else None
+    world = cell.world
+    noting = MilestoneSink(NullSink(), lambda: world.task.milestones(world.data))
+    watched = JudgedSink(noting, judge, cell.truth) if judge is not None else None
     judged: list[Judgement] = []
     successes: list[bool] = []
     durations_s: list[float] = []
     ages_s: list[float] = []
     with with_base(resolved, cell, waits=True) as based:
-        runner = evaluation_runner(resolved, params, based, cell, sink=watched, judge=judge)
+        runner = evaluation_runner(resolved, params, based, cell, sink=watched or noting, judge=judge)
         for number in range(episodes):
             outcome = runner.run(HELD_OUT)
             successes.append(bool(outcome.truth))
@@ -199,7 +206,9 @@ def evaluate_in(
             if watched is not None:
                 judged.append(watched.judgement(outcome))
             on_episode(number + 1, successes[-1])
-    return Evaluation(successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged)
+    return Evaluation(
+        successes=successes, durations_s=durations_s, ages_s=ages_s, judged=judged, reached=noting.reached
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

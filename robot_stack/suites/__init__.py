@@ -15,7 +15,11 @@ except ModuleNotFoundError as error:
         "pip install 'robot-stack[suites]' -c constraints.txt"
     ) from error
 
-RUNS = {"robot_stack/PegInsert-v0": "peg_insert", "robot_stack/TwoArmInsert-v0": "two_arm_insert"}
+RUNS = {
+    "robot_stack/PegInsert-v0": "peg_insert",
+    "robot_stack/TwoArmInsert-v0": "two_arm_insert",
+    "robot_stack/Drawer-v0": "drawer",
+}
 """Id of each environment -> the run whose cell and task it shows."""
 
 for _id, _run in RUNS.items():

@@ -52,6 +52,7 @@ def see(world: World) -> Seen:
         force_n=max(float(np.linalg.norm(state.wrench[:3])) for state in states),
         done=world.task.succeeded(world.data),
         lost=world.task.failed(world.data),
+        stage=world.task.stage(world.data),
     )
 
 

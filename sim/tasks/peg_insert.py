@@ -10,6 +10,8 @@ under the table, where no camera sees it and nothing touches it: pictures and ph
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import mujoco
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -199,6 +201,14 @@ class PegInsert:
         """Return None: the peg is in the hand from the start; see `sim.scene.Task`."""
         return None
 
+    def stage(self, data: mujoco.MjData) -> int:
+        """Return 0: there is one stage; see `sim.scene.Task`."""
+        return 0
+
+    def milestones(self, data: mujoco.MjData) -> Mapping[str, bool]:
+        """Return nothing: there is one stage; see `sim.scene.Task`."""
+        return {}
+
 
 class PegWithdraw(PegInsert):
     """The way back in the same scene, whose goal is the middle of the starts of an insertion; see `sim.scene.Task`."""
@@ -251,6 +261,8 @@ class TwoSockets:
         self.left_m = self._one.left_m
         self.goal_poses = self._one.goal_poses
         self.grasp_poses = self._one.grasp_poses
+        self.stage = self._one.stage
+        self.milestones = self._one.milestones
 
     def add_to(self, spec: mujoco.MjSpec) -> None:
         """Add what the dry run's scene has, then the second socket."""

@@ -7,6 +7,8 @@ through the cameras.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import mujoco
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -190,3 +192,11 @@ class TwoArmInsert:
 
     def grasp_poses(self, data: mujoco.MjData) -> None:
         """Return None: block and peg are in the hands from the start; see `sim.scene.Task`."""
+
+    def stage(self, data: mujoco.MjData) -> int:
+        """Return 0: there is one stage; see `sim.scene.Task`."""
+        return 0
+
+    def milestones(self, data: mujoco.MjData) -> Mapping[str, bool]:
+        """Return nothing: there is one stage; see `sim.scene.Task`."""
+        return {}
