@@ -64,8 +64,9 @@ def fit(
     Args:
         episodes: At least one success; failures and refused successes sharpen the done head.
         text: What the robot was told.
-        start: Go on from these weights instead of random ones: adapts a model to another task, cell or operator by as
-            little as one demonstration.
+        start: Go on from these weights instead of random ones: adapts a model to another scene, cell or operator by as
+            little as one demonstration. Where that is too little to calibrate by, its calibration stays, and what it
+            knows of finished frames stays known.
 
     Raises:
         RewardError: If there is no success to learn from, or `start` has other inputs.
@@ -91,8 +92,8 @@ def fit(
 
         losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
     model.members.eval()
-    model.done_known, model.done_reach = _reach(model, [e for e in episodes if e.success])
-    error = _calibrate(model, held_out)
+    model.done_known, model.done_reach = _reach(model, [e for e in episodes if e.success], start)
+    error = _calibrate(model, held_out, start)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
     return model, _report(model, successes, error, float(np.mean(losses)))
@@ -113,13 +114,18 @@ def _split(episodes: Sequence[ScoredEpisode], held_out: int) -> tuple[list[Score
     return [*kept, *kept_failures], [e for e in episodes if id(e) not in held]
 
 
-def _reach(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> tuple[np.ndarray, float]:
+def _reach(
+    model: ProgressModel, successes: Sequence[ScoredEpisode], start: ProgressModel | None
+) -> tuple[np.ndarray, float]:
     """Collect frames that show the finished task, and how far such a frame may be from the nearest of them.
 
     Half as far again as the furthest of them is from the nearest of another episode. A covered camera, another socket
-    or a hand before the lens is further; the members were never shown any of it and may be sure of anything.
+    or a hand before the lens is further; the members were never shown any of it and may be sure of anything. A single
+    success has no other to be far from: it joins those that `start` knows, within the reach that is known.
     """
     ends = [model.standardised(e.frames[-e.done_frames :]) for e in successes][-DONE_KNOWN:]
+    if len(ends) < 2 and start is not None:
+        return np.concatenate([start.done_known, *ends]), start.done_reach
     if len(ends) < 2:
         return np.zeros((0, model.inputs), np.float32), float("inf")
     away = [nearest_distance(own, np.concatenate([other for other in ends if other is not own])).max() for own in ends]
@@ -189,9 +195,11 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
 
 
-def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float:
-    """Set the model's calibration on held-out episodes; return the calibration error that is left."""
+def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode], start: ProgressModel | None) -> float:
+    """Set the model's calibration on held-out episodes; return the calibration error that is left, NaN without any."""
     if not held_out:
+        if start is not None:
+            model.calibration = start.calibration
         return float("nan")
     logits, labels = [], []
     for episode in held_out:

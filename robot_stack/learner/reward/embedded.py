@@ -47,13 +47,16 @@ class EmbeddedModel:
         trunk: Of the run.
         model: Of the task; of one for several tasks, the part of the first.
         name: Under which it is registered.
+
+    Attributes:
+        network: The model without a classifier beside it.
     """
 
     def __init__(self, trunk: Trunk, model: RewardNetwork, name: str = "progress") -> None:
-        self._trunk, self.name = trunk, name
+        self.trunk, self.name = trunk, name
         model = model.first if isinstance(model, ModelPerTask) else model
-        self._model = model.model if isinstance(model, ClassifierGatedModel) else model
-        self._ensemble = self._model if isinstance(self._model, ProgressModel) else None
+        self.network = model.model if isinstance(model, ClassifierGatedModel) else model
+        self._ensemble = self.network if isinstance(self.network, ProgressModel) else None
         self._classifier = model.classifier if isinstance(model, ClassifierGatedModel) else None
         self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
         self.version = f"{trunk.identity}-{model.version}"
@@ -106,7 +109,7 @@ class EmbeddedModel:
         found = []
         for query in queries:
             rows = self._inputs(query.frames)
-            found.append(self._model.score(rows, len(rows) - 1, text=query.instruction.text))
+            found.append(self.network.score(rows, len(rows) - 1, text=query.instruction.text))
         return FrameScores(*(np.array([scores[part][0] for scores in found], np.float32) for part in range(3)))
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
@@ -115,16 +118,16 @@ class EmbeddedModel:
         for frame in fresh:
             if frame.proprio is None:
                 raise RewardError("proprio of a frame is missing, must be there; the embedded model reads it")
-            for view, shape in self._trunk.shapes.items():
+            for view, shape in self.trunk.shapes.items():
                 if frame.view(view).shape != tuple(shape):
                     raise RewardError(
                         f"view {view} is {frame.view(view).shape}, must be {tuple(shape)} as the trunk was trained on; "
                         "resize it"
                     )
         if fresh:
-            images = {view: np.stack([frame.view(view) for frame in fresh]) for view in self._trunk.shapes}
+            images = {view: np.stack([frame.view(view) for frame in fresh]) for view in self.trunk.shapes}
             proprio = np.stack([np.asarray(frame.proprio, np.float32) for frame in fresh])
-            for frame, row in zip(fresh, reward_inputs(self._trunk.encode(images), proprio), strict=True):
+            for frame, row in zip(fresh, reward_inputs(self.trunk.encode(images), proprio), strict=True):
                 self._rows[frame.key] = row
         found = [self._rows[frame.key] for frame in frames]
         for frame in frames:
@@ -167,17 +170,19 @@ def fit_embedded(
         for demo in demos
     ]
     trunk = make_trunk("embedded", image_shapes(spec), EmbeddedConfig(), demos=shown, seed=seed, on_step=on_step)
-    episodes = [
-        ScoredEpisode(
-            frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
-            success=demo.success,
-            done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
-            progress=distance_progress(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
-        )
-        for demo in demos
-    ]
+    episodes = [scored_episode(demo, trunk, spec, config) for demo in demos]
     model, _, _ = fit_reward(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
     return EmbeddedModel(trunk, model, config.part)
+
+
+def scored_episode(demo: GeneratedEpisode, trunk: Trunk, spec: Spec, config: LiveRewardConfig) -> ScoredEpisode:
+    """Encode a synthetic episode, and label it as the run would."""
+    return ScoredEpisode(
+        frames=reward_inputs(trunk.encode(demo.images), demo.proprio),
+        success=demo.success,
+        done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
+        progress=distance_progress(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
+    )
 
 
 def _by_text(instructions: Sequence[Instruction]) -> dict[str, np.ndarray]:
