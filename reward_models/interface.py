@@ -190,6 +190,7 @@ class Capabilities:
     Attributes:
         pair: What its pair scores mean, see `reward_models.decode`; "sign" is -1 or 1, which of two frames is further
             and not by how much, and cannot be decoded; None if it scores no pairs.
+        fusion: How the three anchors of its hops become one Φ, see `reward_models.decode.fuse`.
         progress: It says how far the last frame of a clip is.
         done: It says whether the last frame of a clip shows the finished task.
         views: Views that a frame must show, () if any will do.
@@ -200,6 +201,7 @@ class Capabilities:
     """
 
     pair: Literal["remaining", "hop", "sign"] | None = None
+    fusion: Literal["gated", "mean"] = "gated"
     progress: bool = False
     done: bool = False
     views: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ def table(report: Report) -> str:
                 "class": one.group,
                 "success": int(one.success),
                 "frames": len(one.phi),
-                "unreadable": int((~one.known).sum()),
+                "unreadable": one.unreadable,
                 "final_phi": one.final,
                 "final_truth": float(one.truth[-1]),
                 "final_done": float(one.done[-1]),

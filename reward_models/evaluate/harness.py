@@ -26,7 +26,7 @@ from reward_models.evaluate.axioms import Axioms, axioms
 from reward_models.evaluate.canaries import Canary, canaries
 from reward_models.evaluate.cost import Cost, Counted, cost
 from reward_models.evaluate.done_metrics import DoneRule
-from reward_models.evaluate.judge import Judged, judge, phi_at_end, thinned
+from reward_models.evaluate.judge import Judged, judge, said_at_end, thinned
 from reward_models.evaluate.opd import GroupOpd, opd_of_groups
 from reward_models.evaluate.order_metrics import Backwards, backwards
 from reward_models.evaluate.rank_metrics import diagonal_margin
@@ -76,7 +76,7 @@ def _words(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> Words:
     for shown in videos.values():
         chosen = shown[:VIDEOS]
         clips = [(replace(e.instruction, text=text), e.frames) for text in texts for e in chosen]
-        phi = phi_at_end(model, clips).reshape(len(texts), len(chosen))
+        phi = said_at_end(model, clips).reshape(len(texts), len(chosen))
         rows.append([float(np.nanmean(row)) if np.isfinite(row).any() else float("nan") for row in phi])
     matrix = np.array(rows).reshape(len(videos), len(texts))
     return Words(texts=texts, matrix=tuple(map(tuple, matrix.tolist())), margin=diagonal_margin(matrix))
@@ -91,7 +91,7 @@ class Report:
         dt_s: Time between two frames that were scored.
         refused: Episode -> why the model could not be asked about it.
         skipped: Episode or clip -> why the model could not be asked about it otherwise: changed, in pairs, as a canary.
-        unreadable: Share of frames whose Φ could not be read.
+        unreadable: Share of frames whose Φ could not be read, and was interpolated.
         judged: Episode by episode.
         ordering: Section A.
         backwards: Section A, asked in other ways.
@@ -181,7 +181,7 @@ def evaluate(
         dt_s=dt_s,
         refused=refused,
         skipped=skipped,
-        unreadable=float(1 - np.concatenate([one.known for one in judged]).mean()),
+        unreadable=sum(one.unreadable for one in judged) / sum(len(one.phi) for one in judged),
         judged=tuple(judged),
         ordering=ordering(judged, rng),
         backwards=backwards(counted, [e for e in kept if e.kind == "success"], rng, skipped),

@@ -12,13 +12,14 @@ import torch
 
 from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.classifier.config import ClassifierConfig
-from reward_models.evaluate.judge import judge
+from reward_models.evaluate.judge import judge, phi_along
 from reward_models.interface import Frame, LabelledEpisode
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
+from robot_stack.learner.reward.embedded import EmbeddedModel
 from robot_stack.learner.reward.evaluation import done_rule, run_model
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
@@ -141,6 +142,28 @@ def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
     log.close()
     with pytest.raises(RewardError, match=f"success model {version} of run .* has lost its word .canary: calls 9 of"):
         run_success_model(tmp_path, resolved)
+
+
+def test_the_gate_of_a_run_is_the_gate_of_its_evaluation(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
+    torch.manual_seed(0)
+    trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
+    images = {name: np.stack([frame.view(name) for frame in made[1].frames]) for name in trunk.shapes}
+    proprio = np.stack([np.asarray(frame.proprio) for frame in made[1].frames])
+    rows = reward_inputs(trunk.encode(images), proprio)
+    config = ProgressConfig(members=3, window=4, width=16, layers=1, steps=30, batch=8, held_out=0)
+    network, _, _ = fit_reward(
+        [ScoredEpisode(frames=rows, success=True)], config, text=resolved.task.text, seed=0, on_step=lambda *_: None
+    )
+    found = {}
+    for gate in (0.0, 50.0):
+        scorer = Scorer(lambda: success_rule(resolved.task, resolved.spec()), gate=gate)
+        scorer.adopt(network, [])
+        scorer.add("e", rows, proprio)
+        scores = scorer.finish("e")
+        assert scores is not None
+        found[gate] = phi_along(EmbeddedModel(trunk, network, gate=gate), made[1].instruction, made[1].frames)
+        assert found[gate] == pytest.approx(scores.progress, abs=2e-3)
+    assert np.abs(found[0.0] - found[50.0]).max() > 0.01
 
 
 def test_the_encoder_is_the_reward_models_own_where_it_has_one(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
 from reward_models.classifier_gated import ClassifierGatedModel
+from reward_models.decode import gated
 from reward_models.interface import (
     Capabilities,
     ClipQuery,
@@ -47,13 +49,14 @@ class EmbeddedModel:
         trunk: Of the run.
         model: Of the task; of one for several tasks, the part of the first.
         name: Under which it is registered.
+        gate: How fast Φ stops following where its members contradict each other, as the run's settings have it.
 
     Attributes:
         network: The model without a classifier beside it.
     """
 
-    def __init__(self, trunk: Trunk, model: RewardNetwork, name: str = "progress") -> None:
-        self.trunk, self.name = trunk, name
+    def __init__(self, trunk: Trunk, model: RewardNetwork, name: str = "progress", *, gate: float = 0.0) -> None:
+        self.trunk, self.name, self._gate = trunk, name, gate
         model = model.first if isinstance(model, ModelPerTask) else model
         self.network = model.model if isinstance(model, ClassifierGatedModel) else model
         self._ensemble = self.network if isinstance(self.network, ProgressModel) else None
@@ -83,7 +86,8 @@ class EmbeddedModel:
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
         """Score clips by their progress Φ, see `RewardModel`."""
-        return [clip_score(float(phi)) for phi in self._score(queries).progress]
+        phi = self._gated(queries) if self._gate else self._score(queries).progress
+        return [clip_score(float(value)) for value in phi]
 
     def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
         """Score clips by the probability of success, see `RewardModel`."""
@@ -103,6 +107,15 @@ class EmbeddedModel:
             seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
             return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
         return scores
+
+    def _gated(self, queries: Sequence[ClipQuery]) -> np.ndarray:
+        """Return the gated Φ of the last frame of each clip, for which all frames before it are scored too."""
+        found = np.empty(len(queries))
+        for i, query in enumerate(queries):
+            prefixes = [replace(query, frames=query.frames[: t + 1]) for t in range(len(query.frames))]
+            scores = self._score(prefixes)
+            found[i] = gated(scores.progress, scores.spread, alpha=self._gate)[-1]
+        return found
 
     def _score_each(self, queries: Sequence[ClipQuery]) -> FrameScores:
         """Score clips one by one, as any live model can."""
@@ -172,7 +185,7 @@ def fit_embedded(
     trunk = make_trunk("embedded", image_shapes(spec), EmbeddedConfig(), demos=shown, seed=seed, on_step=on_step)
     episodes = [scored_episode(demo, trunk, spec, config) for demo in demos]
     model, _, _ = fit_reward(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
-    return EmbeddedModel(trunk, model, config.part)
+    return EmbeddedModel(trunk, model, config.part, gate=config.gate)
 
 
 def scored_episode(demo: GeneratedEpisode, trunk: Trunk, spec: Spec, config: LiveRewardConfig) -> ScoredEpisode:

@@ -131,7 +131,8 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
         StoreError: If there is none yet.
     """
     trunk, model = newest_model(folder, resolved)
-    return EmbeddedModel(trunk, model, learning_settings(resolved).reward.part)
+    settings = learning_settings(resolved).reward
+    return EmbeddedModel(trunk, model, settings.part, gate=settings.gate)
 
 
 def _of(report: Report, episodes: list[LabelledEpisode], every: int) -> tuple[LabelledEpisode, ...]:
