@@ -11,7 +11,7 @@ import numpy as np
 
 from reward_models.evaluate.judge import phi_along, said_along
 from reward_models.interface import ClipQuery, Frame, Instruction, LabelledEpisode, PairQuery, RewardModel, Score
-from reward_models.potential import knows_phi, questions
+from reward_models.potential import Kind, knows_phi, questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +94,12 @@ def _newest_s(counted: Counted, instruction: Instruction, frames: tuple[Frame, .
     only_done = not knows_phi(counted.capabilities)
     can = counted.capabilities if only_done else replace(counted.capabilities, done=False)
     parts = questions(frames, instruction, can).parts()
+    asks: dict[Kind, Callable[[Any], list[Score]]] = {
+        "pair": counted.score_pairs, "progress": counted.score_progress, "done": counted.score_done,
+    }  # fmt: skip
     begun = time.perf_counter()
     for _, kind, queries in parts:
-        ask: Callable[[Any], list[Score]] = {
-            "pair": counted.score_pairs, "progress": counted.score_progress, "done": counted.score_done,
-        }[kind]  # fmt: skip
-        ask(queries[-1:])
+        asks[kind](queries[-1:])
     return time.perf_counter() - begun
 
 

@@ -236,11 +236,11 @@ def _answers(
     model: RewardModel, ask: Callable[[Sequence[Query]], list[Score]], queries: Sequence[Query], *, lowest: float
 ) -> np.ndarray:
     """Ask questions in batches, once more those whose answer cannot be read; return the values, shape (N,)."""
-    values, left = np.full(len(queries), np.nan), np.arange(len(queries))
+    values, left = np.full(len(queries), np.nan), list(range(len(queries)))
     for _ in range(READ_TRIES):
-        if len(left):
+        if left:
             values[left] = _asked_once(model, ask, [queries[i] for i in left], lowest=lowest)
-            left = left[np.isnan(values[left])]
+            left = [i for i in left if np.isnan(values[i])]
     return values
 
 

@@ -11,7 +11,9 @@ import numpy as np
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig
 from policies.encoders.registry import make_trunk
 from policies.encoders.trunk import Trunk
-from reward_models.classifier_gated import ClassifierGatedModel
+from reward_models.classifier.config import ClassifierConfig
+from reward_models.classifier.model import SuccessClassifier
+from reward_models.classifier_gated import ClassifierGatedModel, labelled
 from reward_models.decode import gated
 from reward_models.interface import (
     Capabilities,
@@ -26,7 +28,7 @@ from reward_models.interface import (
 )
 from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
-from reward_models.progress.config import LiveRewardConfig
+from reward_models.progress.config import LiveRewardConfig, ProgressConfig
 from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.learner.fitting import OnStep, RewardNetwork, fit_reward, image_shapes
 from robot_stack.learner.training_data import distance_progress, reward_inputs, to_go
@@ -53,6 +55,7 @@ class EmbeddedModel:
 
     Attributes:
         network: The model without a classifier beside it.
+        classifier: The classifier beside it, None without one.
     """
 
     def __init__(self, trunk: Trunk, model: RewardNetwork, name: str = "progress", *, gate: float = 0.0) -> None:
@@ -60,8 +63,8 @@ class EmbeddedModel:
         model = model.first if isinstance(model, ModelPerTask) else model
         self.network = model.model if isinstance(model, ClassifierGatedModel) else model
         self._ensemble = self.network if isinstance(self.network, ProgressModel) else None
-        self._classifier = model.classifier if isinstance(model, ClassifierGatedModel) else None
-        self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
+        self.classifier = model.classifier if isinstance(model, ClassifierGatedModel) else None
+        self._rows = _InputRows(trunk)
         self.version = f"{trunk.identity}-{model.version}"
         self.capabilities = Capabilities(
             pair=None if self._ensemble is None else "hop",
@@ -103,8 +106,8 @@ class EmbeddedModel:
         for text, which in _by_text([query.instruction for query in queries]).items():
             for part, answer in zip(scores, self._ensemble.score_prefixes(rows[which], text=text), strict=True):
                 part[which] = answer
-        if self._classifier is not None:
-            seen = self._classifier.score(rows[:, -1]) >= self._classifier.threshold
+        if self.classifier is not None:
+            seen = self.classifier.score(rows[:, -1]) >= self.classifier.threshold
             return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
         return scores
 
@@ -126,7 +129,52 @@ class EmbeddedModel:
         return FrameScores(*(np.array([scores[part][0] for scores in found], np.float32) for part in range(3)))
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
-        """Return the progress model's inputs, float32, shape (N, D); each frame goes through the trunk once."""
+        wanted = None if self._ensemble is None else self._ensemble.inputs
+        rows = self._rows.of(frames)
+        if not len(rows):
+            return np.zeros((0, wanted or 0), np.float32)
+        if wanted is not None and rows.shape[1] != wanted:
+            raise RewardError(
+                f"inputs of a frame are {rows.shape[1]}, must be {wanted}; its proprio is of another task"
+            )
+        return rows
+
+
+class EmbeddedClassifier:
+    """The success classifier behind its frozen trunk as a `RewardModel`, which only says whether the task is done."""
+
+    name = "classifier"
+
+    def __init__(self, trunk: Trunk, classifier: SuccessClassifier) -> None:
+        self._rows, self._classifier = _InputRows(trunk), classifier
+        self.version = f"{trunk.identity}-{classifier.version}"
+        self.capabilities = Capabilities(done=True, views=tuple(sorted(trunk.shapes)), max_batch=256)
+
+    def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
+        """Raise `Unsupported`: it knows one frame at a time."""
+        raise Unsupported("pair question to classifier has no answer, must be whether a frame shows the finished task")
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """Raise `Unsupported`: it knows no progress."""
+        raise Unsupported("progress question to classifier has no answer, must be whether a frame shows the end")
+
+    def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        """Score the last frame of each clip by the probability of success."""
+        if not queries:
+            return []
+        found = self._classifier.score(self._rows.of([query.frames[-1] for query in queries]))
+        return [clip_score(float(p)) for p in found]
+
+
+class _InputRows:
+    """A memory of the inputs of models on a trunk's features: a frame goes through the trunk once while it is kept."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        self.trunk = trunk
+        self._rows: OrderedDict[str, np.ndarray] = OrderedDict()
+
+    def of(self, frames: Sequence[Frame]) -> np.ndarray:
+        """Return features and proprio of the frames, float32, shape (N, D); (0,) without frames."""
         fresh = list({frame.key: frame for frame in frames if frame.key not in self._rows}.values())
         for frame in fresh:
             if frame.proprio is None:
@@ -147,15 +195,7 @@ class EmbeddedModel:
             self._rows.move_to_end(frame.key)
         while len(self._rows) > KEPT:
             self._rows.popitem(last=False)
-        wanted = None if self._ensemble is None else self._ensemble.inputs
-        if not found:
-            return np.zeros((0, wanted or 0), np.float32)
-        rows = np.stack(found)
-        if wanted is not None and rows.shape[1] != wanted:
-            raise RewardError(
-                f"inputs of a frame are {rows.shape[1]}, must be {wanted}; its proprio is of another task"
-            )
-        return rows
+        return np.stack(found) if found else np.zeros(0, np.float32)
 
 
 def fit_embedded(
@@ -178,14 +218,37 @@ def fit_embedded(
     Raises:
         RewardError: If there is no successful demonstration.
     """
+    trunk = _fit_trunk(demos, spec, seed=seed, on_step=on_step)
+    episodes = [scored_episode(demo, trunk, spec, config) for demo in demos]
+    model, _, _ = fit_reward(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
+    return EmbeddedModel(trunk, model, config.part, gate=config.gate)
+
+
+def fit_classifier(
+    demos: Sequence[GeneratedEpisode],
+    spec: Spec,
+    *,
+    seed: int,
+    config: ClassifierConfig,
+    on_step: OnStep = lambda step, steps, loss: None,
+) -> EmbeddedClassifier:
+    """Fit the success classifier on nothing but successful demonstrations, as `fit_embedded` does its model.
+
+    Raises:
+        RewardError: If there are fewer than two successful demonstrations.
+    """
+    trunk = _fit_trunk(demos, spec, seed=seed, on_step=on_step)
+    episodes = [scored_episode(demo, trunk, spec, ProgressConfig()) for demo in demos]
+    classifier, _ = SuccessClassifier.fit(labelled(episodes), config, seed=seed, on_step=on_step)
+    return EmbeddedClassifier(trunk, classifier)
+
+
+def _fit_trunk(demos: Sequence[GeneratedEpisode], spec: Spec, *, seed: int, on_step: OnStep) -> Trunk:
     shown = [
         DemoFrames(images=demo.images, proprio=demo.proprio, actions=demo.actions, to_go=to_go(demo.proprio, spec))
         for demo in demos
     ]
-    trunk = make_trunk("embedded", image_shapes(spec), EmbeddedConfig(), demos=shown, seed=seed, on_step=on_step)
-    episodes = [scored_episode(demo, trunk, spec, config) for demo in demos]
-    model, _, _ = fit_reward(episodes, config, text=demos[0].text, seed=seed, on_step=on_step)
-    return EmbeddedModel(trunk, model, config.part, gate=config.gate)
+    return make_trunk("embedded", image_shapes(spec), EmbeddedConfig(), demos=shown, seed=seed, on_step=on_step)
 
 
 def scored_episode(demo: GeneratedEpisode, trunk: Trunk, spec: Spec, config: LiveRewardConfig) -> ScoredEpisode:

@@ -29,15 +29,13 @@ from reward_models.potential import READ_TRIES, Part, check_read, knows_phi, pot
 from reward_models.service import ScoringService
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.reward.labelled import recorded_frames
+from robot_stack.learner.reward.labelled import recorded_frames, shown_task
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import RewardError, StackError, error_text
 from robot_stack.types.reward import EpisodeScores
 
 log = logging.getLogger(__name__)
 
-REFERENCE_FRAMES = 11
-"""Images of a demonstration that are kept for models that look at one; each takes as many as it was made for."""
 ENOUGH_KNOWN = 0.9
 """Share of the episodes that a version must have scored before it may shape the reward."""
 WAITING = 100_000
@@ -273,15 +271,12 @@ def make_rescorer(
         raise RewardError(
             f"reward model {choice.name} says neither progress nor how far pairs are apart, must say one; take another"
         )
-    frames = recorded_frames(demo)
-    picked = np.unique(np.linspace(0, len(frames) - 1, REFERENCE_FRAMES).astype(int))
-    instruction = Instruction(text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked))
     identity = hashlib.sha256(f"{model.version} {model.capabilities.fusion}".encode()).hexdigest()[:16]
     return Rescorer(
         ScoringService(model, cache_path=folder / "large_scores.cache", queue_limit=WAITING),
         version=f"{model.name}-{identity}",
         can=model.capabilities,
-        instruction=instruction,
+        instruction=shown_task(resolved.task.text, recorded_frames(demo)),
         read=read,
         deliver=deliver,
         every=choice.every,
