@@ -18,6 +18,9 @@ import numpy as np
 
 from robot_stack.types.errors import RewardError
 
+LONGEST_TEXT = 2000
+"""Characters of a task in words: beyond, it is a file that was given by mistake, and no model reads it."""
+
 
 class Unsupported(RewardError):
     """The refusal of a query that the model cannot answer."""
@@ -79,7 +82,7 @@ class Instruction:
         reference: One demonstration in order, 0 to 100 %, for one-shot models.
 
     Raises:
-        RewardError: If the text is empty.
+        RewardError: If the text is empty, or too long to be a task.
     """
 
     text: str
@@ -89,6 +92,11 @@ class Instruction:
     def __post_init__(self) -> None:
         if not self.text.strip():
             raise RewardError("task text is empty, must say what the robot shall do")
+        if len(self.text) > LONGEST_TEXT:
+            raise RewardError(
+                f"task text has {len(self.text)} characters, must have at most {LONGEST_TEXT}; say in a sentence what "
+                "the robot shall do"
+            )
 
     @cached_property
     def key(self) -> str:

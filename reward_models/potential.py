@@ -135,8 +135,11 @@ def potential(
     raise RewardError("reward model knows neither progress nor how far pairs are apart, must know one; choose another")
 
 
-def check_read(phi: np.ndarray) -> int:
+def check_read(phi: np.ndarray, said: str = "") -> int:
     """Return how many frames of Φ, shape (T,), could not be read.
+
+    Args:
+        said: The words of an answer that could not be read.
 
     Raises:
         RewardError: If they are too many to interpolate between the others.
@@ -145,7 +148,7 @@ def check_read(phi: np.ndarray) -> int:
     if read < ENOUGH_READ * len(phi):
         raise RewardError(
             f"frames with answers that could be read are {read} of {len(phi)}, must be {ENOUGH_READ:.0%}; "
-            "look at the model's words"
+            f"look at the model's words{f', such as {said!r}' if said else ''}"
         )
     return len(phi) - read
 

@@ -183,8 +183,8 @@ def _by_phi(said: dict[Clip, np.ndarray]) -> list[Finding]:
             passed=moved <= STAYS and stays < end,
             words=f"the stalled one stays at {stays:.2f}"
             if moved <= STAYS and stays < end
-            else f"the stalled one changes by {moved:.2f} while nothing happens and ends at {stays:.2f}, must change by "
-            f"at most {STAYS} and stay below the finished one's end",
+            else f"the stalled one changes by {moved:.2f} while nothing happens and ends at {stays:.2f}, must change "
+            f"by at most {STAYS} and stay below the finished one's end",
         ),
         Finding(
             clip="reversed",

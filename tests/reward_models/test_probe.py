@@ -128,6 +128,6 @@ def test_clips_are_finished_stalled_and_turned_back() -> None:
     half = clips["stalled"][SHOWN // 2]
     assert all(shown is half for shown in clips["stalled"][SHOWN // 2 :])
     assert clips["reversed"][-1] is DEMO[0]
-    assert DEMO[-1] in clips["reversed"]
+    assert any(shown is DEMO[-1] for shown in clips["reversed"])
     with pytest.raises(RewardError, match="demonstration has 1 frames, must have at least 2"):
         known_clips(DEMO[:1])

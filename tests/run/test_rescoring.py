@@ -99,7 +99,7 @@ class Model:
         self.questions.append(f"{type(query).__name__} {query.key}")
         if self.bad == "above":
             return Score(value=1.7)
-        return Score(value=float("nan") if self._rng.random() < self.unreadable else value)
+        return Score(value=float("nan"), raw="mumble") if self._rng.random() < self.unreadable else Score(value=value)
 
 
 class Rig:
@@ -271,7 +271,7 @@ def test_an_episode_whose_answers_cannot_be_read_is_asked_about_twice_and_then_s
     rig.rescorer.offer("000010-online-a")
     until(lambda: bool(rig.rescorer.failed))
     assert re.fullmatch(
-        r"frames with answers that could be read are \d of 8, must be 80%; look at the model's words",
+        r"frames with answers that could be read are \d of 8, must be 80%; look at the model's words, such as 'mumble'",
         rig.rescorer.failed["000010-online-a"],
     )
     assert max(Counter(rig.model.questions).values()) == 2

@@ -231,7 +231,8 @@ class Rescorer:
         answers = {name: np.array([score.value for score in part]) for name, part in scores.items()}
         success = answers.pop("done", np.full(len(at), np.nan))
         phi = potential(self._can, **answers)
-        self.interpolated += check_read(phi)
+        unread = next((score.raw for part in scores.values() for score in part if not score.valid), "")
+        self.interpolated += check_read(phi, unread)
         frames = len(episode.arrays["proprio"])
         return EpisodeScores(
             episode_id=episode.header.episode_id,
