@@ -247,6 +247,21 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     ask.add_argument("--run", dest="name", metavar="RUN", help=text)
     ask.add_argument("--seed", type=_count(0), default=0, help="of simulated demonstrations (0)")
     _add_json(ask)
+    text = "adapt a run's embedded model to a changed scene by one demonstration; it becomes the run's newest"
+    change = words.add_parser("adapt", help=text, description=text)
+    change.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/; not going on")
+    text = "a run or a dataset of the same cell, recorded in the changed scene"
+    change.add_argument("--demo", required=True, metavar="RUN|DATASET", help=text)
+    change.add_argument("--episode", metavar="ID", help="which of its successes (the newest)")
+    _add_json(change)
+    text = "serve a checkpoint of this machine to `server:` of a run, on loopback, with log-probabilities"
+    serve = words.add_parser("serve", help=text, description=text)
+    serve.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or what the hub calls it")
+    text = "an adapter on it, asked under this name (repeatable; without, the checkpoint under its own)"
+    serve.add_argument("--adapter", action="append", default=[], metavar="NAME=FOLDER", help=text)
+    serve.add_argument("--port", type=_count(0), default=8000, help="on 127.0.0.1; 0 takes a free one (8000)")
+    serve.add_argument("--device", metavar="NAME", help="as torch names it (cuda where there is one)")
+    serve.add_argument("--accept-license", metavar="ID", help="of weights that forbid commercial use")
     text = "grade a run's episodes by Φ, and its reward model by what was true"
     audit = words.add_parser("audit", help=text, description=text)
     audit.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,13 @@ def run(what: str, **options: Any) -> int:
         StackError: If it cannot be done.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
-    words: dict[str, Callable[..., int]] = {"eval": _eval, "probe": _probe, "audit": _audit}
+    words: dict[str, Callable[..., int]] = {
+        "eval": _eval,
+        "probe": _probe,
+        "adapt": _adapt,
+        "serve": _serve,
+        "audit": _audit,
+    }
     return words[what](**options)
 
 
@@ -193,6 +200,55 @@ def _probe(
     else:
         print(found.sentence)
     return 0 if found.sensible else 1
+
+
+def _adapt(name: str, demo: str, episode: str | None, as_json: bool) -> int:
+    """Adapt a run's embedded model by one demonstration."""
+    from robot_stack.learner.reward.adaptation import adapt_run
+
+    found = adapt_run(
+        find_folder(name), _folder_of(demo), episode, on_step=lambda n, of, loss: say_progress("step", n, of)
+    )
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return 0
+    print(f"reward model {found.version} of {name} is {found.start}, adapted by {found.episode}")
+    print(f"Φ at the end of that: {found.before:.2f} before, {found.after:.2f} now, which it was trained on")
+    print("Next: robot-stack reward eval on episodes of the changed scene, before anything is judged by it")
+    return 0
+
+
+def _serve(checkpoint: str, adapter: list[str], port: int, device: str | None, accept_license: str | None) -> int:
+    """Serve a checkpoint until the process is interrupted."""
+    from reward_models.vlm.config import WeightsSettings
+    from reward_models.vlm.in_process import InProcess
+    from reward_models.vlm.prompt import Backend
+    from reward_models.vlm.serve import ModelServer
+
+    adapters = dict(_named_folder(text) for text in adapter)
+    weights = WeightsSettings(model=checkpoint, device=device)
+    backends: dict[str, Backend] = (
+        dict(InProcess.load_adapters(weights, adapters, accepted=accept_license))
+        if adapters
+        else {checkpoint: InProcess.load(weights, accepted=accept_license)}
+    )
+    server = ModelServer(backends, port)
+    print(f"serving {', '.join(backends)} at {server.url}", flush=True)
+    print(f"Next: robot-stack reward probe {server.url} --model NAME; from another machine, through ssh -L", flush=True)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.close()
+    return 0
+
+
+def _named_folder(text: str) -> tuple[str, str]:
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise ConfigError(f"adapter is {text!r}, must be NAME=FOLDER")
+    return name, folder
 
 
 def _audit(name: str, as_json: bool) -> int:
