@@ -254,6 +254,12 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--demo", required=True, metavar="RUN|DATASET", help=text)
     change.add_argument("--episode", metavar="ID", help="which of its successes (the newest)")
     _add_json(change)
+    text = "write the wording that a model was published with as a prompt_file, from its authors' own files"
+    words_of = words.add_parser("prompt", help=text, description=text)
+    words_of.add_argument("family", metavar="MODEL", help="grm or roboreward")
+    text = "grm: examples/inference.py of Robo-Dopamine; roboreward: the card of its weights; or a folder with it"
+    words_of.add_argument("source", type=Path, metavar="FILE|FOLDER", help=text)
+    words_of.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new one")
     text = "serve a checkpoint of this machine to `server:` of a run, on loopback, with log-probabilities"
     serve = words.add_parser("serve", help=text, description=text)
     serve.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or what the hub calls it")

@@ -35,6 +35,7 @@ def run(what: str, **options: Any) -> int:
         "probe": _probe,
         "adapt": _adapt,
         "serve": _serve,
+        "prompt": _prompt,
         "audit": _audit,
     }
     return words[what](**options)
@@ -241,6 +242,19 @@ def _serve(checkpoint: str, adapter: list[str], port: int, device: str | None, a
         return 0
     finally:
         server.close()
+    return 0
+
+
+def _prompt(family: str, source: Path, out: Path) -> int:
+    """Write the wording that a model was published with as a prompt file."""
+    from reward_models.vlm.published import published_prompt
+
+    if out.exists():
+        raise ConfigError(f"file is {out}, must be a new one; move it away, or take another name")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_durable(out, published_prompt(family, source))
+    print(f"Prompt file: {out}")
+    print(f"Next: read it, then set prompt_file: {out} among the settings of {family}")
     return 0
 
 
