@@ -56,8 +56,8 @@ def roboreward_prompt(text: str) -> str:
     end = next((i for i in ends if begin is not None and i >= begin), None)
     if begin is None or end is None:
         raise RewardError(
-            "card has no question that asks for ANSWER: and ends with Task: <...>, must be the README.md of the weights "
-            "of RoboReward; give that file, or their folder"
+            "card has no question that asks for ANSWER: and ends with Task: <...>, must be the README.md of "
+            "RoboReward's weights; give that file, or their folder"
         )
     question = [line.strip().removeprefix("> ").strip("`") for line in lines[begin : end + 1]]
     words = _INSTRUCTION.sub("Task: {task}", "\n".join(question))
