@@ -26,6 +26,10 @@ class Unsupported(RewardError):
     """The refusal of a query that the model cannot answer."""
 
 
+class OtherWords(RewardError):
+    """The refusal of a task that a model was not fitted on, by a model that is of one task and reads no language."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Frame:
     """A single instant as a reward model sees it: images by view, and proprio.

@@ -50,6 +50,7 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
         "verdict": report.verdict,
         "episodes": {"scored": len(report.judged), "success": sum(one.success for one in report.judged)},
         "refused": report.refused,
+        "other_words_refused": report.other_words,
         "skipped": report.skipped,
         "unreadable": report.unreadable,
     }

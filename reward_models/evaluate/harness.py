@@ -32,7 +32,7 @@ from reward_models.evaluate.order_metrics import Backwards, backwards
 from reward_models.evaluate.rank_metrics import diagonal_margin
 from reward_models.evaluate.robustness import Change, robustness
 from reward_models.evaluate.verdict import NULLS, Check, Null, against_null, checks, judge_null
-from reward_models.interface import LabelledEpisode, RewardModel
+from reward_models.interface import LabelledEpisode, OtherWords, RewardModel
 from robot_stack.types.errors import RewardError
 
 VIDEOS = 4
@@ -90,6 +90,7 @@ class Report:
         seed: Of what was drawn.
         dt_s: Time between two frames that were scored.
         refused: Episode -> why the model could not be asked about it.
+        other_words: The model refused every mismatch by name, as one of a single task should.
         skipped: Episode or clip -> why the model could not be asked about it otherwise: changed, in pairs, as a canary.
         unreadable: Share of frames whose Φ could not be read, and was interpolated.
         judged: Episode by episode.
@@ -113,6 +114,7 @@ class Report:
     seed: int
     dt_s: float
     refused: dict[str, str]
+    other_words: bool
     skipped: dict[str, str]
     unreadable: float
     judged: tuple[Judged, ...] = field(repr=False)
@@ -163,7 +165,9 @@ def evaluate(
     if not episodes:
         raise RewardError("labelled episodes are 0, must be at least 1; record or make up some first")
     counted, rng = Counted(model), np.random.default_rng(seed)
-    judged, kept, refused = _judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
+    judged, kept, refused, deaf = _judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
+    mismatched = {episode.name for episode in episodes if episode.kind == "mismatch"}
+    other_words = bool(mismatched) and mismatched <= deaf
     if not judged:
         name, reason = next(iter(refused.items()))
         raise RewardError(f"none of {len(episodes)} episodes could be scored by {model.name}; of {name}: {reason}")
@@ -180,6 +184,7 @@ def evaluate(
         seed=seed,
         dt_s=dt_s,
         refused=refused,
+        other_words=other_words,
         skipped=skipped,
         unreadable=sum(one.unreadable for one in judged) / sum(len(one.phi) for one in judged),
         judged=tuple(judged),
@@ -195,23 +200,27 @@ def evaluate(
         canaries=canaries(counted, kept, rule, skipped),
         cost=cost(counted, sample[0], rng),
         nulls=nulls,
-        checks=checks(found, by_class, checked, nulls),
+        checks=checks(found, by_class, checked, nulls, other_words=other_words),
     )
 
 
 def _judge_all(
     model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule, on_episode: Callable[[int, int], None]
-) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str]]:
+) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str], set[str]]:
+    """Judge each episode; the last of what is returned are those that were refused for their words."""
     judged, kept = [], []
     refused: dict[str, str] = {}
+    deaf: set[str] = set()
     for number, episode in enumerate(episodes, start=1):
         try:
             judged.append(judge(model, episode, rule))
             kept.append(episode)
         except RewardError as error:
             refused[episode.name] = str(error)
+            if isinstance(error, OtherWords):
+                deaf.add(episode.name)
         on_episode(number, len(episodes))
-    return judged, kept, refused
+    return judged, kept, refused, deaf
 
 
 def _sample(episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> list[LabelledEpisode]:

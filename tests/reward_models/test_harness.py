@@ -16,7 +16,7 @@ import pytest
 from reward_models.evaluate.document import document, table
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import judge, thinned
-from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, RewardModel, Score
+from reward_models.interface import Capabilities, ClipQuery, Instruction, OtherWords, PairQuery, RewardModel, Score
 from robot_stack.types.errors import RewardError
 from tests.reward_models.watermarked import (
     KINDS,
@@ -199,6 +199,30 @@ def test_episode_that_cannot_be_scored_is_named_and_the_rest_goes_on() -> None:
     assert found.refused == {"stall-1": "the image is upside down"}
     assert len(found.judged) == len(episodes()) - 1
     assert found.accuracy["stall"].final_phi.n == KINDS["stall"] - 1
+
+
+def test_model_of_one_task_that_refuses_others_by_name_passes_that_check() -> None:
+    def of_one_task(query: ClipQuery) -> float:
+        if query.instruction.text != TASK:
+            raise OtherWords("task is another")
+        return read(query)
+
+    found = evaluate(Watermark(of_one_task), episodes(), 0, rule=RULE, dt_s=0.1)
+    checks = {check.name: (check.found, check.passed) for check in found.checks}
+    assert found.other_words
+    assert checks["Φ under other words"] == ("refused by name", True)
+    assert checks["beats the clock"] == ("on fail, stall", True)
+    assert len(found.refused) == KINDS["mismatch"]
+    assert not report("perfect").other_words
+
+    def of_half(query: ClipQuery) -> float:
+        if query.instruction.text != TASK and len(query.frames) > 1 and query.frames[0].key < "8":
+            raise OtherWords("task is another")
+        return read(query)
+
+    half = evaluate(Watermark(of_half), episodes(), 0, rule=RULE, dt_s=0.1)
+    assert 0 < len(half.refused) < KINDS["mismatch"]
+    assert not half.other_words
 
 
 def test_model_that_will_not_look_at_changed_images_is_still_evaluated() -> None:

@@ -184,6 +184,18 @@ def test_the_encoder_is_the_reward_models_own_where_it_has_one(
     assert model.newest("e") is not None
 
 
+def test_a_run_whose_words_have_changed_since_the_fit_is_refused(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
+) -> None:
+    version = write_model(tmp_path, resolved, made[1])
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log(RewardFitRow(version=version))
+    log.close()
+    renamed = load_run("peg_insert", [SETTINGS, "task.text=put the orange peg into the blue socket"])
+    with pytest.raises(RewardError, match=r"is 'put the .*', must be 'insert the .* it reads no language"):
+        newest_model(tmp_path, renamed)
+
+
 def test_run_without_a_model_is_refused(resolved: ResolvedRun, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="finish its demonstrations first"):
         run_model(tmp_path, resolved)

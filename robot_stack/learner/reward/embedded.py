@@ -19,7 +19,7 @@ from reward_models.interface import (
     Capabilities,
     ClipQuery,
     Frame,
-    Instruction,
+    OtherWords,
     PairQuery,
     Score,
     Unsupported,
@@ -46,6 +46,8 @@ WHOLE = 100_000
 
 class EmbeddedModel:
     """A live reward model as a `RewardModel`: scores frames by images of the trunk's cameras and proprio.
+
+    It is of one task, whose words it is given and does not read; any other task is refused.
 
     Args:
         trunk: Of the run.
@@ -81,11 +83,22 @@ class EmbeddedModel:
             raise Unsupported(f"reward model {self.name} scores no pairs, must be asked about clips")
         if not queries:
             return []
+        self._check_words(queries)
         rows = self._inputs([frame for query in queries for frame in (query.before, query.after)])
-        hops = np.empty(len(queries))
-        for text, which in _by_text([query.instruction for query in queries]).items():
-            hops[which] = self._ensemble.compare(rows[2 * which], rows[2 * which + 1], text=text)
-        return [pair_score(float(hop)) for hop in hops]
+        return [pair_score(float(hop)) for hop in self._ensemble.compare(rows[::2], rows[1::2])]
+
+    def _check_words(self, queries: Sequence[PairQuery] | Sequence[ClipQuery]) -> None:
+        """Refuse every task but that which the model was fitted on: it is of one task, and knows no other's progress.
+
+        Raises:
+            OtherWords: If a question is about another one.
+        """
+        for query in queries:
+            if query.instruction.text != self.network.text:
+                raise OtherWords(
+                    f"task is {query.instruction.text[:200]!r}, must be {self.network.text!r}, on which reward model "
+                    f"{self.network.version} was fitted; it reads no language, so take those words or fit it anew"
+                )
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
         """Score clips by their progress Φ, see `RewardModel`."""
@@ -97,15 +110,13 @@ class EmbeddedModel:
         return [clip_score(float(p)) for p in self._score(queries).success]
 
     def _score(self, queries: Sequence[ClipQuery]) -> FrameScores:
+        self._check_words(queries)
         if self._ensemble is None:
             return self._score_each(queries)
         window = self._ensemble.config.window
         shown = [[q.frames[i] for i in prefix_indices(len(q.frames) - 1, window)] for q in queries]
         rows = self._inputs([frame for clip in shown for frame in clip]).reshape(len(queries), window, -1)
-        scores = FrameScores(*(np.empty(len(queries), np.float32) for _ in FrameScores._fields))
-        for text, which in _by_text([query.instruction for query in queries]).items():
-            for part, answer in zip(scores, self._ensemble.score_prefixes(rows[which], text=text), strict=True):
-                part[which] = answer
+        scores = self._ensemble.score_prefixes(rows)
         if self.classifier is not None:
             seen = self.classifier.score(rows[:, -1]) >= self.classifier.threshold
             return scores._replace(success=np.where(seen, scores.success, np.float32(0)))
@@ -125,7 +136,7 @@ class EmbeddedModel:
         found = []
         for query in queries:
             rows = self._inputs(query.frames)
-            found.append(self.network.score(rows, len(rows) - 1, text=query.instruction.text))
+            found.append(self.network.score(rows, len(rows) - 1))
         return FrameScores(*(np.array([scores[part][0] for scores in found], np.float32) for part in range(3)))
 
     def _inputs(self, frames: Sequence[Frame]) -> np.ndarray:
@@ -259,11 +270,3 @@ def scored_episode(demo: GeneratedEpisode, trunk: Trunk, spec: Spec, config: Liv
         done_frames=1 if demo.done_at is None else len(demo.proprio) - demo.done_at,
         progress=distance_progress(demo.proprio, spec) if config.labels == "distance" and demo.success else None,
     )
-
-
-def _by_text(instructions: Sequence[Instruction]) -> dict[str, np.ndarray]:
-    """Group the indices of instructions by their text."""
-    which: dict[str, list[int]] = {}
-    for i, instruction in enumerate(instructions):
-        which.setdefault(instruction.text, []).append(i)
-    return {text: np.array(rows) for text, rows in which.items()}
