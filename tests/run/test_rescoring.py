@@ -21,9 +21,11 @@ from reward_models.evaluate.judge import judge
 from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, LabelledEpisode, PairQuery, Score
 from reward_models.potential import anchor_queries, potential, spread_out
 from reward_models.service import ScoringService
+from robot_stack.config.resolve import load_run
 from robot_stack.learner.reward.labelled import recorded_frames
 from robot_stack.learner.reward.monitor import ShapingScores
-from robot_stack.learner.reward.rescoring import Rescorer, _Turn
+from robot_stack.learner.reward.rescoring import Rescorer, _Turn, make_rescorer
+from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError, StoreError
@@ -328,6 +330,18 @@ def test_an_evaluation_judges_the_very_potential_that_a_run_shapes_by(rig: Rig, 
         start=0.0, semantics="hop",
     )  # fmt: skip
     assert np.abs(judged.phi - by_steps_alone).mean() > 0.05
+
+
+def test_scores_that_were_fused_otherwise_are_of_another_version(rig: Rig, tmp_path: Path) -> None:
+    rig.episode("000010-online-a")
+    demo, versions = rig.bench.store.read("000010-online-a"), []
+    for fusion in ("gated", "mean", "gated"):
+        place = "{server: {url: 'http://127.0.0.1:1/v1', model: any}, fusion: " + fusion + "}"
+        resolved = load_run("peg_insert", ["run.reward.rescore={name: grm, settings: " + place + "}"])
+        settings = learning_settings(resolved).rescore
+        made = make_rescorer(tmp_path, resolved, settings, demo, read=rig.bench.store.read, deliver=rig._take)
+        versions.append(made.version)
+    assert versions[0] == versions[2] != versions[1]
 
 
 def test_what_is_between_two_known_frames_is_a_line() -> None:

@@ -117,6 +117,8 @@ def test_a_server_whose_words_cannot_be_read_shapes_nothing_and_is_said(rig: Rig
     rig.rescorer.offer(NAME)
     until(lambda: NAME in rig.rescorer.failed)
     assert rig.rescorer.failed[NAME].startswith("frames with answers that could be read are 0 of 4, must be 80%")
+    until(lambda: rig.rescorer.failure != "")
+    assert rig.rescorer.failure.startswith(f"reward model grm-v1 has no scores for {NAME}: frames with answers that ")
     assert rig.delivered == []
     assert not rig.rescorer.ready([NAME])
     assert rig.service.stats().unreadable > 0

@@ -102,14 +102,16 @@ class Rescorer:
         """Why the model did not answer when it was asked last, "" if it did."""
         self.interpolated = 0
         """Frames asked about whose answer could not be read."""
+        self._unscored = ""
+        """Why the newest episode that was answered about has no scores, "" if it has."""
         self._unforeseen = ""
         self._thread = threading.Thread(target=self._work, name="rescore", daemon=True)
 
     @property
     def failure(self) -> str:
-        """Return what the operator should know: the newest error that nobody foresaw, or that the model is away."""
+        """Return what the operator should know: an error that nobody foresaw, that the model is away, or unreadable."""
         if self._unforeseen or not self.away:
-            return self._unforeseen
+            return self._unforeseen or self._unscored
         return f"reward model {self.version} does not answer, its episodes are asked about again: {self.away}"
 
     def start(self) -> None:
@@ -196,6 +198,7 @@ class Rescorer:
         decoded = self._decoded(episode, at, scores)
         self._deliver(decoded)
         self.progress[turn.episode_id] = decoded.progress
+        self._unscored = ""
         self.known.add(turn.episode_id)
         self.failed.pop(turn.episode_id, None)
 
@@ -245,6 +248,7 @@ class Rescorer:
         """Keep and log why an episode has no scores; the operator hears of what nobody foresaw."""
         why = error_text(error)
         said = f"reward model {self.version} has no scores for {episode_id}: {why}"
+        self._unscored = said
         if not isinstance(error, StackError):
             self._unforeseen = said
         self.failed[episode_id] = why
