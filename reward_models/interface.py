@@ -18,9 +18,16 @@ import numpy as np
 
 from robot_stack.types.errors import RewardError
 
+LONGEST_TEXT = 2000
+"""Characters of a task in words: beyond, it is a file that was given by mistake, and no model reads it."""
+
 
 class Unsupported(RewardError):
     """The refusal of a query that the model cannot answer."""
+
+
+class OtherWords(RewardError):
+    """The refusal of a task that a model was not fitted on, by a model that is of one task and reads no language."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +86,7 @@ class Instruction:
         reference: One demonstration in order, 0 to 100 %, for one-shot models.
 
     Raises:
-        RewardError: If the text is empty.
+        RewardError: If the text is empty, or too long to be a task.
     """
 
     text: str
@@ -89,6 +96,11 @@ class Instruction:
     def __post_init__(self) -> None:
         if not self.text.strip():
             raise RewardError("task text is empty, must say what the robot shall do")
+        if len(self.text) > LONGEST_TEXT:
+            raise RewardError(
+                f"task text has {len(self.text)} characters, must have at most {LONGEST_TEXT}; say in a sentence what "
+                "the robot shall do"
+            )
 
     @cached_property
     def key(self) -> str:
@@ -190,6 +202,7 @@ class Capabilities:
     Attributes:
         pair: What its pair scores mean, see `reward_models.decode`; "sign" is -1 or 1, which of two frames is further
             and not by how much, and cannot be decoded; None if it scores no pairs.
+        fusion: How the three anchors of its hops become one Φ, see `reward_models.decode.fuse`.
         progress: It says how far the last frame of a clip is.
         done: It says whether the last frame of a clip shows the finished task.
         views: Views that a frame must show, () if any will do.
@@ -200,6 +213,7 @@ class Capabilities:
     """
 
     pair: Literal["remaining", "hop", "sign"] | None = None
+    fusion: Literal["gated", "mean"] = "gated"
     progress: bool = False
     done: bool = False
     views: tuple[str, ...] = ()

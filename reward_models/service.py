@@ -17,16 +17,15 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from reward_models.interface import PairQuery, RewardModel, Score, Unsupported
+from reward_models.potential import Kind
 from reward_models.score_cache import ScoreCache
 from reward_models.tickets import OpenQuestion, Query, Ticket, resolve
 from robot_stack.types.errors import RewardError, error_text
-
-Kind = Literal["pair", "progress", "done"]
 
 IN_MEMORY = 100_000
 LATENCIES = 1000

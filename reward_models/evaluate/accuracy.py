@@ -96,7 +96,7 @@ class Ranking:
 
 def ordering(judged: Sequence[Judged], rng: np.random.Generator) -> Ordering:
     """Compute section A, of the kind "success" alone: another success need not rise all the way."""
-    orders = [voc(one.phi[one.known]) for one in judged if one.kind == "success"]
+    orders = [voc(one.phi[one.known]) for one in judged if one.kind == "success" and one.known.any()]
     return Ordering(
         voc=mean_of([0.0 if np.isnan(order) else order for order in orders], rng),
         degenerate=int(np.isnan(orders).sum()),
@@ -138,6 +138,8 @@ def discrimination(judged: Sequence[Judged], rng: np.random.Generator, *, dt_s: 
     said = np.concatenate([one.done for one in judged])
     true = np.concatenate([_is_done(one) for one in judged])
     readable = np.isfinite(said)
+    if not readable.any():  # a model that cannot tell is neither right nor wrong about it
+        won, lost, spoken, early, waits = [], [], [], 0, []
     return Discrimination(
         auc=of_groups(auc, [finals(won), finals(lost)], rng),
         auc_done=of_groups(auc, [_final_done(won), _final_done(lost)], rng),

@@ -9,7 +9,7 @@ import numpy as np
 
 from reward_models.decode import hop_between, step_hop, step_remaining
 from reward_models.evaluate.estimate import Estimate, mean_of
-from reward_models.evaluate.judge import ask_pairs, done_along, each, phi_along, phi_at_end
+from reward_models.evaluate.judge import ask_pairs, done_along, each, said_along, said_at_end
 from reward_models.evaluate.order_metrics import PairScores
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from robot_stack.types.errors import RewardError
@@ -26,6 +26,8 @@ TRIPLES = 12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axioms:
     """Section E of a report: the findings on a sample of the episodes.
+
+    Of a model that knows no Φ, its probability of done is looked at instead.
 
     Attributes:
         causal: Editing what comes after a frame changes nothing at it or before.
@@ -91,8 +93,8 @@ def axioms(
 
 
 def _about(model: RewardModel, episode: LabelledEpisode, rng: np.random.Generator) -> _Found:
-    phi = phi_along(model, episode.instruction, episode.frames)
-    again = phi_along(model, episode.instruction, episode.frames)
+    phi = said_along(model, episode.instruction, episode.frames)
+    again = said_along(model, episode.instruction, episode.frames)
     semantics = model.capabilities.pair
     return _Found(
         repeat=_largest(phi, again),
@@ -107,7 +109,7 @@ def _hold_change(model: RewardModel, episode: LabelledEpisode) -> float:
     """Return the mean |ΔΦ| by holding the frame at a third, two thirds and the end."""
     clips = [episode.frames[: max(2, round(share * len(episode.frames)))] for share in (1 / 3, 2 / 3, 1.0)]
     held = [clip + clip[-1:] * HELD for clip in clips]
-    phi = phi_at_end(model, [(episode.instruction, frames) for frames in (*clips, *held)])
+    phi = said_at_end(model, [(episode.instruction, frames) for frames in (*clips, *held)])
     return _mean(np.abs(phi[3:] - phi[:3]))
 
 
@@ -119,7 +121,7 @@ def _future_change(model: RewardModel, episode: LabelledEpisode, phi: np.ndarray
     """Return the largest change of Φ or done up to a drawn frame when all later frames become negatives."""
     last = int(rng.integers(1, max(2, len(episode.frames) - 1)))
     edited = episode.frames[: last + 1] + tuple(_negative(frame) for frame in episode.frames[last + 1 :])
-    change = _largest(phi[: last + 1], phi_along(model, episode.instruction, edited)[: last + 1])
+    change = _largest(phi[: last + 1], said_along(model, episode.instruction, edited)[: last + 1])
     if not model.capabilities.done:
         return change
     before = done_along(model, episode.instruction, episode.frames)[: last + 1]

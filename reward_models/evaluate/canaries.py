@@ -13,7 +13,7 @@ import numpy as np
 
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.estimate import Rate
-from reward_models.evaluate.judge import Clip, done_at_end, phi_at_end
+from reward_models.evaluate.judge import Clip, done_at_end, said_at_end
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from robot_stack.types.errors import RewardError
 
@@ -49,7 +49,7 @@ def canaries(
         if not clips:
             continue
         try:
-            done, phi = done_at_end(model, clips), phi_at_end(model, clips)
+            done, phi = done_at_end(model, clips), said_at_end(model, clips)
         except RewardError as error:
             refused[name] = str(error)
             continue

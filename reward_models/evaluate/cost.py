@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from reward_models.evaluate.judge import phi_along
-from reward_models.interface import ClipQuery, Frame, LabelledEpisode, PairQuery, RewardModel, Score
+from reward_models.evaluate.judge import phi_along, said_along
+from reward_models.interface import ClipQuery, Frame, Instruction, LabelledEpisode, PairQuery, RewardModel, Score
+from reward_models.potential import Kind, knows_phi, questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,14 +19,20 @@ class Cost:
     """Section H of a report: times of Φ alone, on frames that the model has not seen, so that no cache answers.
 
     Attributes:
-        ms_per_frame: Wall time per frame when frames come one by one, as on a robot.
+        ms_per_frame: Wall time per frame when frames come one by one, as on a robot: mean.
+        ms_p50: The same, median.
+        ms_p95: The same, 95th percentile.
         ms_per_frame_batched: Wall time per frame when a whole episode is asked about at once.
+        queries_per_frame: Questions that one frame takes, repetitions of unreadable ones included.
         queries: Questions of the whole evaluation.
         images: Images that they showed, each time they were shown.
     """
 
     ms_per_frame: float
+    ms_p50: float
+    ms_p95: float
     ms_per_frame_batched: float
+    queries_per_frame: float
     queries: int
     images: int
 
@@ -61,26 +69,38 @@ class Counted:
 
 def cost(counted: Counted, episode: LabelledEpisode, rng: np.random.Generator) -> Cost:
     """Time a model on one episode, after two frames that are not counted."""
-    phi_along(counted, episode.instruction, unseen(episode.frames[:2], rng))
+    ask_along = phi_along if knows_phi(counted.capabilities) else said_along
+    ask_along(counted, episode.instruction, unseen(episode.frames[:2], rng))
     frames = unseen(episode.frames, rng)
-    begun = time.perf_counter()
-    for t in range(len(frames)):
-        if counted.capabilities.progress:
-            counted.score_progress([ClipQuery(instruction=episode.instruction, frames=frames[: t + 1])])
-        elif t:
-            pair = PairQuery(instruction=episode.instruction, before=frames[t - 1], after=frames[t], start=frames[0])
-            counted.score_pairs([pair])
-    alone_s = time.perf_counter() - begun
+    alone_s = [_newest_s(counted, episode.instruction, frames[: t + 1]) for t in range(1, len(frames))]
     frames = unseen(episode.frames, rng)
+    before = counted.queries
     begun = time.perf_counter()
-    phi_along(counted, episode.instruction, frames)
+    ask_along(counted, episode.instruction, frames)
     batched_s = time.perf_counter() - begun
     return Cost(
-        ms_per_frame=1e3 * alone_s / len(frames),
+        ms_per_frame=1e3 * float(np.mean(alone_s)),
+        ms_p50=1e3 * float(np.median(alone_s)),
+        ms_p95=1e3 * float(np.percentile(alone_s, 95)),
         ms_per_frame_batched=1e3 * batched_s / len(frames),
+        queries_per_frame=(counted.queries - before) / len(frames),
         queries=counted.queries,
         images=counted.images,
     )
+
+
+def _newest_s(counted: Counted, instruction: Instruction, frames: tuple[Frame, ...]) -> float:
+    """Ask what the newest of the frames adds to the questions; return how long it took, in seconds."""
+    only_done = not knows_phi(counted.capabilities)
+    can = counted.capabilities if only_done else replace(counted.capabilities, done=False)
+    parts = questions(frames, instruction, can).parts()
+    asks: dict[Kind, Callable[[Any], list[Score]]] = {
+        "pair": counted.score_pairs, "progress": counted.score_progress, "done": counted.score_done,
+    }  # fmt: skip
+    begun = time.perf_counter()
+    for _, kind, queries in parts:
+        asks[kind](queries[-1:])
+    return time.perf_counter() - begun
 
 
 def unseen(frames: Sequence[Frame], rng: np.random.Generator) -> tuple[Frame, ...]:

@@ -50,6 +50,7 @@ def document(report: Report, *, fit_s: float | None) -> dict[str, Any]:
         "verdict": report.verdict,
         "episodes": {"scored": len(report.judged), "success": sum(one.success for one in report.judged)},
         "refused": report.refused,
+        "other_words_refused": report.other_words,
         "skipped": report.skipped,
         "unreadable": report.unreadable,
     }
@@ -71,7 +72,7 @@ def table(report: Report) -> str:
                 "class": one.group,
                 "success": int(one.success),
                 "frames": len(one.phi),
-                "unreadable": int((~one.known).sum()),
+                "unreadable": one.unreadable,
                 "final_phi": one.final,
                 "final_truth": float(one.truth[-1]),
                 "final_done": float(one.done[-1]),

@@ -26,14 +26,14 @@ from reward_models.evaluate.axioms import Axioms, axioms
 from reward_models.evaluate.canaries import Canary, canaries
 from reward_models.evaluate.cost import Cost, Counted, cost
 from reward_models.evaluate.done_metrics import DoneRule
-from reward_models.evaluate.judge import Judged, judge, phi_at_end, thinned
+from reward_models.evaluate.judge import Judged, judge, said_at_end, thinned
 from reward_models.evaluate.kinds import KindOfFailure, failures_by_kind
 from reward_models.evaluate.opd import GroupOpd, opd_of_groups
 from reward_models.evaluate.order_metrics import Backwards, backwards
 from reward_models.evaluate.rank_metrics import diagonal_margin
 from reward_models.evaluate.robustness import Change, robustness
 from reward_models.evaluate.verdict import NULLS, Check, Null, against_null, checks, judge_null
-from reward_models.interface import LabelledEpisode, RewardModel
+from reward_models.interface import LabelledEpisode, OtherWords, RewardModel
 from robot_stack.types.errors import RewardError
 
 VIDEOS = 4
@@ -77,7 +77,7 @@ def _words(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> Words:
     for shown in videos.values():
         chosen = shown[:VIDEOS]
         clips = [(replace(e.instruction, text=text), e.frames) for text in texts for e in chosen]
-        phi = phi_at_end(model, clips).reshape(len(texts), len(chosen))
+        phi = said_at_end(model, clips).reshape(len(texts), len(chosen))
         rows.append([float(np.nanmean(row)) if np.isfinite(row).any() else float("nan") for row in phi])
     matrix = np.array(rows).reshape(len(videos), len(texts))
     return Words(texts=texts, matrix=tuple(map(tuple, matrix.tolist())), margin=diagonal_margin(matrix))
@@ -91,8 +91,9 @@ class Report:
         seed: Of what was drawn.
         dt_s: Time between two frames that were scored.
         refused: Episode -> why the model could not be asked about it.
+        other_words: The model refused every mismatch by name, as one of a single task should.
         skipped: Episode or clip -> why the model could not be asked about it otherwise: changed, in pairs, as a canary.
-        unreadable: Share of frames whose Φ could not be read.
+        unreadable: Share of frames whose Φ could not be read, and was interpolated.
         judged: Episode by episode.
         ordering: Section A.
         backwards: Section A, asked in other ways.
@@ -115,6 +116,7 @@ class Report:
     seed: int
     dt_s: float
     refused: dict[str, str]
+    other_words: bool
     skipped: dict[str, str]
     unreadable: float
     judged: tuple[Judged, ...] = field(repr=False)
@@ -168,7 +170,9 @@ def evaluate(
     if not episodes:
         raise RewardError("labelled episodes are 0, must be at least 1; record or make up some first")
     counted, rng = Counted(model), np.random.default_rng(seed)
-    judged, kept, refused = _judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
+    judged, kept, refused, deaf = _judge_all(counted, [thinned(e, every) for e in episodes], rule, on_episode)
+    mismatched = {episode.name for episode in episodes if episode.kind == "mismatch"}
+    other_words = bool(mismatched) and mismatched <= deaf
     if not judged:
         name, reason = next(iter(refused.items()))
         raise RewardError(f"none of {len(episodes)} episodes could be scored by {model.name}; of {name}: {reason}")
@@ -186,8 +190,9 @@ def evaluate(
         seed=seed,
         dt_s=dt_s,
         refused=refused,
+        other_words=other_words,
         skipped=skipped,
-        unreadable=float(1 - np.concatenate([one.known for one in judged]).mean()),
+        unreadable=sum(one.unreadable for one in judged) / sum(len(one.phi) for one in judged),
         judged=tuple(judged),
         ordering=ordering(judged, rng),
         backwards=backwards(counted, [e for e in kept if e.kind == "success"], rng, skipped),
@@ -202,23 +207,27 @@ def evaluate(
         canaries=canaries(counted, kept, rule, skipped),
         cost=cost(counted, sample[0], rng),
         nulls=nulls,
-        checks=checks(found, by_class, by_kind, checked, nulls),
+        checks=checks(found, by_class, by_kind, checked, nulls, other_words=other_words),
     )
 
 
 def _judge_all(
     model: RewardModel, episodes: Sequence[LabelledEpisode], rule: DoneRule, on_episode: Callable[[int, int], None]
-) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str]]:
+) -> tuple[list[Judged], list[LabelledEpisode], dict[str, str], set[str]]:
+    """Judge each episode; the last of what is returned are those that were refused for their words."""
     judged, kept = [], []
     refused: dict[str, str] = {}
+    deaf: set[str] = set()
     for number, episode in enumerate(episodes, start=1):
         try:
             judged.append(judge(model, episode, rule))
             kept.append(episode)
         except RewardError as error:
             refused[episode.name] = str(error)
+            if isinstance(error, OtherWords):
+                deaf.add(episode.name)
         on_episode(number, len(episodes))
-    return judged, kept, refused
+    return judged, kept, refused, deaf
 
 
 def _sample(episodes: Sequence[LabelledEpisode], rng: np.random.Generator) -> list[LabelledEpisode]:

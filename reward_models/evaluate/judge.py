@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
-from reward_models.decode import decode
 from reward_models.evaluate.done_metrics import DoneRule, latched_at
 from reward_models.interface import (
     ClipQuery,
@@ -21,6 +19,7 @@ from reward_models.interface import (
     Score,
     Unsupported,
 )
+from reward_models.potential import READ_TRIES, check_read, knows_phi, potential, questions, spread_out
 from robot_stack.types.errors import RewardError
 
 Query = TypeVar("Query")
@@ -39,7 +38,8 @@ class Judged:
     """The answers of a model along an episode of K frames, beside the truth.
 
     Attributes:
-        phi: Φ per frame, float64, shape (K,), NaN where unreadable.
+        phi: Φ per frame, float64, shape (K,), as a run would have it; NaN throughout of a model that knows none.
+        unreadable: Frames whose Φ could not be read and was interpolated.
         done: Probability of done, same; Φ itself of a model that is never asked.
         allowed: Whether the gate of the done rule is open, bool, same.
         truth: True progress, same, NaN where not known.
@@ -52,6 +52,7 @@ class Judged:
     kind: str
     success: bool
     phi: np.ndarray = field(repr=False)
+    unreadable: int
     done: np.ndarray = field(repr=False)
     allowed: np.ndarray = field(repr=False)
     truth: np.ndarray = field(repr=False)
@@ -76,22 +77,33 @@ class Judged:
 
 
 def judge(model: RewardModel, episode: LabelledEpisode, rule: DoneRule) -> Judged:
-    """Ask a model about every frame of an episode.
+    """Ask a model about every frame of an episode: for Φ and done where it knows them.
 
     Raises:
         RewardError: If the model cannot be asked about it.
     """
-    phi = phi_along(model, episode.instruction, episode.frames)
-    done = done_along(model, episode.instruction, episode.frames) if model.capabilities.done else phi
-    return from_scores(episode, phi, done, rule)
+    can, unreadable = model.capabilities, 0
+    phi = done = np.full(len(episode.frames), np.nan)
+    if knows_phi(can):
+        phi = phi_as_read(model, episode.instruction, episode.frames)
+        unreadable = check_read(phi)
+        phi = done = spread_out(phi, np.arange(len(phi)), len(phi))
+    elif not can.done and can.pair is None:
+        raise Unsupported(f"{model.name} scores neither progress nor pairs nor done, must score one of them")
+    if can.done:
+        done = done_along(model, episode.instruction, episode.frames)
+    return from_scores(episode, phi, done, rule, unreadable=unreadable)
 
 
-def from_scores(episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rule: DoneRule) -> Judged:
+def from_scores(
+    episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rule: DoneRule, *, unreadable: int = 0
+) -> Judged:
     """Put known answers beside the truth: of a recorded run, or of a model that looks at nothing.
 
     Args:
         phi: Φ per frame, shape (K,).
         done: Probability of done per frame, shape (K,).
+        unreadable: Frames whose Φ was interpolated.
     """
     allowed = np.array([rule.gate is None or rule.gate(frame) for frame in episode.frames])
     return Judged(
@@ -99,6 +111,7 @@ def from_scores(episode: LabelledEpisode, phi: np.ndarray, done: np.ndarray, rul
         kind=episode.kind,
         success=episode.success,
         phi=np.asarray(phi, dtype=np.float64),
+        unreadable=unreadable,
         done=np.asarray(done, dtype=np.float64),
         allowed=allowed,
         truth=episode.progress,
@@ -135,20 +148,53 @@ def thinned(episode: LabelledEpisode, every: int) -> LabelledEpisode:
 
 
 def phi_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:
-    """Return Φ of every frame, each from its own past, float64, shape (K,): by clips, else decoded from pairs.
+    """Return Φ of every frame as a run would shape by it, float64, shape (K,).
+
+    Each is from its own past, but for those that could not be read, which are interpolated.
 
     Raises:
-        RewardError: If the model knows neither, or lacks what it needs.
+        RewardError: If the model knows no Φ, lacks what it needs, or too few of its answers could be read.
     """
-    model.capabilities.check(instruction, frames)
-    if model.capabilities.progress:
-        return ask_clips(model, model.score_progress, [(instruction, frames[: t + 1]) for t in range(len(frames))])
-    if model.capabilities.pair is None:
-        raise Unsupported(f"{model.name} scores neither progress nor pairs, must score one of them to be evaluated")
-    if model.capabilities.pair == "sign":
-        raise Unsupported(f"{model.name} says which of two frames is further and not how far, must say how far as well")
-    scores = ask_pairs(model, instruction, frames[0], list(pairwise(frames)))
-    return decode(scores, start=0.0, semantics=model.capabilities.pair)
+    phi = phi_as_read(model, instruction, frames)
+    check_read(phi)
+    return spread_out(phi, np.arange(len(phi)), len(phi))
+
+
+def phi_as_read(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:
+    """Return Φ of every frame, each from its own past alone, float64, shape (K,), NaN where unreadable.
+
+    Raises:
+        RewardError: If the model knows no Φ, or lacks what it needs.
+    """
+    can = model.capabilities
+    can.check(instruction, frames)
+    if not knows_phi(can):
+        raise Unsupported(
+            f"{model.name} does not say how far an episode is, must say progress or how far pairs are apart"
+        )
+    asks = {"pair": (model.score_pairs, -1.0), "progress": (model.score_progress, 0.0)}
+    parts = {}
+    for name, kind, queries in questions(frames, instruction, replace(can, done=False)).parts():
+        ask, lowest = asks[kind]
+        parts[name] = _answers(model, ask, queries, lowest=lowest)  # type: ignore[arg-type]
+    return potential(can, **parts)
+
+
+def said_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:
+    """Return Φ of every frame as it was read, or of a model that knows none the probability of done; shape (K,).
+
+    It is NaN throughout of a model that only says which of two frames is further.
+    """
+    if knows_phi(model.capabilities):
+        return phi_as_read(model, instruction, frames)
+    return done_along(model, instruction, frames) if model.capabilities.done else np.full(len(frames), np.nan)
+
+
+def said_at_end(model: RewardModel, clips: Sequence[Clip]) -> np.ndarray:
+    """Return what `said_along` says of the last frame of each clip, float64, shape (N,)."""
+    if knows_phi(model.capabilities):
+        return phi_at_end(model, clips)
+    return ask_clips(model, model.score_done, clips) if model.capabilities.done else np.full(len(clips), np.nan)
 
 
 def done_along(model: RewardModel, instruction: Instruction, frames: tuple[Frame, ...]) -> np.ndarray:
@@ -170,7 +216,7 @@ def done_at_end(model: RewardModel, clips: Sequence[Clip]) -> np.ndarray:
 
     A model that cannot tell is asked for Φ instead.
     """
-    return ask_clips(model, model.score_done, clips) if model.capabilities.done else phi_at_end(model, clips)
+    return ask_clips(model, model.score_done, clips) if model.capabilities.done else said_at_end(model, clips)
 
 
 def ask_clips(
@@ -192,10 +238,25 @@ def ask_pairs(
 def _answers(
     model: RewardModel, ask: Callable[[Sequence[Query]], list[Score]], queries: Sequence[Query], *, lowest: float
 ) -> np.ndarray:
+    """Ask questions in batches, once more those whose answer cannot be read; return the values, shape (N,)."""
+    values, left = np.full(len(queries), np.nan), list(range(len(queries)))
+    for _ in range(READ_TRIES):
+        if left:
+            values[left] = _asked_once(model, ask, [queries[i] for i in left], lowest=lowest)
+            left = [i for i in left if np.isnan(values[i])]
+    return values
+
+
+def _asked_once(
+    model: RewardModel, ask: Callable[[Sequence[Query]], list[Score]], queries: Sequence[Query], *, lowest: float
+) -> np.ndarray:
     batch = model.capabilities.max_batch
     scores = [score for i in range(0, len(queries), batch) for score in ask(queries[i : i + batch])]
     if len(scores) != len(queries):
         raise RewardError(f"{model.name} gave {len(scores)} answers, must give {len(queries)}, one a question")
+    lost = next((score for score in scores if score.lost), None)
+    if lost is not None:
+        raise RewardError(f"{model.name} left a question without an answer, must answer all: {lost.raw}")
     values = np.array([score.value for score in scores], dtype=np.float64)
     outside = values[(values < lowest) | (values > 1.0) | np.isinf(values)]
     if len(outside):

@@ -25,6 +25,7 @@ from reward_models.evaluate.estimate import UNKNOWN, Estimate, mean_of
 from reward_models.evaluate.judge import ask_pairs, each, phi_along
 from reward_models.interface import LabelledEpisode, RewardModel
 from reward_models.metrics import voc
+from reward_models.potential import knows_phi
 
 PairScores = Semantics | Literal["sign"]
 """What pair scores mean, see `Capabilities`."""
@@ -115,7 +116,9 @@ def backwards(
     model: RewardModel, episodes: Sequence[LabelledEpisode], rng: np.random.Generator, refused: dict[str, str]
 ) -> Backwards:
     """Ask the model about successes, played backwards and in pairs; `refused` takes why it would not answer."""
-    turned = mean_of(each(episodes, lambda episode: _turned(model, episode), refused), rng)
+    turned = UNKNOWN
+    if knows_phi(model.capabilities):
+        turned = mean_of(each(episodes, lambda episode: _turned(model, episode), refused), rng)
     meaning = model.capabilities.pair
     if meaning is None:
         return Backwards(voc_reversed=turned, voc_pairs=UNKNOWN, vroc=UNKNOWN, f1=UNKNOWN, negative_rate=UNKNOWN)

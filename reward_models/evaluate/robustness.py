@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
-from reward_models.evaluate.judge import phi_along
+from reward_models.evaluate.judge import said_along
 from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from robot_stack.types.errors import RewardError
 
@@ -23,7 +23,7 @@ DARK, BRIGHT = 0.8, 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The effect of a change of the images on Φ.
+    """The effect of a change of the images on Φ, or on the probability of done of a model that knows no Φ.
 
     Attributes:
         mean: Mean |ΔΦ| over the frames that both have, then over episodes.
@@ -114,7 +114,7 @@ def variants(views: Sequence[str]) -> Mapping[str, Variant]:
 
 def robustness(model: RewardModel, episodes: Sequence[LabelledEpisode]) -> dict[str, Change]:
     """Measure what each change does on these episodes, at least one; return name -> effect."""
-    base = [phi_along(model, episode.instruction, episode.frames) for episode in episodes]
+    base = [said_along(model, episode.instruction, episode.frames) for episode in episodes]
     found = {}
     for name, variant in variants(list(episodes[0].frames[0].images)).items():
         try:
@@ -131,7 +131,7 @@ def _change(
     model: RewardModel, episode: LabelledEpisode, phi: np.ndarray, variant: Variant
 ) -> tuple[float, float, float]:
     frames, where = variant(episode.frames)
-    changed = phi_along(model, episode.instruction, frames)
+    changed = said_along(model, episode.instruction, frames)
     there = where >= 0
     delta = np.abs(changed[where[there]] - phi[there])
     return _mean(delta), float(delta[-1]), float(np.isnan(changed).mean())

@@ -65,8 +65,9 @@ def fit(
     Args:
         episodes: At least one success; failures and refused successes sharpen the done head.
         text: What the robot was told.
-        start: Go on from these weights instead of random ones: adapts a model to another task, cell or operator by as
-            little as one demonstration.
+        start: Go on from these weights instead of random ones: adapts a model to another scene, cell or operator by as
+            little as one demonstration. Where that is too little to calibrate by, its calibration stays, and what it
+            knows of finished frames stays known.
 
     Raises:
         RewardError: If there is no success to learn from, or `start` has other inputs.
@@ -91,8 +92,8 @@ def fit(
 
         losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
     model.members.eval()
-    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:])
-    error = _calibrate(model, held_out)
+    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
+    error = _calibrate(model, held_out, start)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
     return model, _report(model, successes, error, float(np.mean(losses)))
@@ -121,17 +122,20 @@ def _standard(model: ProgressModel, frames: np.ndarray) -> tuple[np.ndarray, np.
     return mean, scale
 
 
-def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode]) -> None:
+def _look_at_successes(model: ProgressModel, successes: Sequence[ScoredEpisode], start: ProgressModel | None) -> None:
     """Let a model know what successes look like, throughout and at their end, and how far another frame may be.
 
     From the nearest end of a success half as far again as the furthest of them is from the nearest of another episode.
     A covered camera, another socket or a hand before the lens is further; the members were never shown any of it and
-    may be sure of anything.
+    may be sure of anything. A single success has no other to be far from: its end joins those that `start` knows, within
+    the reach that is known.
     """
     ends = [e.frames[-e.done_frames :] for e in successes]
     model.always = CommonLook.of([e.frames for e in successes], model.thumbnails)
     model.finished = CommonLook.of(ends, model.thumbnails)
     plain = [model.standardised(own)[:, model.plain] for own in ends]
+    if len(plain) < 2 and start is not None:
+        model.done_known, model.done_reach = np.concatenate([start.done_known, *plain]), start.done_reach
     if len(plain) < 2:
         return
     away = [
@@ -203,9 +207,11 @@ def _loss(member: ProgressNetwork, frames: torch.Tensor, clips: Clips) -> torch.
     return progress_loss + 0.5 * done_loss + 0.5 * (missed * both).sum() / both.sum().clamp_min(1)
 
 
-def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode]) -> float:
-    """Set the model's calibration on held-out episodes; return the calibration error that is left."""
+def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode], start: ProgressModel | None) -> float:
+    """Set the model's calibration on held-out episodes; return the calibration error that is left, NaN without any."""
     if not held_out:
+        if start is not None:
+            model.calibration = start.calibration
         return float("nan")
     logits, labels = [], []
     for episode in held_out:

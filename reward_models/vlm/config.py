@@ -94,6 +94,11 @@ class GrmSettings(FamilySettings):
 
     views: tuple[str, ...] = Field(("front",), min_length=1, max_length=3, description="front, left, right wrist")
     max_pixels: int = Field(76_800, ge=12_544, le=2_000_000, description="of an image")
+    fusion: Literal["gated", "mean"] = Field(
+        "gated",
+        description="how its three answers about a frame become one: gated stops where they contradict each other, "
+        "mean does not and is nearer to the truth where each errs by itself",
+    )
 
 
 class LrmSettings(FamilySettings):

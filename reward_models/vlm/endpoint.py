@@ -224,3 +224,22 @@ def _tls(settings: ServerSettings) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=settings.ca_file)
     except (OSError, ssl.SSLError) as error:
         raise RewardError(f"ca_file is {settings.ca_file}, must be certificates in PEM ({error})") from error
+
+
+def served_models(url: str, timeout_s: float = 10.0) -> list[str]:
+    """Ask a server which models it serves; return their names.
+
+    Raises:
+        RewardError: If it does not say so in its time.
+    """
+    httpx = optional_import("httpx")
+    try:
+        reply = httpx.get(f"{url.rstrip('/')}/models", timeout=timeout_s, trust_env=False)
+        reply.raise_for_status()
+        return [str(model["id"]) for model in reply.json()["data"]]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise RewardError(
+            f"server at {url} does not say which models it has ({why}), must answer GET /models; look at its log, or "
+            "name the model with --served"
+        ) from error

@@ -4,8 +4,8 @@ Source: Tan et al., 2025, arXiv:2512.23703. Weights: tanhuajie2001/Robo-Dopamine
 episode's first front image and a finished one for orientation, then three views before and three after. A cell with
 fewer cameras shows the front image in the missing places, as the released code does.
 
-Φ comes from three anchors, which `anchor_queries` asks for and `reward_models.decode.fuse` joins: from the frame
-before, from the start, and from the goal. Success is then Φ close to 1, to be confirmed by something else.
+Φ comes from three anchors, which `reward_models.potential` asks for and joins: from the frame before, from the start,
+and from the goal. Success is then Φ close to 1, to be confirmed by something else.
 
 Deviation from the released code: what cannot be read is not valid, neither 0 nor a text; with the goal in the place of
 BEFORE, the wrist images are the goal's own.
@@ -13,12 +13,11 @@ BEFORE, the wrist images are the goal's own.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Sequence
 
-from reward_models.interface import Capabilities, Frame, Instruction, PairQuery, Score, pair_score
+from reward_models.interface import Capabilities, PairQuery, Score, pair_score
 from reward_models.vlm.config import GrmSettings
 from reward_models.vlm.images import Album, within
 from reward_models.vlm.model import LargeModel, ask, identify
@@ -66,7 +65,9 @@ class Grm(LargeModel):
         super().__init__(
             "grm",
             identify(CODE, [backend.identity], wordings, params),
-            Capabilities(pair="hop", views=settings.views, needs_goal=True, max_batch=backend.batch),
+            Capabilities(
+                pair="hop", fusion=settings.fusion, views=settings.views, needs_goal=True, max_batch=backend.batch
+            ),
             [backend],
         )
         self._backend = backend
@@ -106,33 +107,3 @@ def read_hop(text: str) -> float:
     if match is None or not (match[2] or match[3]):
         return math.nan
     return max(-1.0, min(1.0, float(match[1]) / 100))
-
-
-def anchor_queries(
-    instruction: Instruction, frames: Sequence[Frame]
-) -> tuple[list[PairQuery], list[PairQuery], list[PairQuery]]:
-    """Make the questions for the three anchors of an episode.
-
-    Args:
-        instruction: With a goal.
-        frames: T+1 of them, from the first of the episode on.
-
-    Returns:
-        Of (o_t, o_t+1), T of them, for the hops of `fuse`; of (o_0, o_t), T+1, for `forward_anchor`; of (goal, o_t),
-        T+1, for `backward_anchor`. One new frame is the last of each.
-
-    Raises:
-        RewardError: If there is no goal.
-    """
-    if instruction.goal is None:
-        raise RewardError("goal image is missing, must show the finished task; take the last frame of a demonstration")
-    start, goal = frames[0], instruction.goal
-
-    def pair(before: Frame, after: Frame) -> PairQuery:
-        return PairQuery(instruction=instruction, before=before, after=after, start=start)
-
-    return (
-        [pair(a, b) for a, b in itertools.pairwise(frames)],
-        [pair(start, frame) for frame in frames],
-        [pair(goal, frame) for frame in frames],
-    )

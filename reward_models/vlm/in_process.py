@@ -185,11 +185,8 @@ def _generate(loaded: _Loaded, prompts: Sequence[Prompt], max_tokens: int, top_l
 
 def _inputs(processor: Any, prompts: Sequence[Prompt]) -> Any:
     """Make the input tensors of a batch of prompts, padded on the left."""
-    if processor.chat_template is None:
-        texts = [
-            prompt.system + "".join(p if isinstance(p, str) else processor.image_token for p in prompt.user)
-            for prompt in prompts
-        ]
+    if processor.chat_template is None or takes_strings(processor):
+        texts = [_in_line(processor, prompt) for prompt in prompts]
         images = [[Image.fromarray(p) for p in prompt.user if not isinstance(p, str)] for prompt in prompts]
         return processor(text=texts, images=images if any(images) else None, return_tensors="pt", padding=True)
     return processor.apply_chat_template(
@@ -201,6 +198,41 @@ def _inputs(processor: Any, prompts: Sequence[Prompt]) -> Any:
         sanitize_control_tokens=True,  # a task text is text, whatever it looks like
         processor_kwargs={"padding": True},
     )
+
+
+def takes_strings(processor: Any) -> bool:
+    """Return whether a chat template writes the content of a message down as it is, which must then be a string.
+
+    Given the parts of a message, it would write their Python representation into the prompt.
+    """
+    parts = [{"type": "text", "text": "A"}, {"type": "image"}]
+    try:
+        shown = processor.apply_chat_template([{"role": "user", "content": parts}], tokenize=False)
+    except (TypeError, ValueError, jinja_error()):  # a template that adds it to a string
+        return True
+    return "'type'" in shown
+
+
+def jinja_error() -> type[Exception]:
+    """Return the error of templates."""
+    error: type[Exception] = optional_import("jinja2").TemplateError
+    return error
+
+
+def _in_line(processor: Any, prompt: Prompt) -> str:
+    """Write a prompt as one text, with the mark of an image at the place of each."""
+    mark: str = processor.image_token
+
+    def words(text: str) -> str:  # a task text is text, whatever it looks like
+        return text.replace(mark, "")
+
+    user = "".join(words(part) if isinstance(part, str) else mark for part in prompt.user)
+    if processor.chat_template is None:
+        return words(prompt.system) + user
+    system = [{"role": "system", "content": words(prompt.system)}] if prompt.system else []
+    messages = [*system, {"role": "user", "content": user}]
+    text: str = processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    return text
 
 
 def _conversation(prompt: Prompt) -> list[dict[str, Any]]:

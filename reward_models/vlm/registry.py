@@ -25,6 +25,7 @@ from reward_models.vlm.config import (
     YesNoSettings,
 )
 from reward_models.vlm.endpoint import Endpoint
+from reward_models.vlm.guard import Guarded
 from reward_models.vlm.in_process import InProcess
 from reward_models.vlm.licences import LICENCES, UNKNOWN, check_licence, licence_of
 from reward_models.vlm.prompt import Backend
@@ -114,7 +115,7 @@ def make_reward_model(name: str, settings: BaseModel | Mapping[str, Any]) -> Rew
             raise RewardError(f"settings of reward model {name} are wrong: {_told(error)}") from error
     if family.licence is not None:
         _check_alias(name, family.licence, settings)
-    return family.make(settings)
+    return Guarded(family.make(settings))
 
 
 def _check_alias(name: str, licence: str, settings: Any) -> None:

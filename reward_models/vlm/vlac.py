@@ -56,6 +56,7 @@ _THINK = """First reason briefly within <think> and </think>, and end the reason
 _DONE = "The task is <task>{task}</task>. Is it finished in the image to judge? Write 1 for yes or 0 for no.\n<done>"
 
 WORDINGS = {
+    "reference": Wording(user="{percent}%: {image}", optional=frozenset({"percent", "number"})),
     "pair": Wording(system=_SYSTEM, user=_COMPARE + _BRIEF),
     "pair_reference": Wording(system=_SYSTEM, user=_REFERENCE + _COMPARE + _BRIEF),
     "think": Wording(system=_SYSTEM, user=_COMPARE + _THINK),
@@ -171,11 +172,13 @@ class Vlac(LargeModel):
         )
 
     def _reference(self, album: Album, task: Instruction) -> list[Part]:
-        """Show the demonstration in a few images, each with its progress in percent."""
+        """Show the demonstration in a few images, each in the words of the section "reference"."""
         shown = reference_frames(len(task.reference), self._settings.references)
         parts: list[Part] = []
         for k, index in enumerate(shown):
-            parts += [f"{100 * k // (len(shown) - 1)}%: ", album.image(task.reference[index], self._settings.view)]
+            image = album.image(task.reference[index], self._settings.view)
+            words = self._wordings["reference"]
+            parts += words.fill(image=image, percent=str(100 * k // (len(shown) - 1)), number=str(k + 1)).user
             parts.append("\n")
         return parts
 

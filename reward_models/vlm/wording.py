@@ -34,7 +34,7 @@ class Wording:
 
     Attributes:
         system: Text for the system role, placeholders for text only; "" for none.
-        optional: Placeholders that another wording may leave out.
+        optional: Placeholders that another wording may have or leave out.
     """
 
     user: str
@@ -90,7 +90,7 @@ def read_prompt_file(path: str | None, own: Mapping[str, Wording]) -> dict[str, 
         if "user" not in parts:
             raise RewardError(f"prompt_file {path} has [{name}.system] alone, must have [{name}] too")
         wording = replace(own[name], user=parts["user"], system=parts.get("system", ""))
-        known = own[name].placeholders
+        known = own[name].placeholders | own[name].optional
         for fault, names in (
             ("has the placeholder", wording.placeholders - known),
             ("lacks the placeholder", known - wording.placeholders - own[name].optional),

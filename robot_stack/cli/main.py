@@ -215,11 +215,15 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
 
 def _add_reward(parser: argparse.ArgumentParser) -> None:
     words = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
-    text = "score labelled episodes: a run's own with its reward model, or synthetic ones with a model fitted on others"
+    text = "judge a reward model on labelled episodes: recorded ones of a run or a dataset, or synthetic ones"
     grade = words.add_parser("eval", help=text, description=text)
     source = grade.add_mutually_exclusive_group(required=True)
-    source.add_argument("name", metavar="RUN", nargs="?", help="a folder of a run, or its name under runs/")
+    source.add_argument("name", metavar="RUN", nargs="?", help="a run under runs/, or a folder of a run or dataset")
     source.add_argument("--generated", action="store_true", help="synthetic episodes with exact labels, no run needed")
+    text = "any that a run could name, classifier, or a run whose own is meant (that of RUN; synthetic: one is fitted)"
+    grade.add_argument("--model", metavar="NAME", help=text)
+    text = "YAML with what stands under settings: in a run's file (as the run has them)"
+    grade.add_argument("--settings", type=Path, metavar="FILE", help=text)
     grade.add_argument(
         "--out",
         type=Path,
@@ -228,8 +232,42 @@ def _add_reward(parser: argparse.ArgumentParser) -> None:
     )
     grade.add_argument("--episodes", type=_count(1), metavar="N", help="so many (synthetic: 224; of a run: all)")
     grade.add_argument("--seed", type=_count(0), default=0, help="of everything random (0)")
-    grade.add_argument("--every", type=_count(1), default=1, metavar="N", help="score each n-th frame only (1)")
+    text = "score each n-th frame only (as a run would: 1, a large model 5)"
+    grade.add_argument("--every", type=_count(1), metavar="N", help=text)
     _add_json(grade)
+    text = "ask a model about three known clips (finished, stalled, reversed): does it answer sensibly?"
+    ask = words.add_parser("probe", help=text, description=text)
+    text = "a large model, whose place --settings or --run says, or the URL of a server, up to and with /v1"
+    ask.add_argument("target", metavar="MODEL|URL", help=text)
+    ask.add_argument("--model", metavar="NAME", help="of a URL: which kind of model it serves")
+    ask.add_argument("--served", default="", metavar="NAME", help="of a URL: as the server calls it (its only one)")
+    text = "YAML with what stands under settings: in a run's file; with a URL, all but server"
+    ask.add_argument("--settings", type=Path, metavar="FILE", help=text)
+    text = "make the clips of two demonstrations of this run (of the simulator); its file may say where the model is"
+    ask.add_argument("--run", dest="name", metavar="RUN", help=text)
+    ask.add_argument("--seed", type=_count(0), default=0, help="of simulated demonstrations (0)")
+    _add_json(ask)
+    text = "adapt a run's embedded model to a changed scene by one demonstration; it becomes the run's newest"
+    change = words.add_parser("adapt", help=text, description=text)
+    change.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/; not going on")
+    text = "a run or a dataset of the same cell, recorded in the changed scene"
+    change.add_argument("--demo", required=True, metavar="RUN|DATASET", help=text)
+    change.add_argument("--episode", metavar="ID", help="which of its successes (the newest)")
+    _add_json(change)
+    text = "write the wording that a model was published with as a prompt_file, from its authors' own files"
+    words_of = words.add_parser("prompt", help=text, description=text)
+    words_of.add_argument("family", metavar="MODEL", help="grm or roboreward")
+    text = "grm: examples/inference.py of Robo-Dopamine; roboreward: the card of its weights; or a folder with it"
+    words_of.add_argument("source", type=Path, metavar="FILE|FOLDER", help=text)
+    words_of.add_argument("--out", type=Path, required=True, metavar="FILE", help="a new one")
+    text = "serve a checkpoint of this machine to `server:` of a run, on loopback, with log-probabilities"
+    serve = words.add_parser("serve", help=text, description=text)
+    serve.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder, or what the hub calls it")
+    text = "an adapter on it, asked under this name (repeatable; without, the checkpoint under its own)"
+    serve.add_argument("--adapter", action="append", default=[], metavar="NAME=FOLDER", help=text)
+    serve.add_argument("--port", type=_count(0), default=8000, help="on 127.0.0.1; 0 takes a free one (8000)")
+    serve.add_argument("--device", metavar="NAME", help="as torch names it (cuda where there is one)")
+    serve.add_argument("--accept-license", metavar="ID", help="of weights that forbid commercial use")
     text = "grade a run's episodes by Φ, and its reward model by what was true"
     audit = words.add_parser("audit", help=text, description=text)
     audit.add_argument("name", metavar="RUN", help="a folder of a run, or its name under runs/")

@@ -1,66 +1,132 @@
-"""`robot-stack reward eval` and `robot-stack reward audit`: how good a reward model is."""
+"""`robot-stack reward`: how good a reward model is, and whether it answers sensibly."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from robot_stack.cli.run_folder import find_folder, say_progress
+from robot_stack.cli.run_folder import RUNS, find_folder, say_progress
 from robot_stack.disk.durable import write_durable
+from robot_stack.replay.layout import StorePaths
+from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from robot_stack.learner.reward.evaluation import Evaluated
+    from robot_stack.learner.reward.judged_model import Wanted
 
 TASK = "peg_insert"
 """The run whose cell and task synthetic episodes are of."""
 
 
-def run(
-    what: str,
-    name: str | None = None,
-    generated: bool = False,
-    out: Path | None = None,
-    episodes: int | None = None,
-    seed: int = 0,
-    every: int = 1,
-    as_json: bool = False,
-) -> int:
-    """Evaluate a reward model on labelled episodes, or audit it in a run; returns the exit code.
+def run(what: str, **options: Any) -> int:
+    """Do one of the words of `robot-stack reward`; returns the exit code.
 
     Raises:
-        StackError: If there is nothing to evaluate.
+        StackError: If it cannot be done.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported; more threads are slower here
-    if what == "audit":
-        return _audit(find_folder(name or ""), as_json)
-    folder = None if generated else find_folder(name or "")
-    found = _evaluated(folder, episodes, seed, every)
-    path = out or (Path("reward_eval.json") if folder is None else folder / "reward_eval.json")
-    title = "Reward model on synthetic episodes" if folder is None else f"Reward model of {folder.resolve().name}"
-    result, page = _write(path, found, title)
+    words: dict[str, Callable[..., int]] = {
+        "eval": _eval,
+        "probe": _probe,
+        "adapt": _adapt,
+        "serve": _serve,
+        "prompt": _prompt,
+        "audit": _audit,
+    }
+    return words[what](**options)
+
+
+def _eval(
+    name: str | None,
+    generated: bool,
+    model: str | None,
+    settings: Path | None,
+    out: Path | None,
+    episodes: int | None,
+    seed: int,
+    every: int | None,
+    as_json: bool,
+) -> int:
+    """Evaluate a reward model on labelled episodes."""
+    folder = None if generated else _folder_of(name or "")
+    wanted = _wanted(model, settings, every)
+    found = _evaluated(folder, wanted, episodes, seed)
+    path = out or _place(folder, model)
+    judged = "Reward model" if model is None else f"Reward model {model}"
+    where = "on synthetic episodes" if folder is None else f"on {folder.resolve().name}"
+    result, page = _write(path, found, f"{judged} {where}")
     if as_json:
         print(json.dumps(result))
         return 0
     print(_summary(result))
     print(f"Figures: {path}")
     print(f"Report: {page}")
-    print(f"Next: open it{'' if folder is None else f', or robot-stack reward audit {name}'}")
+    audited = folder is not None and RunPaths(folder).resolved.is_file()
+    print(f"Next: open it{f', or robot-stack reward audit {name}' if audited else ''}")
     return 0
 
 
-def _evaluated(folder: Path | None, episodes: int | None, seed: int, every: int) -> Evaluated:
+def _folder_of(name: str) -> Path:
+    """Return the folder of a run, or of a dataset."""
+    for candidate in (RUNS / name, Path(name)):
+        if StorePaths(candidate).identity.is_file() and not RunPaths(candidate).resolved.is_file():
+            return candidate
+    return find_folder(name)
+
+
+def _store_root(folder: Path) -> Path:
+    own = RunPaths(folder).store
+    return own.root if own.identity.is_file() else folder
+
+
+def _place(folder: Path | None, model: str | None) -> Path:
+    """Return where the figures go that nobody gave a place: one file a model."""
+    name = "reward_eval.json" if model is None else f"reward_eval_{Path(model).name}.json"
+    return Path(name) if folder is None else folder / name
+
+
+def _wanted(model: str | None, settings: Path | None, every: int | None) -> Wanted | Path | None:
+    """Return the model that is meant, or the folder of the run whose own it is; None is the usual one."""
+    from robot_stack.learner.reward.judged_model import Wanted, check_name, read_settings
+
+    if model is None and settings is None and every is None:
+        return None
+    if model is None:
+        if settings is not None:
+            raise ConfigError(f"settings {settings} are of no model, must be of one; name it with --model")
+        return Wanted(name="", every=every)
+    if any(RunPaths(place).resolved.is_file() for place in (RUNS / model, Path(model))):
+        return find_folder(model)
+    check_name(model)
+    return Wanted(name=model, settings=None if settings is None else read_settings(settings), every=every)
+
+
+def _evaluated(folder: Path | None, wanted: Wanted | Path | None, episodes: int | None, seed: int) -> Evaluated:
     from robot_stack.config.resolve import load_run
+    from robot_stack.datasets.store_view import open_store
     from robot_stack.learner.host_memory import keep_freed_memory
-    from robot_stack.learner.reward.evaluation import evaluate_generated, evaluate_run
+    from robot_stack.learner.reward.evaluation import evaluate_dataset, evaluate_generated, evaluate_run
     from robot_stack.learner.reward.synthetic import FULL
 
     keep_freed_memory()
+    if folder is not None and (isinstance(wanted, Path) or not RunPaths(folder).resolved.is_file()):
+        if wanted is None:
+            raise ConfigError(f"reward model for {folder} is missing, must be named: a dataset has none; add --model")
+        store = open_store(_store_root(folder))
+        return evaluate_dataset(
+            folder, store.spec, store.text, wanted=wanted, episodes=episodes, seed=seed, say=say_progress
+        )
+    if isinstance(wanted, Path):
+        raise ConfigError(f"reward model is run {wanted}, must be named for synthetic episodes; name its kind")
     if folder is not None:
-        return evaluate_run(folder, episodes=episodes, seed=seed, every=every, say=say_progress)
-    wanted = FULL if episodes is None else episodes
-    return evaluate_generated(load_run(TASK), episodes=wanted, seed=seed, every=every, say=say_progress)
+        return evaluate_run(folder, wanted=wanted, episodes=episodes, seed=seed, say=say_progress)
+    count = FULL if episodes is None else episodes
+    return evaluate_generated(load_run(TASK), wanted=wanted, episodes=count, seed=seed, say=say_progress)
 
 
 def _write(path: Path, found: Evaluated, title: str) -> tuple[dict[str, Any], Path]:
@@ -78,7 +144,7 @@ def _write(path: Path, found: Evaluated, title: str) -> tuple[dict[str, Any], Pa
 
 
 def _summary(result: dict[str, Any]) -> str:
-    about, done = result["sections"]["about"], result["sections"]["discrimination"]
+    about, done, cost = (result["sections"][name] for name in ("about", "discrimination", "cost"))
     counts = about["episodes"]
     false_done, missed = done["false_done"], done["missed"]
     last = ", ".join(f"{name} {value:.2f}" for name, value in result["final_phi"].items() if value is not None)
@@ -90,9 +156,15 @@ def _summary(result: dict[str, Any]) -> str:
         f"  Φ of the last frame: {last}",
         f"  false done {false_done['count']} of {false_done['n']} (at most {100 * false_done['high']:.1f} %), missed "
         f"{missed['count']} of {missed['n']}",
-        f"  beats {', '.join(beaten) or 'no null model'}; {'causal' if result['causal'] else 'reads the future'}; "
-        f"{result['ms_per_frame']:.1f} ms a frame, {result['ms_per_frame_batched']:.2f} in a batch",
+        f"  beats {', '.join(beaten) or 'no null model'}; {'causal' if result['causal'] else 'reads the future'}",
+        f"  {result['ms_per_frame']:.1f} ms a frame, 95 % of them within {cost['ms_p95']:.1f} ms, "
+        f"{result['ms_per_frame_batched']:.2f} ms in a batch; {cost['queries_per_frame']:.1f} questions a frame",
     ]
+    if about["unreadable"]:
+        lines.append(f"  {100 * about['unreadable']:.1f} % of the frames could not be read and were interpolated")
+    if about["refused"]:
+        first, why = next(iter(about["refused"].items()))
+        lines.append(f"  not scored: {len(about['refused'])} episodes, {first}: {why}")
     lines += [
         f"  {kind.replace('_', ' ')}: false done {of['false_done']['count']} of {of['false_done']['n']}, last Φ "
         f"{_number(of['final_phi']['value'])}{', a kind it never saw' if of['unseen'] else ''}"
@@ -110,9 +182,99 @@ def _number(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
 
 
-def _audit(folder: Path, as_json: bool) -> int:
+def _probe(
+    target: str, model: str | None, served: str, settings: Path | None, name: str | None, seed: int, as_json: bool
+) -> int:
+    """Ask a model about three known clips, and say whether it answers sensibly; 1 if not."""
+    from robot_stack.learner.reward.judged_model import Wanted, check_name, read_settings
+    from robot_stack.learner.reward.probing import at_url, probe_model
+
+    given = None if settings is None else read_settings(settings)
+    if "://" in target:
+        if model is None:
+            raise ConfigError(f"kind of the model at {target} is missing, must be named; add --model NAME")
+        check_name(model)
+        wanted = Wanted(name=model, settings=at_url(target, model=model, served=served, settings=given or {}))
+    elif model is not None or served:
+        raise ConfigError(f"--model and --served are given with {target!r}, must go with a URL; leave them out")
+    else:
+        check_name(target)
+        wanted = Wanted(name=target, settings=given)
+    found = probe_model(wanted, None if name is None else find_folder(name), seed=seed, say=say_progress)
+    if as_json:
+        print(json.dumps(found.document()))
+    else:
+        print(found.sentence)
+    return 0 if found.sensible else 1
+
+
+def _adapt(name: str, demo: str, episode: str | None, as_json: bool) -> int:
+    """Adapt a run's embedded model by one demonstration."""
+    from robot_stack.learner.reward.adaptation import adapt_run
+
+    found = adapt_run(
+        find_folder(name), _folder_of(demo), episode, on_step=lambda n, of, loss: say_progress("step", n, of)
+    )
+    if as_json:
+        print(json.dumps(asdict(found)))
+        return 0
+    print(f"reward model {found.version} of {name} is {found.start}, adapted by {found.episode}")
+    print(f"Φ at the end of that: {found.before:.2f} before, {found.after:.2f} now, which it was trained on")
+    print("Next: robot-stack reward eval on episodes of the changed scene, before anything is judged by it")
+    return 0
+
+
+def _serve(checkpoint: str, adapter: list[str], port: int, device: str | None, accept_license: str | None) -> int:
+    """Serve a checkpoint until the process is interrupted."""
+    from reward_models.vlm.config import WeightsSettings
+    from reward_models.vlm.in_process import InProcess
+    from reward_models.vlm.prompt import Backend
+    from reward_models.vlm.serve import ModelServer
+
+    adapters = dict(_named_folder(text) for text in adapter)
+    weights = WeightsSettings(model=checkpoint, device=device)
+    backends: dict[str, Backend] = (
+        dict(InProcess.load_adapters(weights, adapters, accepted=accept_license))
+        if adapters
+        else {checkpoint: InProcess.load(weights, accepted=accept_license)}
+    )
+    server = ModelServer(backends, port)
+    print(f"serving {', '.join(backends)} at {server.url}", flush=True)
+    print(f"Next: robot-stack reward probe {server.url} --model NAME; from another machine, through ssh -L", flush=True)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        server.close()
+    return 0
+
+
+def _prompt(family: str, source: Path, out: Path) -> int:
+    """Write the wording that a model was published with as a prompt file."""
+    from reward_models.vlm.published import published_prompt
+
+    if out.exists():
+        raise ConfigError(f"file is {out}, must be a new one; move it away, or take another name")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_durable(out, published_prompt(family, source))
+    print(f"Prompt file: {out}")
+    print(f"Next: read it, then set prompt_file: {out} among the settings of {family}")
+    return 0
+
+
+def _named_folder(text: str) -> tuple[str, str]:
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise ConfigError(f"adapter is {text!r}, must be NAME=FOLDER")
+    return name, folder
+
+
+def _audit(name: str, as_json: bool) -> int:
+    """Grade a run's episodes by Φ, and its reward model by what was true."""
     from robot_stack.report.audit_page import JSON, write_audit
 
+    folder = find_folder(name)
     page = write_audit(folder)
     result = json.loads((folder / JSON).read_text())
     if as_json:

@@ -40,9 +40,6 @@ class RescoreChoice(Choice):
     """As it is registered."""
     every: Annotated[int, Field(ge=1, le=1000)] = 5
     """Frames from one question to the next."""
-    fusion: Literal["gated", "mean"] = "gated"
-    """How a model's three answers about a frame become one: gated stops where they contradict each other, mean does
-    not and is nearer to the truth where each errs by itself."""
 
 
 class RewardChoice(Choice):

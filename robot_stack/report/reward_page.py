@@ -70,6 +70,12 @@ def write_reward_page(
     return path
 
 
+_NO_PHI = (
+    "This model does not say how far an episode is. Its checks, axioms and changes are of its probability of done; "
+    "what only Φ can tell is not known."
+)
+
+
 def _body(
     report: Report, finals: Path, kinds: Path, wrong: Path, fit_s: float | None, left_out: Mapping[str, str]
 ) -> str:
@@ -79,6 +85,7 @@ def _body(
     parts = [
         f"<p class=sub>{escape(report.model)} {escape(report.version)} · {len(report.judged)} episodes, {won} of them "
         f"successes · seed {report.seed}{fitted}{unread} · <b>{report.verdict}</b></p>",
+        "" if any(one.known.any() for one in report.judged) else f"<p class=caption>{_NO_PHI}</p>",
         _checks(report),
         f"<p class=caption>{escape(_GLOSSARY)}</p>",
         "<h2>Φ of the last frame, by what happened</h2>", picture(finals, "final Φ by kind"),
@@ -257,7 +264,8 @@ def opd_table(groups: Mapping[str, GroupOpd]) -> str:
 def _cost(report: Report) -> str:
     found = report.cost
     return (
-        f"<p>{found.ms_per_frame:.2f} ms a frame one by one, {found.ms_per_frame_batched:.2f} ms in a batch. "
+        f"<p>{found.ms_per_frame:.2f} ms a frame one by one (median {found.ms_p50:.2f}, 95 % within {found.ms_p95:.2f} "
+        f"ms), {found.ms_per_frame_batched:.2f} ms in a batch; {found.queries_per_frame:.1f} questions a frame. "
         f"This evaluation asked {found.queries} questions, which showed {found.images} images.</p>"
     )
 

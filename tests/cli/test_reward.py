@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,10 +16,15 @@ from reward_models.progress.config import ProgressConfig
 from robot_stack.cli.main import main
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.reward import evaluation as reward_evaluation
+from robot_stack.learner.reward import probing as reward_probing
 from robot_stack.learner.reward import synthetic as generated
 from robot_stack.types.spec import Spec
 from sim.episodes import GeneratedEpisode
 from tests.report.fake_run import write_run
+from tests.reward_models import seeing_server
+from tests.reward_models.bad_server import Server, says
+from tests.reward_models.seeing_server import sees
+from tests.reward_models.spoken import BRIGHT, DIM
 from tests.reward_models.watermarked import Watermark
 
 TEXT = "insert the orange peg into the blue socket"
@@ -155,6 +162,162 @@ def test_run_is_evaluated_with_its_own_model_and_labels(
     assert found["sections"]["about"]["episodes"]["scored"] == 8
     assert (found["fit_s"], found["mae"]) == (None, None)
     assert capsys.readouterr().out.splitlines()[-1] == f"Next: open it, or robot-stack reward audit {run_folder}"
+
+
+def plain(resolved: ResolvedRun, counts: dict[str, int], *, seed: Sequence[int], **_: object) -> list[GeneratedEpisode]:
+    """The same episodes, their progress in the brightness of every pixel, which survives a resize."""
+    made = synthetic(resolved, counts, seed=seed)
+    for one in made:
+        images = one.images["front"]  # of both views
+        shown = images[:, 0, 0].astype(np.float64)[:, None, None] / 255
+        images[:] = np.round(DIM + (BRIGHT - DIM) * shown).astype(np.uint8)
+    return made
+
+
+def settings_file(folder: Path, server: Server, **more: object) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(json.dumps({"server": {"url": server.url, "model": "any"}, **more}))
+    return path
+
+
+@pytest.mark.long
+def test_a_large_model_is_judged_over_http_with_its_cost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reward_evaluation, "generate", plain)
+    out = tmp_path / "eval.json"
+    with Server(sees(seeing_server.roboreward)) as server:
+        settings = settings_file(tmp_path, server, frames=2)
+        arguments = ["--model", "roboreward", "--settings", str(settings), "--episodes", "10", "--out", str(out)]
+        assert main(["reward", "eval", "--generated", *arguments]) == 0
+        asked = len(server.bodies)
+    found = json.loads(out.read_text())
+    assert found["sections"]["about"]["model"] == "roboreward"
+    assert found["sections"]["about"]["dt_s"] == 0.5  # every fifth frame, as a run asks
+    assert found["sections"]["about"]["episodes"]["scored"] == 10
+    assert found["voc_success"] == 1.0
+    cost = found["sections"]["cost"]
+    assert cost["queries"] == asked
+    assert cost["queries_per_frame"] == 1.0
+    assert 0 < cost["ms_p50"] <= cost["ms_p95"]
+    assert "; 1.0 questions a frame" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--model", "gmr"], "reward model is 'gmr', must be one of classifier, clip, grm, .*did you mean 'grm'"),
+        (["--model", "grm"], "settings of reward model grm are missing, must say where it is"),
+        (["--settings", "there.yaml"], "settings there.yaml are of no model, must be of one; name it with --model"),
+        (["--model", "grm", "--settings", "nowhere.yaml"], "settings file is nowhere.yaml, must be readable YAML"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_refused_before_anything_is_made(
+    cheap: list[int], capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["reward", "eval", "--generated", *arguments]) == 1
+    assert re.search(words, " ".join(capsys.readouterr().err.split()))
+    assert cheap == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[1, 2]", "holds a list, must be a mapping as under settings: in a run's file"),
+        ("{server: {url: 'http://127.0.0.1:1/v1', model: any}, fushion: mean}", "model grm are wrong: fus"),
+        ("{server: [", "must be readable YAML"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_fit_are_refused(
+    cheap: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    assert main(["reward", "eval", "--generated", "--model", "grm", "--settings", str(path)]) == 1
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_probe_asks_a_server_by_its_address(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reward_probing, "generate", plain)
+    models = json.dumps({"data": [{"id": "GRM-3B"}]}).encode()
+    with Server(lambda handler, body: handler.reply(200, models), sees(seeing_server.grm)) as server:
+        assert main(["reward", "probe", server.url, "--model", "grm"]) == 0
+        assert {body["model"] for body in server.bodies[1:]} == {"GRM-3B"}
+    assert capsys.readouterr().out.startswith("grm answers sensibly: ")
+
+
+def test_probe_of_a_server_that_answers_the_wrong_way_round_is_exit_code_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reward_probing, "generate", plain)
+    with Server(sees(seeing_server.grm_inverted)) as server:
+        settings = settings_file(tmp_path, server)
+        assert main(["reward", "probe", "grm", "--settings", str(settings), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["sensible"] is False
+    assert found["sentence"].startswith("grm does not answer sensibly: the finished clip goes from ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["http://127.0.0.1:1/v1"], "kind of the model at http://127.0.0.1:1/v1 is missing, must be named"),
+        (["http://127.0.0.1:1/v1", "--model", "grm"], "does not say which models it has (ConnectError"),
+        (["grm", "--model", "vlac"], "--model and --served are given with 'grm', must go with a URL"),
+        (["grm"], "settings of reward model grm are missing"),
+        (["progress"], "reward model progress is fitted in a run, must be probed in one; add --run RUN"),
+        (["grmm"], "did you mean 'grm'?"),
+    ],
+)
+def test_probe_of_what_cannot_be_asked_says_why(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(["reward", "probe", *arguments]) == 1
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_probe_of_a_run_takes_its_demonstrations(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Server(says("<score>+0%</score>")) as server:
+        settings = settings_file(tmp_path, server)
+        assert main(["reward", "probe", "grm", "--settings", str(settings), "--run", str(run_folder)]) == 1
+        assert server.bodies
+    assert "the finished clip goes from" in capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_a_dataset_is_evaluated_with_a_large_model_or_a_model_of_the_same_cell(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(run_folder / "store", data)
+    assert main(["reward", "eval", str(data)]) == 1
+    assert f"reward model for {data} is missing, must be named" in " ".join(capsys.readouterr().err.split())
+    assert main(["reward", "eval", str(data), "--model", "progress"]) == 1
+    assert "must be a large one or a run, whose own model is fitted" in " ".join(capsys.readouterr().err.split())
+    other = tmp_path / "other"
+    other.mkdir()
+    text = (run_folder / "run.yaml").read_text()
+    (other / "run.yaml").write_text(text.replace("translation_m: 0.01", "translation_m: 0.005", 1))
+    assert main(["reward", "eval", str(data), "--model", str(other)]) == 1
+    assert f"cell of {data} is (" in (said := " ".join(capsys.readouterr().err.split()))
+    assert "take episodes of that cell" in said
+    with Server(says("ANSWER: 3")) as server:
+        settings = settings_file(tmp_path, server, frames=1)
+        arguments = ["--model", "roboreward", "--settings", str(settings), "--every", "50", "--episodes", "6"]
+        assert main(["reward", "eval", str(data), *arguments, "--out", str(tmp_path / "e.json")]) == 0
+    found = json.loads((tmp_path / "e.json").read_text())
+    assert (found["sections"]["about"]["model"], found["voc_success"]) == ("roboreward", 0.0)
+
+
+def test_a_run_without_the_wanted_model_is_refused(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reward", "eval", str(run_folder), "--model", "classifier"]) == 1
+    assert "finish its demonstrations first" in capsys.readouterr().err
+    assert main(["reward", "eval", str(run_folder), "--model", "vlac"]) == 1
+    assert "settings of reward model vlac are missing" in " ".join(capsys.readouterr().err.split())
 
 
 def test_run_without_a_reward_model_is_refused_in_words(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

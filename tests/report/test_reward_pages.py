@@ -20,6 +20,7 @@ from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.event import Verdict
 from tests.report.fake_run import Played, write_run
 from tests.report.test_report_html import Page
+from tests.reward_models.test_harness import OnlyDone
 from tests.reward_models.watermarked import RULE, Watermark, episodes, read
 
 
@@ -55,6 +56,17 @@ def test_page_of_an_evaluation_is_whole_and_names_what_is_wrong(report: Report, 
     ):
         assert words in page.words
     assert [p.name for p in tmp_path.iterdir()] == ["a.html"]
+
+
+def test_page_of_a_model_without_phi_says_so_and_what_it_costs(report: Report, tmp_path: Path) -> None:
+    found = evaluate(OnlyDone(read), episodes(), 0, rule=RULE, dt_s=0.1)
+    path = write_reward_page(tmp_path / "a.html", found, episodes(), title="yesno", fit_s=None, left_out={})
+    words = Page(path.read_text(encoding="utf-8")).words
+    assert "does not say how far an episode is" in words
+    assert "1.0 questions a frame. This evaluation asked" in words
+    kept = [e for e in episodes() if e.name not in report.refused]
+    other = write_reward_page(tmp_path / "b.html", report, kept, title="x", fit_s=None, left_out={})
+    assert "does not say how far" not in Page(other.read_text(encoding="utf-8")).words
 
 
 def test_false_dones_are_looked_at_first(report: Report) -> None:

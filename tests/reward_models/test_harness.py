@@ -16,7 +16,7 @@ import pytest
 from reward_models.evaluate.document import document, table
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import judge, thinned
-from reward_models.interface import Capabilities, ClipQuery, Instruction, PairQuery, RewardModel, Score
+from reward_models.interface import Capabilities, ClipQuery, Instruction, OtherWords, PairQuery, RewardModel, Score
 from robot_stack.types.errors import RewardError
 from tests.reward_models.watermarked import (
     KINDS,
@@ -52,7 +52,7 @@ class Forgetful(Watermark):
 
 
 def unreadable(query: ClipQuery) -> float:
-    return math.nan if len(query.frames) % 3 == 0 else read(query)
+    return math.nan if len(query.frames) % 7 == 0 else read(query)
 
 
 def refusing(query: ClipQuery) -> float:
@@ -160,12 +160,38 @@ def test_model_that_counts_frames_moves_while_nothing_happens() -> None:
 
 def test_an_unreadable_answer_is_not_zero() -> None:
     found = report("unreadable")
-    assert found.unreadable == pytest.approx(1 / 3, abs=0.05)
-    assert found.accuracy["success"].mae.value == pytest.approx(0, abs=1e-9)
+    assert found.unreadable == pytest.approx(1 / 7, abs=0.03)
+    assert found.accuracy["success"].mae.value < 0.01  # what lies between two frames of a line is a line
     assert found.ordering.voc.value > 0.99
-    unread = [one for one in found.judged if math.isnan(one.final)]
-    assert unread
-    assert found.accuracy["all"].final_phi.n == len(found.judged) - len(unread)
+    assert found.accuracy["all"].final_phi.n == len(found.judged)
+    assert sum(int(line["unreadable"]) for line in csv.DictReader(io.StringIO(table(found)))) > 0
+
+
+def test_an_episode_of_which_too_little_can_be_read_is_refused_as_in_a_run() -> None:
+    with pytest.raises(RewardError, match=r"that could be read are \d+ of \d+, must be 80%; look at the model's words"):
+        judge(Watermark(lambda q: math.nan if len(q.frames) % 3 == 0 else read(q)), episode("success", 0), RULE)
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_once_more() -> None:
+    asked: list[str] = []
+
+    def hesitant(query: ClipQuery) -> float:
+        asked.append(query.key)
+        return math.nan if asked.count(query.key) == 1 else read(query)
+
+    shown = episode("success", 0)
+    judged = judge(Watermark(hesitant), shown, RULE)
+    assert judged.unreadable == 0
+    assert judged.phi == pytest.approx(shown.progress)
+
+
+def test_a_question_that_was_never_answered_refuses_the_episode() -> None:
+    class Away(Watermark):
+        def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+            return [Score(value=math.nan, raw="it answered 503", lost=True) for _ in queries]
+
+    with pytest.raises(RewardError, match="left a question without an answer, must answer all: it answered 503"):
+        judge(Away(read), episode("success", 0), RULE)
 
 
 def test_episode_that_cannot_be_scored_is_named_and_the_rest_goes_on() -> None:
@@ -173,6 +199,30 @@ def test_episode_that_cannot_be_scored_is_named_and_the_rest_goes_on() -> None:
     assert found.refused == {"stall-1": "the image is upside down"}
     assert len(found.judged) == len(episodes()) - 1
     assert found.accuracy["stall"].final_phi.n == KINDS["stall"] - 1
+
+
+def test_model_of_one_task_that_refuses_others_by_name_passes_that_check() -> None:
+    def of_one_task(query: ClipQuery) -> float:
+        if query.instruction.text != TASK:
+            raise OtherWords("task is another")
+        return read(query)
+
+    found = evaluate(Watermark(of_one_task), episodes(), 0, rule=RULE, dt_s=0.1)
+    checks = {check.name: (check.found, check.passed) for check in found.checks}
+    assert found.other_words
+    assert checks["Φ under other words"] == ("refused by name", True)
+    assert checks["beats the clock"] == ("on fail, stall", True)
+    assert len(found.refused) == KINDS["mismatch"]
+    assert not report("perfect").other_words
+
+    def of_half(query: ClipQuery) -> float:
+        if query.instruction.text != TASK and len(query.frames) > 1 and query.frames[0].key < "8":
+            raise OtherWords("task is another")
+        return read(query)
+
+    half = evaluate(Watermark(of_half), episodes(), 0, rule=RULE, dt_s=0.1)
+    assert 0 < len(half.refused) < KINDS["mismatch"]
+    assert not half.other_words
 
 
 def test_model_that_will_not_look_at_changed_images_is_still_evaluated() -> None:
@@ -224,11 +274,40 @@ def test_model_that_answers_too_little_is_refused() -> None:
         judge(Lazy(read), episode("success", 0), RULE)
 
 
-def test_model_that_knows_neither_progress_nor_pairs_is_refused() -> None:
+def test_model_that_knows_nothing_is_refused() -> None:
     model = Watermark(read)
-    model.capabilities = Capabilities(done=True)
-    with pytest.raises(RewardError, match="neither progress nor pairs"):
+    model.capabilities = Capabilities()
+    with pytest.raises(RewardError, match="neither progress nor pairs nor done"):
         judge(model, episode("success", 0), RULE)
+
+
+class OnlyDone(Watermark):
+    """Knows no Φ, like any model that is asked yes or no."""
+
+    capabilities = Capabilities(done=True, max_batch=7)
+
+    def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        raise AssertionError("was never to be asked")
+
+    def score_done(self, queries: Sequence[ClipQuery]) -> list[Score]:
+        return [Score(value=1.0 if self._answer(query) > 0.99 else 0.1) for query in queries]
+
+
+def test_model_that_only_knows_done_is_judged_by_what_it_calls_done() -> None:
+    found = evaluate(OnlyDone(read), episodes(), 0, rule=RULE, dt_s=0.1)
+    assert not found.refused
+    assert (found.discrimination.false_done.count, found.discrimination.missed.count) == (0, 0)
+    assert found.discrimination.auc_done.value == 1.0
+    assert (found.ordering.voc.n, found.discrimination.auc.n, found.unreadable) == (0, 0, 0.0)
+    assert found.axioms.causal
+    assert found.cost.queries_per_frame == 1.0
+    passed = {check.name: check.passed for check in found.checks}
+    assert passed["success from the rest"] is True
+    assert passed["beats the clock"] is None
+    eager = evaluate(OnlyDone(lambda query: 1.0), episodes(), 0, rule=RULE, dt_s=0.1)
+    assert eager.discrimination.false_done.count == eager.discrimination.false_done.n > 0
+    assert eager.verdict == "rejected"
+    assert json.loads(json.dumps(document(found, fit_s=None), allow_nan=False))["voc_success"] is None
 
 
 @pytest.mark.parametrize("semantics", ["remaining", "hop"])
@@ -243,15 +322,17 @@ def test_perfect_judge_of_pairs_is_decoded_to_the_truth(semantics: str) -> None:
     assert math.isnan(report("perfect").axioms.macro_residual)
 
 
-def test_model_that_says_which_is_further_needs_progress_too() -> None:
+def test_model_that_only_says_which_is_further_is_judged_by_the_order_of_pairs() -> None:
     class Signs(Pairs):
         def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
             return [Score(value=float(np.sign(score.value))) for score in super().score_pairs(queries)]
 
     alone = Signs("hop")
     alone.capabilities = Capabilities(pair="sign")
-    with pytest.raises(RewardError, match="must say how far as well"):
-        judge(alone, episode("success", 0), RULE)
+    found = evaluate(alone, episodes(), 0, rule=RULE, dt_s=0.1)
+    assert found.backwards.voc_pairs.value > 0.95
+    assert (found.ordering.voc.n, found.discrimination.false_done.n, found.discrimination.missed.n) == (0, 0, 0)
+    assert found.verdict == "not known"
 
     class Both(Signs):
         def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:

@@ -13,6 +13,7 @@ import pytest
 
 from reward_models.decode import backward_anchor, decode, forward_anchor, fuse, hop_between, remaining_between
 from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery, RewardModel, Unsupported
+from reward_models.potential import anchor_queries
 from reward_models.vlm import grm, lrm, roboreward, vlac, yesno
 from reward_models.vlm.config import (
     GrmSettings,
@@ -152,7 +153,7 @@ def test_grm_is_shown_eight_images_whatever_cameras_there_are(views: tuple[str, 
 
 def test_with_the_goal_as_before_the_wrist_images_are_the_goals_own() -> None:
     task = Instruction(text="pour", goal=views_of(1.0))
-    _, _, backward = grm.anchor_queries(task, [views_of(0.0), views_of(0.5)])
+    _, _, backward = anchor_queries(task, [views_of(0.0), views_of(0.5)])
     model = make_grm(lambda prompt: "<score>-50%</score>", views=VIEWS)
     model.score_pairs(backward[1:])
     (prompt,) = prompts_of(model)
@@ -163,7 +164,7 @@ def test_with_the_goal_as_before_the_wrist_images_are_the_goals_own() -> None:
 
 def test_a_goal_that_lacks_a_wrist_view_is_refused_as_before() -> None:
     task = Instruction(text="pour", goal=frame(1.0, "front"))
-    _, _, backward = grm.anchor_queries(task, [views_of(0.0), views_of(0.5)])
+    _, _, backward = anchor_queries(task, [views_of(0.0), views_of(0.5)])
     with pytest.raises(RewardError, match="view left is missing"):
         make_grm(lambda prompt: "", views=VIEWS).score_pairs(backward)
 
@@ -196,7 +197,7 @@ def test_three_anchors_of_a_model_that_sees_right_are_the_true_progress() -> Non
     frames = [frame(p) for p in truth]
     model = make_grm(say_hop)
     hops, forward, backward = (
-        np.array([score.value for score in model.score_pairs(queries)]) for queries in grm.anchor_queries(task, frames)
+        np.array([score.value for score in model.score_pairs(queries)]) for queries in anchor_queries(task, frames)
     )
     np.testing.assert_allclose(decode(hops, start=0.0, semantics=model.capabilities.pair), truth, atol=0.02)  # type: ignore[arg-type]
     f, b = forward_anchor(forward), backward_anchor(backward)
@@ -207,7 +208,7 @@ def test_three_anchors_of_a_model_that_sees_right_are_the_true_progress() -> Non
 
 def test_anchors_need_a_goal() -> None:
     with pytest.raises(RewardError, match="goal image is missing"):
-        grm.anchor_queries(instruction(), [frame(0.0)])
+        anchor_queries(instruction(), [frame(0.0)])
 
 
 @pytest.mark.parametrize("soft", [False, True])

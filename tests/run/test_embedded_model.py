@@ -11,7 +11,7 @@ import torch
 from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.classifier.model import SuccessClassifier
 from reward_models.classifier_gated import ClassifierGatedModel
-from reward_models.interface import ClipQuery, Frame, Instruction, PairQuery
+from reward_models.interface import ClipQuery, Frame, Instruction, OtherWords, PairQuery
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit
@@ -21,7 +21,6 @@ from robot_stack.types.errors import RewardError
 
 TINY = ProgressConfig(members=2, window=4, width=16, layers=1, steps=20, batch=8, held_out=1)
 TASK = Instruction(text="insert the orange peg")
-OTHER = Instruction(text="open the drawer")
 
 
 class CountingTrunk(EmbeddedTrunk):
@@ -62,13 +61,13 @@ def model() -> EmbeddedModel:
 def test_an_episode_asked_frame_by_frame_is_scored_as_a_whole(model: EmbeddedModel) -> None:
     frames = frames_of(9)
     asked = [ClipQuery(instruction=TASK, frames=frames[: t + 1]) for t in range(len(frames))]
-    whole = model._model.score(stacked(model._trunk, frames))  # type: ignore[arg-type]
+    whole = model.network.score(stacked(model.trunk, frames))  # type: ignore[arg-type]
     assert [s.value for s in model.score_progress(asked)] == pytest.approx(whole.progress.tolist(), abs=1e-5)
     assert [s.value for s in model.score_done(asked)] == pytest.approx(whole.success.tolist(), abs=1e-5)
 
 
 def test_each_frame_goes_through_the_trunk_once(model: EmbeddedModel) -> None:
-    trunk, frames = model._trunk, frames_of(10)
+    trunk, frames = model.trunk, frames_of(10)
     assert isinstance(trunk, CountingTrunk)
     before = trunk.seen
     for t in range(len(frames)):
@@ -76,13 +75,15 @@ def test_each_frame_goes_through_the_trunk_once(model: EmbeddedModel) -> None:
     assert trunk.seen - before == len(frames)
 
 
-def test_questions_under_other_words_keep_their_places(model: EmbeddedModel) -> None:
-    frames = frames_of(11)
-    asked = [ClipQuery(instruction=i, frames=frames) for i in (TASK, OTHER, TASK)]
-    mixed = [s.value for s in model.score_progress(asked)]
-    assert mixed[0] == pytest.approx(mixed[2])
-    assert mixed[1] == pytest.approx(model.score_progress(asked[1:2])[0].value, abs=1e-6)
-    assert mixed[0] != pytest.approx(mixed[1], abs=1e-4)
+@pytest.mark.parametrize("text", ["open the drawer", "x", "put the orange peg into the blue socket"])
+def test_questions_under_other_words_are_refused_by_name(model: EmbeddedModel, text: str) -> None:
+    frames, other = frames_of(11), Instruction(text=text)
+    asked = [ClipQuery(instruction=i, frames=frames) for i in (TASK, other)]
+    pairs = [PairQuery(instruction=other, start=frames[0], before=frames[0], after=frames[1])]
+    for ask in (lambda: model.score_progress(asked), lambda: model.score_done(asked), lambda: model.score_pairs(pairs)):
+        with pytest.raises(OtherWords, match=f"task is '{text}', must be 'insert the orange peg', on which"):
+            ask()
+    assert model.score_progress(asked[:1])[0].valid
 
 
 def test_pairs_are_scored_in_their_range(model: EmbeddedModel) -> None:
@@ -107,8 +108,8 @@ def test_success_that_the_classifier_does_not_see_is_none(model: EmbeddedModel) 
     frames = frames_of(13)
     asked = [ClipQuery(instruction=TASK, frames=frames[: t + 1]) for t in range(3)]
     alone = [score.value for score in model.score_done(asked)]
-    confirmed = ClassifierGatedModel(model._model, Sees([0.9, 0.1, 0.5]))
-    both = EmbeddedModel(model._trunk, confirmed)
+    confirmed = ClassifierGatedModel(model.network, Sees([0.9, 0.1, 0.5]))
+    both = EmbeddedModel(model.trunk, confirmed)
     assert both.version != model.version
     assert [score.value for score in both.score_done(asked)] == [pytest.approx(alone[0]), 0.0, pytest.approx(alone[2])]
     progress = [[score.value for score in one.score_progress(asked)] for one in (model, both)]

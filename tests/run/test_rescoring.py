@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
 from reward_models.alarms import Alarm, AlarmConfig
-from reward_models.decode import Fusion, hop_between
-from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
+from reward_models.decode import Fusion, decode, hop_between
+from reward_models.evaluate.done_metrics import DoneRule
+from reward_models.evaluate.judge import judge
+from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, LabelledEpisode, PairQuery, Score
+from reward_models.potential import anchor_queries, potential, spread_out
 from reward_models.service import ScoringService
+from robot_stack.config.resolve import load_run
+from robot_stack.learner.reward.labelled import recorded_frames
 from robot_stack.learner.reward.monitor import ShapingScores
-from robot_stack.learner.reward.rescoring import Rescorer, _Turn, potential, spread_out
+from robot_stack.learner.reward.rescoring import Rescorer, _Turn, make_rescorer
+from robot_stack.learner.settings import learning_settings
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.errors import RewardError, StoreError
@@ -51,6 +59,8 @@ class Model:
         self.broken = False
         self.bad = ""
         self.unreadable = 0.0
+        self.error = 0.0
+        """Standard deviation of what is added to each hop; the same for the same question."""
         self.answers = 10**9
         """Questions that it still answers."""
         self.refused = 0
@@ -62,7 +72,13 @@ class Model:
         return len(self.questions)
 
     def score_pairs(self, queries: Sequence[PairQuery]) -> list[Score]:
-        return [self._said(q, hop_between(phi_of(q.before), phi_of(q.after))) for q in self._taken(queries)]
+        return [
+            self._said(q, float(np.clip(hop_between(phi_of(q.before), phi_of(q.after)) + self._wrong(q), -1, 1)))
+            for q in self._taken(queries)
+        ]
+
+    def _wrong(self, query: PairQuery) -> float:
+        return self.error * float(np.random.default_rng(zlib.crc32(query.key.encode())).normal()) if self.error else 0.0
 
     def score_progress(self, queries: Sequence[ClipQuery]) -> list[Score]:
         raise AssertionError
@@ -85,7 +101,7 @@ class Model:
         self.questions.append(f"{type(query).__name__} {query.key}")
         if self.bad == "above":
             return Score(value=1.7)
-        return Score(value=float("nan") if self._rng.random() < self.unreadable else value)
+        return Score(value=float("nan"), raw="mumble") if self._rng.random() < self.unreadable else Score(value=value)
 
 
 class Rig:
@@ -257,7 +273,7 @@ def test_an_episode_whose_answers_cannot_be_read_is_asked_about_twice_and_then_s
     rig.rescorer.offer("000010-online-a")
     until(lambda: bool(rig.rescorer.failed))
     assert re.fullmatch(
-        r"frames with answers that could be read are \d of 8, must be 80%; look at the model's words",
+        r"frames with answers that could be read are \d of 8, must be 80%; look at the model's words, such as 'mumble'",
         rig.rescorer.failed["000010-online-a"],
     )
     assert max(Counter(rig.model.questions).values()) == 2
@@ -295,10 +311,42 @@ def test_it_is_ready_once_it_knows_nearly_all_episodes(rig: Rig) -> None:
     assert not rig.rescorer.ready([])
 
 
+@pytest.mark.parametrize("fusion", ["gated", "mean"])
+def test_an_evaluation_judges_the_very_potential_that_a_run_shapes_by(rig: Rig, fusion: Fusion) -> None:
+    rig.model.error, rig.model.capabilities = 0.1, replace(HOPS, fusion=fusion)
+    rig.rescorer._can, rig.rescorer._every = rig.model.capabilities, 1
+    rig.episode("000010-online-a", 30)
+    rig.rescorer.offer("000010-online-a")
+    rig.wait_for(1)
+    frames = recorded_frames(rig.bench.store.read("000010-online-a"))
+    shown = LabelledEpisode(
+        name="a", kind="fail", frames=frames, instruction=TASK, success=False, done_at=None,
+        progress=np.full(len(frames), np.nan),
+    )  # fmt: skip
+    judged = judge(rig.model, shown, DoneRule(threshold=0.8, n=1, m=1))
+    assert judged.phi == pytest.approx(rig.delivered[0].progress, abs=1e-6)
+    by_steps_alone = decode(
+        np.array([score.value for score in rig.model.score_pairs(anchor_queries(TASK, frames)[0])]),
+        start=0.0, semantics="hop",
+    )  # fmt: skip
+    assert np.abs(judged.phi - by_steps_alone).mean() > 0.05
+
+
+def test_scores_that_were_fused_otherwise_are_of_another_version(rig: Rig, tmp_path: Path) -> None:
+    rig.episode("000010-online-a")
+    demo, versions = rig.bench.store.read("000010-online-a"), []
+    for fusion in ("gated", "mean", "gated"):
+        place = "{server: {url: 'http://127.0.0.1:1/v1', model: any}, fusion: " + fusion + "}"
+        resolved = load_run("peg_insert", ["run.reward.rescore={name: grm, settings: " + place + "}"])
+        settings = learning_settings(resolved).rescore
+        made = make_rescorer(tmp_path, resolved, settings, demo, read=rig.bench.store.read, deliver=rig._take)
+        versions.append(made.version)
+    assert versions[0] == versions[2] != versions[1]
+
+
 def test_what_is_between_two_known_frames_is_a_line() -> None:
     line = spread_out(np.array([0.0, 0.6, np.nan, 0.9]), np.array([0, 3, 6, 9]), 10)
     assert line == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9])
-    assert line.dtype == np.float32
     assert np.isnan(spread_out(np.array([np.nan, np.nan]), np.array([0, 3]), 4)).all()
 
 
@@ -310,21 +358,19 @@ def test_where_the_anchors_err_each_by_itself_their_mean_is_nearer_to_the_truth(
             np.clip(part + rng.normal(0, 0.1, part.shape), -1, 1) for part in (np.full(59, 1 / 60), truth, truth - 1)
         ]
         for fusion, found in errors.items():
-            phi = potential(HOPS, steps=told[0], forward=told[1], backward=told[2], progress=None, fusion=fusion)
+            can = Capabilities(pair="hop", fusion=fusion)
+            phi = potential(can, steps=told[0], forward=told[1], backward=told[2])
             found.append(float(np.abs(phi - truth).mean()))
     assert np.mean(errors["mean"]) < 0.8 * np.mean(errors["gated"])
 
 
 def test_progress_is_taken_as_it_is_and_pairs_are_decoded() -> None:
     steps = np.array([0.5, 0.5])
-    kinds: dict[str, Any] = {"forward": None, "backward": None}
-    assert potential(Capabilities(pair="remaining"), steps=steps, progress=None, **kinds) == pytest.approx(
-        [0, 0.5, 0.75]
-    )
+    assert potential(Capabilities(pair="remaining"), steps=steps) == pytest.approx([0, 0.5, 0.75])
     known = np.array([0.1, 0.2, 0.3])
-    assert potential(Capabilities(progress=True), steps=None, progress=known, **kinds) is known
+    assert potential(Capabilities(progress=True), progress=known) is known
     with pytest.raises(RewardError, match="neither progress nor how far"):
-        potential(Capabilities(done=True), steps=None, progress=None, **kinds)
+        potential(Capabilities(done=True))
 
 
 def test_a_disk_that_refuses_scores_ends_nothing(rig: Rig) -> None:

@@ -12,24 +12,28 @@ import torch
 
 from policies.encoders.embedded import EmbeddedTrunk
 from reward_models.classifier.config import ClassifierConfig
-from reward_models.evaluate.judge import judge
+from reward_models.evaluate.judge import judge, phi_along
 from reward_models.interface import Frame, LabelledEpisode
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.fitting import fit_reward, image_shapes, save_reward, write_tensors
-from robot_stack.learner.reward.evaluation import done_rule, run_model
+from robot_stack.learner.reward import embedded
+from robot_stack.learner.reward.embedded import EmbeddedModel
+from robot_stack.learner.reward.evaluation import done_rule, evaluate_generated, own_model, run_model
+from robot_stack.learner.reward.judged_model import Wanted
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.reward.success_model import newest_model, run_success_model
 from robot_stack.learner.reward.synthetic import generate, labelled
 from robot_stack.learner.training_data import reward_inputs
+from robot_stack.report.reward_page import write_reward_page
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, RewardFitRow
 from robot_stack.types.command import Source
-from robot_stack.types.errors import RewardError, StoreError
+from robot_stack.types.errors import ConfigError, RewardError, StoreError
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import ActionRow, EndReason, Step
 
@@ -143,6 +147,28 @@ def test_a_saved_success_model_says_of_each_step_what_the_learner_would_say(
         run_success_model(tmp_path, resolved)
 
 
+def test_the_gate_of_a_run_is_the_gate_of_its_evaluation(resolved: ResolvedRun, made: list[LabelledEpisode]) -> None:
+    torch.manual_seed(0)
+    trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
+    images = {name: np.stack([frame.view(name) for frame in made[1].frames]) for name in trunk.shapes}
+    proprio = np.stack([np.asarray(frame.proprio) for frame in made[1].frames])
+    rows = reward_inputs(trunk.encode(images), proprio)
+    config = ProgressConfig(members=3, window=4, width=16, layers=1, steps=30, batch=8, held_out=0)
+    network, _, _ = fit_reward(
+        [ScoredEpisode(frames=rows, success=True)], config, text=resolved.task.text, seed=0, on_step=lambda *_: None
+    )
+    found = {}
+    for gate in (0.0, 50.0):
+        scorer = Scorer(lambda: success_rule(resolved.task, resolved.spec()), gate=gate)
+        scorer.adopt(network, [])
+        scorer.add("e", rows, proprio)
+        scores = scorer.finish("e")
+        assert scores is not None
+        found[gate] = phi_along(EmbeddedModel(trunk, network, gate=gate), made[1].instruction, made[1].frames)
+        assert found[gate] == pytest.approx(scores.progress, abs=2e-3)
+    assert np.abs(found[0.0] - found[50.0]).max() > 0.01
+
+
 def test_the_encoder_is_the_reward_models_own_where_it_has_one(
     resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
 ) -> None:
@@ -159,6 +185,63 @@ def test_the_encoder_is_the_reward_models_own_where_it_has_one(
     model.begin("e")
     model.see(next(steps_of(made[1], resolved)))
     assert model.newest("e") is not None
+
+
+def test_a_run_whose_words_have_changed_since_the_fit_is_refused(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
+) -> None:
+    version = write_model(tmp_path, resolved, made[1])
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log(RewardFitRow(version=version))
+    log.close()
+    renamed = load_run("peg_insert", [SETTINGS, "task.text=put the orange peg into the blue socket"])
+    with pytest.raises(RewardError, match=r"is 'put the .*', must be 'insert the .* it reads no language"):
+        newest_model(tmp_path, renamed)
+
+
+def test_the_classifier_beside_a_runs_model_is_judged_by_itself(
+    resolved: ResolvedRun, made: list[LabelledEpisode], tmp_path: Path
+) -> None:
+    version = write_model(tmp_path, resolved, made[1])
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log(RewardFitRow(version=version))
+    log.close()
+    model = own_model(tmp_path, resolved, Wanted(name="classifier"))
+    assert (model.name, model.capabilities.done, model.capabilities.progress) == ("classifier", True, False)
+    judged = judge(model, made[1], done_rule(resolved))
+    assert np.isnan(judged.phi).all()
+    assert np.isfinite(judged.done).all()
+    assert own_model(tmp_path, resolved, Wanted(name="progress")).name == "progress"
+    with pytest.raises(RewardError, match="settings of classifier are given, must not be"):
+        own_model(tmp_path, resolved, Wanted(name="classifier", settings={"width": 8}))
+    with pytest.raises(ConfigError, match="reward model is 'other', must be 'progress', as run"):
+        own_model(tmp_path, resolved, Wanted(name="other"))
+
+
+def test_the_classifier_is_fitted_on_synthetic_demonstrations(
+    resolved: ResolvedRun, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trunk = EmbeddedTrunk(image_shapes(resolved.spec()), 4).requires_grad_(False).eval()
+    monkeypatch.setattr(embedded, "make_trunk", lambda *_, **__: trunk)
+    found = evaluate_generated(
+        resolved,
+        wanted=Wanted(name="classifier", settings={"steps": 3, "width": 8, "batch": 8}, every=20),
+        episodes=10,
+        seed=0,
+        say=lambda *_: None,
+    )
+    assert found.report.model == "classifier"
+    assert found.fit_s is not None
+    assert found.report.discrimination.false_done.n > 0
+    assert (found.report.ordering.voc.n, found.report.accuracy["all"].mae.n) == (0, 0)
+    page = write_reward_page(
+        tmp_path / "page.html", found.report, found.episodes, title="t", fit_s=found.fit_s, left_out={}
+    )
+    assert "classifier" in page.read_text()
+    with pytest.raises(RewardError, match="settings of reward model classifier are wrong"):
+        evaluate_generated(
+            resolved, wanted=Wanted(name="classifier", settings={"wide": 8}), episodes=10, seed=0, say=lambda *_: None
+        )
 
 
 def test_run_without_a_model_is_refused(resolved: ResolvedRun, tmp_path: Path) -> None:

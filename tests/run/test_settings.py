@@ -90,10 +90,8 @@ def test_a_large_model_that_cannot_shape_is_refused_where_the_file_is_read(
 
 @pytest.mark.parametrize("fusion", ["mean", "gated"])
 def test_how_answers_are_fused_can_be_chosen(fusion: str) -> None:
-    words = [f"run.reward.rescore={{name: roboreward, settings: {{weights: {{model: any}}}}, fusion: {fusion}}}"]
-    choice = load_run("peg_insert", words).run.reward.rescore
-    assert choice is not None
-    assert choice.fusion == fusion
+    words = [f"run.reward.rescore={{name: grm, settings: {{weights: {{model: any}}, fusion: {fusion}}}}}"]
+    assert learning_settings(load_run("peg_insert", words)).rescore.fusion == fusion
 
 
 def test_who_reads_no_reward_takes_every_form_of_it() -> None:

@@ -1,29 +1,39 @@
-"""Evaluates reward models: a fresh embedded one on synthetic episodes, or a run's own on what it has recorded."""
+"""Evaluates reward models: on synthetic episodes, on what a run has recorded, or on a dataset."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import BaseModel, ValidationError
+
+from reward_models.classifier.config import ClassifierConfig
 from reward_models.evaluate.done_metrics import DoneRule
 from reward_models.evaluate.harness import Report, evaluate
 from reward_models.evaluate.judge import thinned
-from reward_models.interface import Frame, LabelledEpisode
+from reward_models.interface import Frame, LabelledEpisode, RewardModel
 from reward_models.live import find_live
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.reward.embedded import EmbeddedModel, fit_embedded
-from robot_stack.learner.reward.labelled import labelled_episodes
+from robot_stack.learner.reward.embedded import EmbeddedClassifier, EmbeddedModel, fit_classifier, fit_embedded
+from robot_stack.learner.reward.judged_model import CLASSIFIER, Wanted, check_unset, frames_between, large_model
+from robot_stack.learner.reward.labelled import labelled_episodes, shown_by_first_success
 from robot_stack.learner.reward.success import ProprioGate
 from robot_stack.learner.reward.success_model import newest_model
 from robot_stack.learner.reward.synthetic import generate, labelled, shared_out
 from robot_stack.learner.settings import learning_settings
 from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import ConfigError, RewardError
+from robot_stack.types.spec import Spec
+from sim.episodes import GeneratedEpisode
 
 DEMOS = 12
 """Demonstrations that the embedded model is fitted on."""
+PLAIN_RULE = DoneRule(threshold=0.8, n=2, m=3)
+"""When the word is "done" on a dataset, which says nothing of a cell's own rule."""
 
 Say = Callable[[str, int, int], None]
 """Told (what, number, of so many)."""
@@ -57,72 +67,179 @@ def done_rule(resolved: ResolvedRun) -> DoneRule:
     return DoneRule(threshold=success.threshold, n=success.n_of_m.n, m=success.n_of_m.m, gate=is_open)
 
 
-def evaluate_generated(resolved: ResolvedRun, *, episodes: int, seed: int, every: int, say: Say) -> Evaluated:
-    """Fit the embedded model on synthetic demonstrations and evaluate it on other synthetic episodes.
+def evaluate_generated(
+    resolved: ResolvedRun, *, wanted: Wanted | None, episodes: int, seed: int, say: Say
+) -> Evaluated:
+    """Evaluate a model on synthetic episodes; one that is fitted, on other synthetic demonstrations.
 
     Args:
         resolved: Names cell and task.
+        wanted: Which model; None is the live one of the run.
         episodes: To evaluate on, shared out over all kinds.
         seed: Of demonstrations, fit and evaluation.
-        every: Score each n-th frame only.
         say: Told how far it is.
 
     Raises:
-        ConfigError: If the task cannot be made up, or the episodes are too few.
+        ConfigError: If the task cannot be made up, the episodes are too few, or the model's settings are missing.
+        RewardError: If the model cannot be had.
     """
+    wanted = _named(wanted, resolved)
     counts = shared_out(episodes)
-    demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
-    begun = time.perf_counter()
-    model = fit_embedded(
-        demos,
-        resolved.spec(),
-        seed=seed,
-        config=resolved.section("run.reward.settings", find_live(resolved.run.reward.name).config),
-        on_step=lambda step, steps, loss: say("step of the fit", step, steps),
-    )
-    fit_s = time.perf_counter() - begun
+    if wanted.large:
+        model, fit_s = large_model(wanted, resolved), None
+        demos = generate(resolved, {"success": 1}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
+    else:
+        config = _fit_config(wanted, resolved)
+        demos = generate(resolved, {"success": DEMOS}, seed=(seed, 0), on_episode=_told(say, "demonstration"))
+        begun = time.perf_counter()
+        model = _fitted(demos, resolved.spec(), config, seed, say)
+        fit_s = time.perf_counter() - begun
     made = generate(resolved, counts, seed=(seed, 1), on_episode=_told(say, "synthetic episode"))
     scored = labelled(made, shown=demos[0])
-    report = evaluate(
+    every = frames_between(wanted, resolved)
+    kinds = None if wanted.large else {demo.kind for demo in demos}
+    return _evaluated(
         model,
         scored,
+        done_rule(resolved),
+        resolved.spec(),
+        every,
         seed,
-        rule=done_rule(resolved),
-        dt_s=resolved.spec().period_s,
-        every=every,
-        fitted_on={demo.kind for demo in demos},
-        on_episode=_told(say, "scored episode"),
+        say,
+        fit_s=fit_s,
+        left_out={},
+        fitted_on=kinds,
     )
-    return Evaluated(report=report, episodes=_of(report, scored, every), fit_s=fit_s, left_out={})
 
 
-def evaluate_run(folder: Path, *, episodes: int | None, seed: int, every: int, say: Say) -> Evaluated:
-    """Evaluate a run's newest reward model on what the run has recorded, with the labels of simulator or people.
+def _named(wanted: Wanted | None, resolved: ResolvedRun) -> Wanted:
+    """Return the wanted model; where no name was given, the run's own live one."""
+    own = resolved.run.reward.name
+    return Wanted(name=own) if wanted is None else replace(wanted, name=wanted.name or own)
+
+
+def _fit_config(wanted: Wanted, resolved: ResolvedRun) -> BaseModel:
+    """Return the settings of a model that is fitted: those that were given, else the run's."""
+    name = wanted.name
+    kind: type[BaseModel] = ClassifierConfig if name == CLASSIFIER else find_live(name).config
+    if wanted.settings is None and name == resolved.run.reward.name:
+        return resolved.section("run.reward.settings", kind)
+    try:
+        return kind.model_validate_json(json.dumps(dict(wanted.settings or {})))
+    except (ValidationError, TypeError) as error:
+        raise RewardError(f"settings of reward model {name} are wrong: {error}") from error
+
+
+def _fitted(demos: list[GeneratedEpisode], spec: Spec, config: BaseModel, seed: int, say: Say) -> RewardModel:
+    def on_step(step: int, steps: int, loss: float) -> None:
+        say("step of the fit", step, steps)
+
+    if isinstance(config, ClassifierConfig):
+        return fit_classifier(demos, spec, seed=seed, config=config, on_step=on_step)
+    return fit_embedded(demos, spec, seed=seed, config=config, on_step=on_step)  # type: ignore[arg-type]
+
+
+def evaluate_run(folder: Path, *, wanted: Wanted | None, episodes: int | None, seed: int, say: Say) -> Evaluated:
+    """Evaluate a model on what a run has recorded, with the labels of simulator or people.
 
     Args:
         folder: Of the run.
+        wanted: Which model; None is the run's newest own one.
         episodes: Only so many, the newest; all if None.
         seed: Of the evaluation.
-        every: Score each n-th frame only.
         say: Told how far it is.
 
     Raises:
         StoreError: If the run has no reward model yet.
-        RewardError: If it has no labelled episode.
+        ConfigError: If the run has no such model, or the model's settings are missing.
+        RewardError: If it has no labelled episode, or the model cannot be had.
     """
     resolved = load_resolved(RunPaths(folder).resolved)
-    model = run_model(folder, resolved)
+    wanted = _named(wanted, resolved)
+    model = large_model(wanted, resolved) if wanted.large else own_model(folder, resolved, wanted)
     recorded, left_out = labelled_episodes(folder, resolved.task.text, newest=episodes)
-    report = evaluate(
-        model,
-        recorded,
-        seed,
-        rule=done_rule(resolved),
-        dt_s=resolved.spec().period_s,
-        every=every,
-        on_episode=_told(say, "scored episode"),
+    if wanted.large:
+        recorded, left_out = shown_by_first_success(recorded, left_out)
+    every = frames_between(wanted, resolved)
+    return _evaluated(model, recorded, done_rule(resolved), resolved.spec(), every, seed, say, left_out=left_out)
+
+
+def evaluate_dataset(
+    folder: Path, spec: Spec, text: str, *, wanted: Wanted | Path, episodes: int | None, seed: int, say: Say
+) -> Evaluated:
+    """Evaluate a model on the labelled episodes of a dataset.
+
+    Args:
+        folder: Of the dataset.
+        spec: Of its cell.
+        text: What the robot was told.
+        wanted: A large model, or the folder of a run whose own model is meant.
+        episodes: Only so many, the newest; all if None.
+        seed: Of the evaluation.
+        say: Told how far it is.
+
+    Raises:
+        ConfigError: If the dataset is of another cell than the run, or the model is fitted and nobody says on what.
+        RewardError: If it has no labelled episode, or the model cannot be had.
+    """
+    recorded, left_out = labelled_episodes(folder, text, newest=episodes)
+    if isinstance(wanted, Path):
+        resolved = load_resolved(RunPaths(wanted).resolved)
+        check_same_cell(folder, spec, wanted, resolved.spec())
+        model: RewardModel = run_model(wanted, resolved)
+        return _evaluated(model, recorded, done_rule(resolved), spec, 1, seed, say, left_out=left_out)
+    if not wanted.large:
+        raise ConfigError(
+            f"reward model is {wanted.name!r}, must be a large one or a run, whose own model is fitted; name the run "
+            "with --model"
+        )
+    model = large_model(wanted, None)
+    shown, left_out = shown_by_first_success(recorded, left_out)
+    return _evaluated(model, shown, PLAIN_RULE, spec, frames_between(wanted, None), seed, say, left_out=left_out)
+
+
+def check_same_cell(data: Path, spec: Spec, run: Path, trained_on: Spec) -> None:
+    """Check that episodes are of the cell that a run's model was fitted on.
+
+    Raises:
+        ConfigError: If they are not; the message says what both have.
+    """
+    if spec.digest == trained_on.digest:
+        return
+
+    def told(one: Spec) -> str:
+        cameras = ", ".join(f"{camera.name} {camera.width_px}x{camera.height_px}" for camera in one.cameras)
+        fields = ", ".join(f"{field.name} {field.size}" for field in one.proprio)
+        return f"{cameras}; {fields}; {one.rate_hz:g} Hz; {one.digest[:8]}"
+
+    raise ConfigError(
+        f"cell of {data} is ({told(spec)}), must be that of run {run} ({told(trained_on)}); take episodes of that cell"
     )
-    return Evaluated(report=report, episodes=_of(report, recorded, every), fit_s=None, left_out=left_out)
+
+
+def own_model(folder: Path, resolved: ResolvedRun, wanted: Wanted) -> RewardModel:
+    """Load a run's newest own model, or the classifier beside it.
+
+    Raises:
+        StoreError: If there is none yet.
+        ConfigError: If the run has another model than the wanted one.
+        RewardError: If settings were given for it.
+    """
+    check_unset(wanted, f"the model of run {folder.name}")
+    if wanted.name not in (CLASSIFIER, resolved.run.reward.name):
+        raise ConfigError(
+            f"reward model is {wanted.name!r}, must be {resolved.run.reward.name!r}, as run {folder.name} has it, or a "
+            "large one"
+        )
+    model = run_model(folder, resolved)
+    if wanted.name != CLASSIFIER:
+        return model
+    if model.classifier is None:
+        raise ConfigError(
+            f"classifier of run {folder.name} is missing, must be fitted beside its model; set confirm among "
+            "run.reward.settings before the run"
+        )
+    return EmbeddedClassifier(model.trunk, model.classifier)
 
 
 def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
@@ -132,12 +249,30 @@ def run_model(folder: Path, resolved: ResolvedRun) -> EmbeddedModel:
         StoreError: If there is none yet.
     """
     trunk, model = newest_model(folder, resolved)
-    return EmbeddedModel(trunk, model, learning_settings(resolved).reward.part)
+    settings = learning_settings(resolved).reward
+    return EmbeddedModel(trunk, model, settings.part, gate=settings.gate)
 
 
-def _of(report: Report, episodes: list[LabelledEpisode], every: int) -> tuple[LabelledEpisode, ...]:
+def _evaluated(
+    model: RewardModel,
+    episodes: list[LabelledEpisode],
+    rule: DoneRule,
+    spec: Spec,
+    every: int,
+    seed: int,
+    say: Say,
+    *,
+    left_out: dict[str, str],
+    fit_s: float | None = None,
+    fitted_on: Collection[str] | None = None,
+) -> Evaluated:
+    told = _told(say, "scored episode")
+    report = evaluate(
+        model, episodes, seed, rule=rule, dt_s=spec.period_s, every=every, fitted_on=fitted_on, on_episode=told
+    )
     scored = {one.name for one in report.judged}
-    return tuple(thinned(episode, every) for episode in episodes if episode.name in scored)
+    shown = tuple(thinned(episode, every) for episode in episodes if episode.name in scored)
+    return Evaluated(report=report, episodes=shown, fit_s=fit_s, left_out=left_out)
 
 
 def _told(say: Say, what: str) -> Callable[[int, int], None]:

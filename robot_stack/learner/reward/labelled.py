@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,24 +11,28 @@ import numpy as np
 from reward_models.interface import Frame, Instruction, LabelledEpisode
 from robot_stack.replay.annotations import read_labels
 from robot_stack.replay.columns import IMAGE_PREFIX
-from robot_stack.replay.layout import SUFFIX
+from robot_stack.replay.layout import SUFFIX, StorePaths
 from robot_stack.replay.stored_episode import StoredEpisode, read_episode
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import StoreError
+from robot_stack.types.errors import RewardError, StoreError
 from robot_stack.types.event import LabelSource, Verdict
 
 _RANK = (LabelSource.TRUTH, LabelSource.OPERATOR)
 """Whose word is the label: the simulator's where there is one, else the operator's. Never the model's own."""
 
 
+REFERENCE_FRAMES = 11
+"""Images of a demonstration that are kept for models that look at one; each takes as many as it was made for."""
+
+
 def labels_of(folder: Path) -> dict[str, Verdict]:
     """Return each episode's success or failure by the word of simulator or operator; others are left out.
 
     Args:
-        folder: Of the run, which may still be going on: nothing in it is touched.
+        folder: Of the run, which may still be going on, or of a dataset: nothing in it is touched.
     """
     said: dict[str, dict[LabelSource, Verdict]] = {}
-    labels = read_labels(RunPaths(folder).store.labels).rows
+    labels = read_labels(store_of(folder).labels).rows
     for label in sorted(labels, key=lambda label: label.stamp_unix_s):  # of one source the newest counts
         said.setdefault(label.episode_id, {})[label.source] = label.verdict
     found: dict[str, Verdict] = {}
@@ -46,14 +52,14 @@ def labelled_episodes(
     so a model that says it earlier is not early.
 
     Args:
-        folder: Of the run.
+        folder: Of the run, or of a dataset.
         text: What the robot was told.
         newest: Only so many, the newest; all if None.
     """
     labels = labels_of(folder)
     found: list[LabelledEpisode] = []
     left_out: dict[str, str] = {}
-    for path in sorted(RunPaths(folder).store.episodes.glob("*" + SUFFIX), reverse=True):
+    for path in sorted(store_of(folder).episodes.glob("*" + SUFFIX), reverse=True):
         if newest is not None and len(found) == newest:
             break
         if path.stem not in labels:
@@ -71,6 +77,38 @@ def labelled_episodes(
         else:
             found.append(_labelled(stored, labels[path.stem] is Verdict.SUCCESS, text))
     return found[::-1], left_out
+
+
+def store_of(folder: Path) -> StorePaths:
+    """Return where the episodes of a run or of a dataset lie."""
+    own = RunPaths(folder).store
+    return own if own.identity.is_file() else StorePaths(folder)
+
+
+def shown_task(text: str, demo: Sequence[Frame]) -> Instruction:
+    """Say the task in words, and show it by a demonstration: its end, and some of its frames."""
+    picked = np.unique(np.linspace(0, len(demo) - 1, REFERENCE_FRAMES).astype(int))
+    return Instruction(text=text, goal=demo[-1], reference=tuple(demo[t] for t in picked))
+
+
+def shown_by_first_success(
+    episodes: Sequence[LabelledEpisode], left_out: dict[str, str]
+) -> tuple[list[LabelledEpisode], dict[str, str]]:
+    """Show the first success to a model, as a run shows its first demonstration, and evaluate on the others.
+
+    Raises:
+        RewardError: If there is no success to show, or nothing else is left.
+    """
+    first = next((episode for episode in episodes if episode.success), None)
+    rest = [episode for episode in episodes if episode is not first]
+    if first is None or not rest:
+        raise RewardError(
+            f"labelled episodes are {len(episodes)}, must be a success, which the model is shown, and others to score; "
+            "record or label more"
+        )
+    task = shown_task(first.instruction.text, first.frames)
+    told = {first.name: "it is the demonstration that the model is shown"}
+    return [replace(episode, instruction=task) for episode in rest], left_out | told
 
 
 def _labelled(stored: StoredEpisode, success: bool, text: str) -> LabelledEpisode:

@@ -18,115 +18,30 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from reward_models.decode import Fusion, backward_anchor, decode, forward_anchor, fuse
-from reward_models.interface import Capabilities, ClipQuery, Frame, Instruction, PairQuery, Score
-from reward_models.service import Kind, ScoringService
-from reward_models.vlm.grm import anchor_queries
+from reward_models.interface import Capabilities, Instruction, Score
+from reward_models.potential import READ_TRIES, Part, check_read, knows_phi, potential, questions, spread_out
+from reward_models.service import ScoringService
 from reward_models.vlm.registry import make_reward_model
 from robot_stack.config.resolved import ResolvedRun
-from robot_stack.learner.reward.labelled import recorded_frames
+from robot_stack.learner.reward.labelled import recorded_frames, shown_task
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import RewardError, StackError, error_text
 from robot_stack.types.reward import EpisodeScores
 
 log = logging.getLogger(__name__)
 
-REFERENCE_FRAMES = 11
-"""Images of a demonstration that are kept for models that look at one; each takes as many as it was made for."""
-NO_PROGRESS = "neither progress nor how far pairs are apart, must know one; choose another"
 ENOUGH_KNOWN = 0.9
 """Share of the episodes that a version must have scored before it may shape the reward."""
-ENOUGH_READ = 0.8
-"""Share of the frames asked about whose Φ must be known, so that it can be interpolated between them."""
 WAITING = 100_000
 """Questions that may wait: those of one episode, however long."""
-READ_TRIES = 2
-"""Times that an episode is asked about whose answers cannot all be read."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 5.0, 120.0
 """Time after which an episode is asked about again that was not answered; it doubles from try to try."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anchors:
-    """Questions about T' frames of an episode, each None where the model cannot answer it.
-
-    Attributes:
-        steps: From each frame to the next, T' - 1 of them.
-        forward: From the first frame to each.
-        backward: From the goal to each.
-        progress: About each prefix.
-        done: About each prefix.
-    """
-
-    steps: list[PairQuery] | None
-    forward: list[PairQuery] | None
-    backward: list[PairQuery] | None
-    progress: list[ClipQuery] | None
-    done: list[ClipQuery] | None
-
-
-def questions(frames: Sequence[Frame], instruction: Instruction, can: Capabilities) -> Anchors:
-    """Build the questions that a model is asked about an episode; the anchors of a hop model need a goal image."""
-    steps = forward = backward = None
-    if can.pair == "hop" and instruction.goal is not None:
-        steps, forward, backward = anchor_queries(instruction, frames)
-    elif can.pair is not None:
-        steps = [
-            PairQuery(instruction=instruction, start=frames[0], before=before, after=after)
-            for before, after in pairwise(frames)
-        ]
-    prefixes = [ClipQuery(instruction=instruction, frames=tuple(frames[: t + 1])) for t in range(len(frames))]
-    return Anchors(
-        steps=steps,
-        forward=forward,
-        backward=backward,
-        progress=prefixes if can.progress else None,
-        done=prefixes if can.done else None,
-    )
-
-
-def potential(
-    can: Capabilities,
-    *,
-    steps: np.ndarray | None,
-    forward: np.ndarray | None,
-    backward: np.ndarray | None,
-    progress: np.ndarray | None,
-    fusion: Fusion = "gated",
-) -> np.ndarray:
-    """Compute Φ of T' frames from the answers: fused anchors where there are any, else progress, else decoded steps.
-
-    Raises:
-        RewardError: If the model has none of them.
-    """
-    if steps is not None and forward is not None and backward is not None:
-        return fuse(steps, forward_anchor(forward), backward_anchor(backward), mode=fusion)
-    if progress is not None:
-        return progress
-    if steps is not None and can.pair in ("remaining", "hop"):
-        return decode(steps, start=0.0, semantics=can.pair)
-    raise RewardError(f"reward model knows {NO_PROGRESS}")
-
-
-def spread_out(known: np.ndarray, at: np.ndarray, frames: int) -> np.ndarray:
-    """Interpolate the scores of all frames from those that are valid, linearly; float32, shape (frames,).
-
-    Shaping telescopes only where no term of it is left out, so an answer that could not be read leaves no hole.
-
-    >>> spread_out(np.array([0.0, np.nan, 1.0, np.nan]), np.array([0, 2, 4, 6]), 7).tolist()
-    [0.0, 0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
-    """
-    valid = np.isfinite(known)
-    if not valid.any():
-        return np.full(frames, np.nan, np.float32)
-    return np.asarray(np.interp(np.arange(frames), at[valid], known[valid]), np.float32)
 
 
 class _Turn(NamedTuple):
@@ -150,7 +65,6 @@ class Rescorer:
         read: Reads an episode with its images.
         deliver: Takes scores of an episode, from another thread.
         every: Frames from one question to the next; the last frame is always asked about.
-        fusion: How the three anchors of a hop model become one Φ, see `reward_models.decode.fuse`.
         first_retry_s: After which an episode is asked about again that was not answered.
     """
 
@@ -164,7 +78,6 @@ class Rescorer:
         read: Callable[[str], StoredEpisode],
         deliver: Callable[[EpisodeScores], None],
         every: int,
-        fusion: Fusion = "gated",
         first_retry_s: float = FIRST_RETRY_S,
     ) -> None:
         self.version = version
@@ -174,7 +87,6 @@ class Rescorer:
         self._read = read
         self._deliver = deliver
         self._every = every
-        self._fusion: Fusion = fusion
         self._first_retry_s = first_retry_s
         self._news = threading.Condition()
         self._waiting: list[_Turn] = []
@@ -190,14 +102,16 @@ class Rescorer:
         """Why the model did not answer when it was asked last, "" if it did."""
         self.interpolated = 0
         """Frames asked about whose answer could not be read."""
+        self._unscored = ""
+        """Why the newest episode that was answered about has no scores, "" if it has."""
         self._unforeseen = ""
         self._thread = threading.Thread(target=self._work, name="rescore", daemon=True)
 
     @property
     def failure(self) -> str:
-        """Return what the operator should know: the newest error that nobody foresaw, or that the model is away."""
+        """Return what the operator should know: an error that nobody foresaw, that the model is away, or unreadable."""
         if self._unforeseen or not self.away:
-            return self._unforeseen
+            return self._unforeseen or self._unscored
         return f"reward model {self.version} does not answer, its episodes are asked about again: {self.away}"
 
     def start(self) -> None:
@@ -284,6 +198,7 @@ class Rescorer:
         decoded = self._decoded(episode, at, scores)
         self._deliver(decoded)
         self.progress[turn.episode_id] = decoded.progress
+        self._unscored = ""
         self.known.add(turn.episode_id)
         self.failed.pop(turn.episode_id, None)
 
@@ -295,63 +210,45 @@ class Rescorer:
         after_s = min(self._first_retry_s * 2.0 ** min(turn.unanswered, 10), LONGEST_RETRY_S)
         self._put(turn.episode_id, after_s=after_s, asked=turn.asked, unanswered=turn.unanswered + 1)
 
-    def _ask(self, episode: StoredEpisode, at: np.ndarray) -> dict[str, list[Score]]:
+    def _ask(self, episode: StoredEpisode, at: np.ndarray) -> dict[Part, list[Score]]:
         """Ask about the frames `at` of an episode, and wait for the answers of each kind; this thread's only wait."""
         shown = recorded_frames(episode)
         frames = [shown[t] for t in at]
         if len(frames) < 2:
             raise RewardError(f"frames of {episode.header.episode_id} are {len(frames)}, must be at least 2")
         asked = questions(frames, self._instruction, self._can)
-        parts: list[tuple[str, Kind, Sequence[PairQuery] | Sequence[ClipQuery] | None]] = [
-            ("steps", "pair", asked.steps),
-            ("forward", "pair", asked.forward),
-            ("backward", "pair", asked.backward),
-            ("progress", "progress", asked.progress),
-            ("done", "done", asked.done),
-        ]
-        tickets = {name: self._service.submit(part, kind) for name, kind, part in parts if part is not None}
-        found = {}
+        tickets = {name: self._service.submit(part, kind) for name, kind, part in asked.parts()}
+        found: dict[Part, list[Score]] = {}
         for name, ticket in tickets.items():
             while not ticket.wait(1.0):
                 pass  # a service that ends, on whatever, resolves all that is open
             found[name] = ticket.scores or []
         return found
 
-    def _decoded(self, episode: StoredEpisode, at: np.ndarray, scores: Mapping[str, Sequence[Score]]) -> EpisodeScores:
+    def _decoded(self, episode: StoredEpisode, at: np.ndarray, scores: Mapping[Part, Sequence[Score]]) -> EpisodeScores:
         """Decode the answers about the frames `at` of an episode into scores of all its frames.
 
         Raises:
             RewardError: If too few could be read.
         """
         answers = {name: np.array([score.value for score in part]) for name, part in scores.items()}
-        phi = potential(
-            self._can,
-            steps=answers.get("steps"),
-            forward=answers.get("forward"),
-            backward=answers.get("backward"),
-            progress=answers.get("progress"),
-            fusion=self._fusion,
-        )
-        read = int(np.isfinite(phi).sum())
-        if read < ENOUGH_READ * len(phi):
-            raise RewardError(
-                f"frames with answers that could be read are {read} of {len(phi)}, must be {ENOUGH_READ:.0%}; "
-                "look at the model's words"
-            )
-        self.interpolated += len(phi) - read
+        success = answers.pop("done", np.full(len(at), np.nan))
+        phi = potential(self._can, **answers)
+        unread = next((score.raw for part in scores.values() for score in part if not score.valid), "")
+        self.interpolated += check_read(phi, unread)
         frames = len(episode.arrays["proprio"])
-        success = answers.get("done", np.full(len(at), np.nan))
         return EpisodeScores(
             episode_id=episode.header.episode_id,
             version=self.version,
-            progress=np.clip(spread_out(phi, at, frames), 0.0, 1.0),
-            success=np.clip(spread_out(success, at, frames), 0.0, 1.0),
+            progress=spread_out(phi, at, frames).astype(np.float32),
+            success=spread_out(success, at, frames).astype(np.float32),
         )
 
     def _fail(self, episode_id: str, error: Exception) -> None:
         """Keep and log why an episode has no scores; the operator hears of what nobody foresaw."""
         why = error_text(error)
         said = f"reward model {self.version} has no scores for {episode_id}: {why}"
+        self._unscored = said
         if not isinstance(error, StackError):
             self._unforeseen = said
         self.failed[episode_id] = why
@@ -375,18 +272,17 @@ def make_rescorer(
     choice = resolved.run.reward.rescore
     assert choice is not None
     model = make_reward_model(choice.name, settings)
-    if not model.capabilities.progress and model.capabilities.pair not in ("remaining", "hop"):
-        raise RewardError(f"reward model {choice.name} knows {NO_PROGRESS}")
-    frames = recorded_frames(demo)
-    picked = np.unique(np.linspace(0, len(frames) - 1, REFERENCE_FRAMES).astype(int))
-    instruction = Instruction(text=resolved.task.text, goal=frames[-1], reference=tuple(frames[t] for t in picked))
+    if not knows_phi(model.capabilities):
+        raise RewardError(
+            f"reward model {choice.name} says neither progress nor how far pairs are apart, must say one; take another"
+        )
+    identity = hashlib.sha256(f"{model.version} {model.capabilities.fusion}".encode()).hexdigest()[:16]
     return Rescorer(
         ScoringService(model, cache_path=folder / "large_scores.cache", queue_limit=WAITING),
-        version=f"{model.name}-{hashlib.sha256(model.version.encode()).hexdigest()[:16]}",
+        version=f"{model.name}-{identity}",
         can=model.capabilities,
-        instruction=instruction,
+        instruction=shown_task(resolved.task.text, recorded_frames(demo)),
         read=read,
         deliver=deliver,
         every=choice.every,
-        fusion=choice.fusion,
     )

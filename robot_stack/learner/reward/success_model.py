@@ -84,6 +84,7 @@ def newest_model(folder: Path, resolved: ResolvedRun) -> tuple[Trunk, RewardNetw
 
     Raises:
         StoreError: If there is none yet.
+        RewardError: If it was fitted on a task in other words.
     """
     paths, newest = RunPaths(folder), newest_reward(folder)
     if newest is None:
@@ -91,4 +92,10 @@ def newest_model(folder: Path, resolved: ResolvedRun) -> tuple[Trunk, RewardNetw
     of_its_own = paths.reward_trunk.exists()  # where the policy's encoder is trained, or gives maps
     trunk = fitting.load_trunk(paths.reward_trunk if of_its_own else paths.trunk, resolved.spec(), "cpu")
     settings = learning_settings(resolved).reward
-    return trunk, fitting.load_reward(paths.reward(newest.version), newest.version, settings)
+    model = fitting.load_reward(paths.reward(newest.version), newest.version, settings)
+    if model.text != resolved.task.text:
+        raise RewardError(
+            f"task of run {folder.name} is {resolved.task.text!r}, must be {model.text!r}, on which its reward model "
+            "was fitted; it reads no language, so restore these words or fit it anew"
+        )
+    return trunk, model

@@ -8,6 +8,7 @@ import numpy as np
 
 from reward_models.interface import Frame, Instruction, LabelledEpisode
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.learner.reward.labelled import shown_task
 from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.errors import ConfigError
@@ -36,7 +37,6 @@ SHARES: Mapping[str, int] = {
 }
 """Episodes of each kind in a full evaluation: enough failures that none falsely done bounds the rate below 5 %."""
 FULL = sum(SHARES.values())
-REFERENCE_FRAMES = 9
 
 
 class CellSenses:
@@ -141,17 +141,13 @@ def labelled(episodes: Sequence[GeneratedEpisode], *, shown: GeneratedEpisode | 
         episodes: To be scored.
         shown: A demonstration, for models that want to see one, or the finished task; never one of `episodes`.
     """
-    goal, reference = None, ()
-    if shown is not None:
-        demo = frames_of(shown)
-        goal = demo[-1]
-        reference = tuple(demo[i] for i in np.linspace(0, len(demo) - 1, REFERENCE_FRAMES).round().astype(int))
+    demo = None if shown is None else frames_of(shown)
     return [
         LabelledEpisode(
             name=episode.name,
             kind=episode.kind,
             frames=frames_of(episode),
-            instruction=Instruction(text=episode.text, goal=goal, reference=reference),
+            instruction=Instruction(text=episode.text) if demo is None else shown_task(episode.text, demo),
             success=episode.success,
             done_at=episode.done_at,
             progress=episode.progress,
