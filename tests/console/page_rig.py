@@ -14,11 +14,12 @@ import numpy as np
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.access import Gate
-from robot_stack.console.app import Pages, build_digest
+from robot_stack.console.app import Pages
 from robot_stack.console.figures import Diagnosed
 from robot_stack.console.journal import Journal
 from robot_stack.console.serving import PageServer, listen, page_address
 from robot_stack.console.session import ConsoleSession
+from robot_stack.console.web import build_digest
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
