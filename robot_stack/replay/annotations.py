@@ -95,7 +95,7 @@ class ScoreFiles:
     @property
     def versions(self) -> tuple[str, ...]:
         """Return all model versions that scored something, sorted."""
-        return tuple(sorted(p.name for p in self._root.iterdir() if p.is_dir())) if self._root.exists() else ()
+        return tuple(sorted(p.name for p in self._root.iterdir() if p.is_dir())) if self._root.is_dir() else ()
 
     def append(self, scores: EpisodeScores) -> bool:
         """Write scores durably; False if this version has scored this episode already.

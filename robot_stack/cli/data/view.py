@@ -1,0 +1,72 @@
+"""`robot-stack data view`: a page on which recorded episodes are listed, played, compared and mended."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from functools import partial
+from pathlib import Path
+
+from robot_stack.cli.data.common import Said, find_data, run_of
+from robot_stack.config.resolve import load_resolved
+from robot_stack.console.access import Gate, is_local
+from robot_stack.console.browser.making import Maker
+from robot_stack.console.browser.relabels import Relabels, Tell
+from robot_stack.datasets.catalogue import Catalogue
+from robot_stack.runs.paths import RunPaths
+from robot_stack.transport.access.security import actor_credentials
+from robot_stack.transport.calls import send_label
+from robot_stack.types.errors import ConfigError, TransportError
+from robot_stack.types.event import Label
+
+NAME = "browser"
+"""Of this peer, for a learner."""
+CHECK_S = 0.5
+TOKEN_BYTES = 16
+
+
+def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
+    """Serve the page of a run or folder until Ctrl-C.
+
+    Raises:
+        ConfigError: If the page's libraries are not installed.
+        StackError: If there are no episodes, or the address cannot be had.
+    """
+    try:
+        from robot_stack.console import serving
+        from robot_stack.console.browser.app import Browser
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is missing, must be installed; pip install 'robot-stack[console]'") from error
+    view, run = find_data(name), run_of(name)
+    relabels = Relabels(view.paths, None if run is None else _teller(run))
+    maker = Maker(out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made"))
+    token = "" if is_local(host) else secrets.token_urlsafe(TOKEN_BYTES)
+    listening = serving.listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    gate = Gate(token, listening.getsockname()[1])
+    catalogue = Catalogue(view)
+    catalogue.refresh()
+    browser = Browser(catalogue, relabels, maker, gate, name)
+    with serving.AppServer(browser.app(), listening, browser.run) as server:
+        print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)
+        try:
+            while True:
+                server.check()
+                time.sleep(CHECK_S)
+        except KeyboardInterrupt:
+            pass
+    browser.close()
+    return Said(document={"folder": str(view.root)}, lines=[f"Next: robot-stack data list {name}"])
+
+
+def _teller(run: Path) -> Tell:
+    """Return what brings a label to the learner of a run on this machine."""
+    resolved = load_resolved(RunPaths(run).resolved)
+    return partial(_tell, run, resolved.cell.learner_certs)
+
+
+def _tell(run: Path, certs: str | None, label: Label) -> None:
+    try:
+        address = RunPaths(run).address.read_text().strip()
+    except OSError as error:
+        raise TransportError(f"{RunPaths(run).address} is unreadable, must be there while it runs; wait") from error
+    send_label(address, label, security=actor_credentials(certs, run), name=NAME)

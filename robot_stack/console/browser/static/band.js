@@ -1,0 +1,63 @@
+// The coloured band that says who was in control, with what happened above it: labels, the end, what is trimmed away.
+const WORDS = { policy: "policy", human: "human", idle: "human, still", hold: "hold" };
+const SIGNS = { success: "✔", failure: "✖", discard: "⊘" };
+
+const percent = (share) => `${(100 * share).toFixed(3)}%`;
+
+function place(element, from, to) {
+  element.style.left = percent(from);
+  element.style.width = percent(to - from);
+}
+
+// how it ended and what was said of that: labels are of the last frame, whenever they were given
+function ending(episode) {
+  const said = episode.labels.map((label) => `${SIGNS[label.verdict]} ${label.source === "truth" ? "simulator" : label.source}`);
+  return [`⚑ ${episode.end}`, ...said].join(" · ");
+}
+
+export function makeBand(track, side, shareOf, kept) {
+  const root = document.createElement("div");
+  root.className = "band";
+  root.setAttribute("role", "img");
+  const above = document.createElement("div");
+  above.className = "marks";
+  const mark = document.createElement("span");
+  const share = shareOf(track.episode.t.length - 1);
+  mark.textContent = ending(track.episode);
+  mark.className = share > 0.5 ? "left" : "right";
+  mark.style.left = percent(share);
+  above.append(mark);
+  const strip = document.createElement("div");
+  strip.className = "strip";
+  const spans = track.spans();
+  for (const [who, first, behind] of spans) {
+    const part = document.createElement("i");
+    part.className = `who ${who}`;
+    part.textContent = WORDS[who];
+    part.title = `${WORDS[who]}, frames ${first} to ${behind}`;
+    place(part, shareOf(first), shareOf(behind));
+    strip.append(part);
+  }
+  for (const step of track.episode.clipped) {
+    const tick = document.createElement("b");
+    place(tick, shareOf(step), shareOf(step + 1));
+    strip.append(tick);
+  }
+  if (kept) {
+    for (const [from, to] of [[0, shareOf(kept[0])], [shareOf(kept[1]), shareOf(track.episode.t.length - 1)]]) {
+      const cut = document.createElement("u");
+      place(cut, from, to);
+      strip.append(cut);
+    }
+  }
+  root.setAttribute("aria-label", `${side ? `${side}: ` : ""}in control: ${spans.map(([who, first, behind]) =>
+    `${WORDS[who]} ${((behind - first) * track.seconds / track.episode.source.length).toFixed(1)} s`).join(", ")}`);
+  if (side) {
+    const name = document.createElement("span");
+    name.className = "side";
+    name.textContent = side;
+    root.append(name);
+  }
+  root.append(above, strip);
+  return root;
+}
