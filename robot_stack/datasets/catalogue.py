@@ -40,6 +40,7 @@ class Entry:
         said_by: "operator", "model" or "recorded".
         truth: What the simulator says, or None.
         note: The newest note, or "".
+        labels: All of it, in the order of their arrival.
     """
 
     header: EpisodeHeader
@@ -49,6 +50,7 @@ class Entry:
     said_by: str
     truth: str | None
     note: str
+    labels: tuple[Label, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,7 @@ class Catalogue:
                     said_by=said_by(said[name]),
                     truth=truth_of(said[name]),
                     note=notes.get(name, ""),
+                    labels=tuple(said[name]),
                 )
                 for name in self._view.episodes
                 if name in self._heads and name not in self._bad

@@ -1,4 +1,4 @@
-"""`robot-stack data`: look at and view episodes, check, change, merge, split them, and exchange them with other programs."""
+"""`robot-stack data`: look at episodes, check, change, merge, split them, and exchange them with other programs."""
 
 from __future__ import annotations
 

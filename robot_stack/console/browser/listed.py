@@ -35,6 +35,10 @@ def _row(entry: Entry, course: Course | None) -> dict[str, Any]:
         "by": entry.said_by,
         "truth": entry.truth,
         "note": entry.note,
+        "labels": [
+            {"verdict": each.verdict.value, "source": each.source.value, "at": each.stamp_unix_s, "note": each.note}
+            for each in entry.labels
+        ],
         "course": None if course is None else _course(course),
     }
 

@@ -1,4 +1,4 @@
-"""What the page plays of an episode: its numbers over time, who was in control, labels and scores, as JSON. Pure."""
+"""What the page plays of an episode: its numbers over time, who was in control, and scores, as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from robot_stack.datasets.store_view import StoreView
-from robot_stack.datasets.summary import said_by
 from robot_stack.replay.episode_writer import chunk_rows
-from robot_stack.replay.outcome import outcome
 from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.command import Source
 from robot_stack.types.reward import EpisodeScores
@@ -28,7 +26,7 @@ NORMS = {"tcp_twist": ("speed", "m/s"), "wrench": ("force", "N")}
 
 
 def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScores]) -> dict[str, Any]:
-    """Return everything but the images of a closed episode, as it is sent to the page.
+    """Return what a closed episode holds but for its images, as it is sent to the page; the list has what was said of it.
 
     Args:
         view: The folder that it is in.
@@ -39,7 +37,6 @@ def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScor
         JSON; times are seconds since the first frame, numbers that are not finite are null.
     """
     header, spec, arrays = episode.header, episode.spec, episode.arrays
-    labels = view.labels_of(header.episode_id)
     stamps = arrays["stamp_ns"]
     return {
         "id": header.episode_id,
@@ -52,18 +49,6 @@ def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScor
         "level": header.level,
         "reset": header.reset.value,
         "end": episode.end.value if episode.end else "",
-        "outcome": outcome(labels, episode.end).name.lower(),
-        "by": said_by(labels),
-        "note": view.note_of(header.episode_id),
-        "labels": [
-            {
-                "verdict": label.verdict.value,
-                "source": label.source.value,
-                "at": label.stamp_unix_s,
-                "note": label.note,
-            }
-            for label in labels
-        ],
         "cameras": [{"name": c.name, "width": c.width_px, "height": c.height_px} for c in spec.cameras],
         "range": chunk_rows(spec),
         "t": _plain((stamps - stamps[0]) * 1e-9, 4),

@@ -10,12 +10,12 @@ function place(element, from, to) {
 }
 
 // how it ended and what was said of that: labels are of the last frame, whenever they were given
-function ending(episode) {
-  const said = episode.labels.map((label) => `${SIGNS[label.verdict]} ${label.source === "truth" ? "simulator" : label.source}`);
+function ending(episode, labels) {
+  const said = labels.map((label) => `${SIGNS[label.verdict]} ${label.source === "truth" ? "simulator" : label.source}`);
   return [`⚑ ${episode.end}`, ...said].join(" · ");
 }
 
-export function makeBand(track, side, shareOf, kept) {
+export function makeBand(track, side, shareOf, kept, labels) {
   const root = document.createElement("div");
   root.className = "band";
   root.setAttribute("role", "img");
@@ -23,7 +23,7 @@ export function makeBand(track, side, shareOf, kept) {
   above.className = "marks";
   const mark = document.createElement("span");
   const share = shareOf(track.episode.t.length - 1);
-  mark.textContent = ending(track.episode);
+  mark.textContent = ending(track.episode, labels);
   mark.className = share > 0.5 ? "left" : "right";
   mark.style.left = percent(share);
   above.append(mark);

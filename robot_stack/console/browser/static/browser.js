@@ -24,7 +24,8 @@ const library = new Library((id) => choose([id]), (id) => {
   if (!open.length || open[0].id === id) choose([id]);
   else choose([open[0].id, id]);
 });
-const player = new Player(notice, () => {});
+const player = new Player(notice);
+player.labels = (id) => library.find(id)?.labels || [];
 const desk = new Desk(player, notice, () => refresh());
 
 function counts(said) {
@@ -44,9 +45,12 @@ function show(said) {
   at("counts").textContent = counts(said);
   document.title = `${said.name} · robot-stack`;
   desk.lay(said.keys);
+  const told = () => JSON.stringify(open.map((episode) => player.labels(episode.id)));
+  const before = told();
   library.show(said);
   desk.waiting(said);
   if (open.length) desk.show(open[0], library.find(open[0].id));
+  if (told() !== before) player.lay();
 }
 
 async function refresh() {

@@ -50,19 +50,19 @@ export class Desk {
   show(episode, row) {
     this.episode = episode;
     at("desk").hidden = !episode;
-    if (!episode) return;
+    if (!episode || !row) return;
     at("title").textContent = `Episode ${numberOf(episode.id)}${this.player.tracks.length > 1 ? " (A)" : ""}`;
-    at("verdict").replaceChildren(outcomeWords(row || episode), ` ${BY[(row || episode).by]}`);
+    at("verdict").replaceChildren(outcomeWords(row), ` ${BY[row.by]}`);
     const facts = [
       ["id", episode.id], ["kind", KINDS[episode.kind]], ["task", `${episode.task}: ${episode.text}`],
       ["started", new Date(1000 * episode.started).toLocaleString()], ["ended as", episode.end],
       ["length", `${episode.t[episode.t.length - 1].toFixed(2)} s, ${episode.source.length} steps`],
-      ["take-overs", row && row.course ? `${row.course.takeovers}, ${Math.round(100 * row.course.human)} % human` : ""],
+      ["take-overs", row.course ? `${row.course.takeovers}, ${Math.round(100 * row.course.human)} % human` : ""],
       ["clamped", `${episode.clipped.length} steps`],
       ["policy", episode.params[1] ? `versions ${episode.params[0]} to ${episode.params[1]}` : ""],
       ["start", [episode.reset, episode.seed >= 0 ? `seed ${episode.seed}` : "", `help level ${episode.level}`].filter(Boolean).join(", ")],
-      ["actor", episode.actor], ["note", (row && row.note) || episode.note],
-      ...episode.labels.map((label) => ["label", `${label.verdict} by ${label.source}, ${new Date(1000 * label.at).toLocaleString()}${label.note ? `: ${label.note}` : ""}`]),
+      ["actor", episode.actor], ["note", row.note],
+      ...row.labels.map((label) => ["label", `${label.verdict} by ${label.source}, ${new Date(1000 * label.at).toLocaleString()}${label.note ? `: ${label.note}` : ""}`]),
     ];
     at("facts").replaceChildren(...facts.filter(([, value]) => value).flatMap(([name, value]) => {
       const [term, text] = [document.createElement("dt"), document.createElement("dd")];

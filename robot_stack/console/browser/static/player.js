@@ -10,16 +10,16 @@ const WHO = { policy: "policy in control", human: "human in control", idle: "hum
 const SIDES = ["A", "B"];
 
 export class Player {
-  constructor(notice, changed) {
+  constructor(notice) {
     this.notice = notice;
-    this.changed = changed;  // the moment, a version, or whether it compares
     this.tracks = [];
     this.films = [];
     this.screens = [];
     this.by = "time";
     this.moment = 0;
     this.playing = false;
-    this.kept = () => null;
+    this.kept = () => null;  // the frames of an episode that a trim keeps
+    this.labels = () => [];  // what was said of an episode
     this.signals = null;
     this.plots = new Plots(at("plots"), (version) => { for (const track of this.tracks) track.use(version); this.lay(); });
     onPress(at("play"), () => this.toggle());
@@ -91,7 +91,7 @@ export class Player {
     if (!this.tracks.length) return;
     const two = this.tracks.length > 1;
     at("bands").replaceChildren(...this.tracks.map((track, index) =>
-      makeBand(track, two ? SIDES[index] : "", (frame) => track.at(frame, this.by) / this.end, two ? null : this.kept(track.episode))));
+      makeBand(track, two ? SIDES[index] : "", (frame) => track.at(frame, this.by) / this.end, two ? null : this.kept(track.episode), this.labels(track.episode.id))));
     this.plots.show(this.tracks, this.by, this.end, this.signals);
     this.seek(this.moment);
   }
@@ -126,7 +126,6 @@ export class Player {
     at("scrub").setAttribute("aria-valuetext", words.join("; "));
     this.plots.tell(frames);
     this.paint();
-    this.changed();
   }
 
   // false while images of this moment are on their way
