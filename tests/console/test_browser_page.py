@@ -249,3 +249,4 @@ def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, schem
         found = page.evaluate("axe.run()")["violations"]
         assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in found]
         assert page.evaluate(STICKING_OUT) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

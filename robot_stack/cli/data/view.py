@@ -16,7 +16,7 @@ from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.calls import send_label
-from robot_stack.types.errors import ConfigError, TransportError
+from robot_stack.types.errors import ConfigError, RobotError, TransportError
 from robot_stack.types.event import Label
 
 NAME = "browser"
@@ -29,8 +29,8 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
     """Serve the page of a run or folder until Ctrl-C.
 
     Raises:
-        ConfigError: If the page's libraries are not installed.
-        StackError: If there are no episodes, or the address cannot be had.
+        ConfigError: If the page's libraries are not installed, or the address cannot be had.
+        StackError: If there are no episodes.
     """
     try:
         from robot_stack.console import serving
@@ -41,7 +41,13 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
     relabels = Relabels(view.paths, None if run is None else _teller(run))
     maker = Maker(out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made"))
     token = "" if is_local(host) else secrets.token_urlsafe(TOKEN_BYTES)
-    listening = serving.listen(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        listening = serving.listen(address)
+    except RobotError as error:
+        raise ConfigError(
+            f"address of the page is {address}, must be free and this machine's; choose another --host or --port"
+        ) from error
     gate = Gate(token, listening.getsockname()[1])
     catalogue = Catalogue(view)
     catalogue.refresh()

@@ -147,12 +147,7 @@ class Browser:
         if request.query_params.get("known") == f"{self._files.build}.{self._version}":
             return Response(status_code=204, headers=HEADERS)
         content = await asyncio.to_thread(listed, self._catalogue)
-        about = {
-            "version": f"{self._files.build}.{self._version}",
-            "name": self._name,
-            "out": str(self._maker.root),
-            "keys": KEYS,
-        }
+        about = {"version": f"{self._files.build}.{self._version}", "name": self._name, "keys": KEYS}
         return _json({**about, **content, **waiting})
 
     async def _episode(self, request: Request) -> Response:

@@ -26,7 +26,7 @@ NORMS = {"tcp_twist": ("speed", "m/s"), "wrench": ("force", "N")}
 
 
 def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScores]) -> dict[str, Any]:
-    """Return what a closed episode holds but for its images, as it is sent to the page; the list has what was said of it.
+    """Return what a closed episode holds but for its images, as it is sent to the page.
 
     Args:
         view: The folder that it is in.

@@ -1,5 +1,6 @@
 // The coloured band that says who was in control, with what happened above it: labels, the end, what is trimmed away.
 const WORDS = { policy: "policy", human: "human", idle: "human, still", hold: "hold" };
+const WORTH_A_WORD = 0.07;  // of the width; a shorter span is told by its colour, its pattern and its tooltip
 const SIGNS = { success: "✔", failure: "✖", discard: "⊘" };
 
 const percent = (share) => `${(100 * share).toFixed(3)}%`;
@@ -33,7 +34,7 @@ export function makeBand(track, side, shareOf, kept, labels) {
   for (const [who, first, behind] of spans) {
     const part = document.createElement("i");
     part.className = `who ${who}`;
-    part.textContent = WORDS[who];
+    part.textContent = shareOf(behind) - shareOf(first) > WORTH_A_WORD ? WORDS[who] : "";
     part.title = `${WORDS[who]}, frames ${first} to ${behind}`;
     place(part, shareOf(first), shareOf(behind));
     strip.append(part);

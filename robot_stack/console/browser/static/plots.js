@@ -130,7 +130,7 @@ export class Plots {
       series: [{}, ...lines],
       axes: [
         { ...look, show: lowest, size: 24, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(2))}${this.by === "time" ? " s" : ""}`) },
-        { ...look, size: LEFT, space: 28 },
+        { ...look, size: LEFT, space: 20 },
       ],
       hooks: { drawClear: [(chart) => this.shade(chart)] },
     };
