@@ -10,7 +10,7 @@ import pytest
 
 from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, says, sync_api, until
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
-from tests.datasets.data_rig import contents
+from tests.datasets.data_rig import contents, made_episode, made_spec, write_folder
 
 from robot_stack.datasets.store_view import open_store  # isort: skip
 
@@ -118,6 +118,23 @@ def test_the_scrubber_and_the_curves_are_at_one_moment(served, tab):
     says(page, ".plot:first-child figcaption", "Φ 0.44")
     page.select_option("#version", "aa-old")
     says(page, ".plot:first-child figcaption", "Φ 0.24")
+
+
+def test_a_page_holds_a_few_seconds_of_a_long_episode_and_fetches_the_rest_again(tmp_path, tab):
+    episode = made_episode(ALONE, made_spec(side_px=32), steps=139)  # 14 ranges of a second
+    write_folder(tmp_path / "long", [episode])
+    with browsing(tmp_path / "long") as served:
+        page = tab(served.url)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.rpartition("/frames/")[2]))
+        open_episode(page, ALONE)
+        for number in range(1, 14):
+            page.keyboard.press("Shift+ArrowRight")
+            until(lambda number=number: str(min(number + 2, 13)) in asked, f"range {number + 2}", page)
+        page.wait_for_load_state("networkidle")
+        assert [asked.count(str(number)) for number in range(14)] == [1] * 14, "each once"
+        page.keyboard.press("Home")
+        until(lambda: asked.count("0") == 2, "the first range again", page)
 
 
 def test_arrows_go_through_the_list_as_it_is_filtered(served, tab):

@@ -42,6 +42,7 @@ export class Plots {
     for (const chart of this.charts) chart.plot.destroy();
     this.charts = [];
     this.root.replaceChildren();
+    this.told = false;
     [this.tracks, this.by, this.end] = [tracks, by, end];
     const two = tracks.length > 1;
     const all = tracks.map((track) => panelsOf(track, shown, !two));
@@ -70,8 +71,10 @@ export class Plots {
       return text;
     });
     const hint = document.createElement("small");
-    hint.textContent = two ? "A solid, B dashed" : panel.action && this.tracks[0].episode.proposed ? "executed solid, proposed by the policy dashed (in brackets)" : "";
+    hint.textContent = two ? "A solid, B dashed" 
+      : panel.action && !this.told && this.tracks[0].episode.proposed ? "executed solid, proposed by the policy dashed (in brackets)" : "";
     head.append(hint);
+    this.told = this.told || Boolean(panel.action);
     box.append(head);
     this.root.append(box);
     if (!panel.lines.length) {
