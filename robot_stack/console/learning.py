@@ -83,4 +83,4 @@ def _columns(points: Sequence[Point], count: int) -> list[list[float | None]]:
     every = max(1, -(-len(points) // MOST_POINTS))
     last = points[-1:] if (len(points) - 1) % every else []
     shown = [*points[::every], *last]
-    return [[None if point[i] is None else round(point[i], 4) for point in shown] for i in range(count)]
+    return [[None if (value := point[i]) is None else round(value, 4) for point in shown] for i in range(count)]

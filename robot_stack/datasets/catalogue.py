@@ -23,7 +23,7 @@ from robot_stack.replay.layout import StorePaths
 from robot_stack.replay.manifest import FILE_NAME, Manifest
 from robot_stack.replay.outcome import outcome
 from robot_stack.replay.stored_episode import read_episode, read_header
-from robot_stack.types.command import IN_HAND
+from robot_stack.types.command import IN_HAND, Source
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
@@ -156,6 +156,7 @@ class Catalogue:
         try:
             check_declared(path)
             arrays = read_episode(path, only=("stamp_ns",)).arrays
+            _check_sources(arrays["source"], episode_id)
         except StoreError as error:
             self._set_bad(episode_id, str(error))
             return
@@ -168,17 +169,19 @@ class Catalogue:
             self.version += 1
 
     def whole(self, episode_id: str) -> Path:
-        """Return the directory of an episode that equals its checksums, which are compared once.
+        """Return the directory of an episode whose course is known and whose checksums, compared once, are right.
 
         Raises:
             StoreError: If there is none of that id, it has not ended, or it is broken.
         """
         path = self._view.path(episode_id)
         if episode_id not in self._whole:
+            if self.course(episode_id) is None and episode_id not in self._bad:
+                self.read_course(episode_id)
             reason = self._bad.get(episode_id) or broken(path)
             if reason is not None:
                 self._set_bad(episode_id, reason)
-                raise StoreError(f"episode {episode_id} is broken, must match its checksums: {reason}; restore it")
+                raise StoreError(f"episode {episode_id} is broken, must be whole: {reason}; restore it from a copy")
             self._whole.add(episode_id)
         return path
 
@@ -213,6 +216,14 @@ def _stat(path: Path) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return found.st_mtime_ns, found.st_size
+
+
+def _check_sources(source: np.ndarray, episode_id: str) -> None:
+    unknown = set(np.unique(source).tolist()) - set(Source)
+    if unknown:
+        raise StoreError(
+            f"source of {episode_id} is {min(unknown)}, must be one of {[int(each) for each in Source]}; leave it out"
+        )
 
 
 def _spans(source: np.ndarray) -> tuple[tuple[int, int], ...]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,20 @@ pytest.importorskip("uvicorn", reason="no server on this machine: pip install 'r
 from robot_stack.cli.data.common import run_of
 from robot_stack.cli.data.view import _tell
 from robot_stack.cli.main import main
+from robot_stack.console.browser.relabels import Relabels
 from robot_stack.datasets.store_view import open_store
-from robot_stack.types.errors import TransportError
-from robot_stack.types.event import Verdict
+from robot_stack.replay.durable import WriterLock
+from robot_stack.transport.access.link_token import LinkToken
+from robot_stack.transport.calls import LearnerAwayError
+from robot_stack.transport.server import LearnerServer
+from robot_stack.types.errors import SpecError
+from robot_stack.types.event import Label, Verdict
 from tests.console.browser_store import DEMO, fetch, write_recorded
 from tests.datasets.data_rig import label
+from tests.transport.fake_learner import FakeLearner
 
 ROOT = Path(__file__).parents[2]
+LATER_NS = 11_000_000_000
 
 
 @pytest.fixture
@@ -74,5 +82,39 @@ def test_only_the_episodes_of_a_run_have_a_learner(recorded: Path) -> None:
     assert run_of("monday") is None, "there is no run.yaml"
     (recorded / "runs" / "monday" / "run.yaml").touch()
     assert run_of("monday") == Path("runs/monday")
-    with pytest.raises(TransportError, match=r"learner\.address is unreadable"):
+    with pytest.raises(LearnerAwayError, match=r"learner\.address is unreadable"):
         _tell(Path("runs/monday"), None, label(DEMO, Verdict.FAILURE))
+
+
+def test_a_learner_that_writes_to_the_store_is_told_and_may_refuse(recorded: Path) -> None:
+    run, learner = recorded / "runs" / "monday", FakeLearner()
+    write_recorded(run / "store")
+    server = LearnerServer(learner, "127.0.0.1:0", LinkToken.keep(run))
+    (run / "learner.address").write_text(server.start())
+    lock = WriterLock(run / "store" / "writer.lock")
+    lock.acquire()
+    relabels = Relabels(open_store(run / "store").paths, partial(_tell, run, None))
+    try:
+        relabels.say(DEMO, Verdict.FAILURE, 0, 5.0)
+        relabels.bring(LATER_NS)
+        assert [(each.episode_id, each.verdict) for each in learner.labels.values()] == [(DEMO, Verdict.FAILURE)]
+        assert relabels.to_json(LATER_NS) == {"undo": None, "waiting": {}, "error": ""}
+        learner.label = refuse  # type: ignore[method-assign]
+        relabels.say(DEMO, Verdict.SUCCESS, 0, 6.0)
+        relabels.bring(LATER_NS)
+        said = relabels.to_json(LATER_NS)
+        assert (said["waiting"], said["error"]) == ({}, f"{DEMO}: episode is not one of this run")
+    finally:
+        server.stop(grace_s=0.0)
+    relabels.say(DEMO, Verdict.SUCCESS, 0, 7.0)
+    relabels.bring(LATER_NS)
+    said = relabels.to_json(LATER_NS)
+    assert (said["waiting"], "is it running there?" in said["error"]) == ({DEMO: "success"}, True)
+    lock.release()
+    relabels.bring(LATER_NS)
+    assert relabels.to_json(LATER_NS) == {"undo": None, "waiting": {}, "error": ""}
+    assert open_store(run / "store").labels_of(DEMO)[-1].verdict is Verdict.SUCCESS
+
+
+def refuse(_: Label) -> None:
+    raise SpecError("episode is not one of this run")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, says, sync_api, until
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
-from tests.datasets.data_rig import contents, made_episode, made_spec, write_folder
+from tests.datasets.data_rig import changed, contents, made_episode, made_spec, write_folder
 
 from robot_stack.datasets.store_view import open_store  # isort: skip
 
@@ -230,9 +230,21 @@ def test_what_is_broken_or_running_is_named_and_a_refusal_is_shown(served, tab):
         page = tab(again.url)
         says(page, "#aside .running", f"{ALONE} is not closed")
         page.locator(f"tr[data-id='{DEMO}'] .pick").click()
-        says(page, "#notice", "must match its checksums")
+        says(page, "#notice", "must be whole")
         says(page, "#aside .broken", "checksum of")
         listed(page, [HELPED])
+
+
+def test_an_episode_of_one_frame_is_shown(tmp_path, tab):
+    episode = made_episode(DEMO, made_spec(side_px=32))
+    short = {name: rows[: len(rows) - episode.length] for name, rows in episode.arrays.items()}
+    write_folder(tmp_path / "short", [changed(episode, **short)])
+    with browsing(tmp_path / "short") as served:
+        page = tab(served.url)
+        open_episode(page, DEMO)
+        shown(page, "0.00 s, frame 0 of 0, no step")
+        page.keyboard.press(" ")
+        shown(page, "0.00 s, frame 0 of 0, no step")
 
 
 def test_a_page_without_the_token_asks_for_it(tmp_path, tab):

@@ -102,11 +102,28 @@ def test_a_damaged_episode_is_refused_and_listed_with_the_reason(tmp_path: Path)
     catalogue = opened(write_folder(tmp_path / "d", [made_episode("000001-demo-a"), made_episode("000002-demo-a")]))
     chunk = next((catalogue.view.path("000001-demo-a") / "executed").glob("c.*"))
     chunk.write_bytes(chunk.read_bytes()[:-1] + b"?")
-    with pytest.raises(StoreError, match="is broken, must match its checksums: checksum of"):
+    with pytest.raises(StoreError, match="is broken, must be whole: checksum of"):
         catalogue.whole("000001-demo-a")
     assert "checksum of" in catalogue.bad["000001-demo-a"]
     assert [entry.header.episode_id for entry in catalogue.entries()] == ["000002-demo-a"]
     assert catalogue.whole("000002-demo-a").is_dir()
+
+
+def test_a_source_that_nobody_is_makes_an_episode_bad(tmp_path: Path) -> None:
+    strange = made_episode("000001-demo-a")
+    strange = changed(strange, source=np.full(strange.length, 77, np.uint8))
+    catalogue = opened(write_folder(tmp_path / "d", [strange, made_episode("000002-demo-a")]))
+    with pytest.raises(StoreError, match=r"source of 000001-demo-a is 77, must be one of \[0, 1, 2, 3\]"):
+        catalogue.whole("000001-demo-a")
+    assert [entry.header.episode_id for entry in catalogue.entries()] == ["000002-demo-a"]
+
+
+def test_an_episode_of_one_frame_has_a_course(tmp_path: Path) -> None:
+    episode = made_episode("000001-demo-a")
+    short = {name: rows[: len(rows) - episode.length] for name, rows in episode.arrays.items()}
+    catalogue = opened(write_folder(tmp_path / "d", [changed(episode, **short)]))
+    catalogue.read_course("000001-demo-a")
+    assert catalogue.course("000001-demo-a") == module.Course(seconds=0.0, spans=(), takeovers=0)
 
 
 def test_an_episode_without_a_header_is_bad_and_no_reason_to_list_nothing(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from robot_stack.console.browser.relabels import Relabels, Tell
 from robot_stack.datasets.catalogue import Catalogue
 from robot_stack.runs.paths import RunPaths
 from robot_stack.transport.access.security import actor_credentials
-from robot_stack.transport.calls import send_label
-from robot_stack.types.errors import ConfigError, RobotError, TransportError
+from robot_stack.transport.calls import LearnerAwayError, send_label
+from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.event import Label
 
 NAME = "browser"
@@ -74,5 +74,7 @@ def _tell(run: Path, certs: str | None, label: Label) -> None:
     try:
         address = RunPaths(run).address.read_text().strip()
     except OSError as error:
-        raise TransportError(f"{RunPaths(run).address} is unreadable, must be there while it runs; wait") from error
+        raise LearnerAwayError(
+            f"address of the learner in {RunPaths(run).address} is unreadable, must be there while it runs; wait for it"
+        ) from error
     send_label(address, label, security=actor_credentials(certs, run), name=NAME)

@@ -106,8 +106,10 @@ class Browser:
 
     def _look(self) -> None:
         try:
+            before = self._catalogue.view
             self._catalogue.refresh()
-            self._relabels.heard(self._catalogue.view.labels)
+            if self._catalogue.view is not before:
+                self._relabels.heard(self._catalogue.view.labels)
         except (StackError, OSError) as error:
             log.warning("%s", error)
         for _, episode_id in zip(range(COURSES_AT_ONCE), self._catalogue.unread()):

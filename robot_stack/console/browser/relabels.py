@@ -16,7 +16,8 @@ from robot_stack.disk.durable import disk_errors
 from robot_stack.replay.annotations import LabelLog
 from robot_stack.replay.durable import WriterLock
 from robot_stack.replay.layout import StorePaths
-from robot_stack.types.errors import StackError, StoreError
+from robot_stack.transport.calls import LearnerAwayError
+from robot_stack.types.errors import StackError, StoreError, TransportError
 from robot_stack.types.event import Label, Verdict
 
 Tell = Callable[[Label], None]
@@ -51,6 +52,7 @@ class Relabels:
             label = operator_label(episode_id, verdict, now_unix_s)
             self._waiting.append(label)
             self._verdicts.say(label, now_ns)
+            self._error = ""
 
     def undo(self, now_ns: int, now_unix_s: float) -> str:
         """Take the newest verdict back, and return of which episode it was.
@@ -64,7 +66,9 @@ class Relabels:
             return label.episode_id
 
     def bring(self, now_ns: int, *, all_of_them: bool = False) -> None:
-        """Write the verdicts that can no longer be undone; what cannot be written stays, and is tried again.
+        """Write the verdicts that can no longer be undone.
+
+        What cannot be written now stays and is tried again; what the learner refuses is not.
 
         Args:
             now_ns: On the monotonic clock.
@@ -76,13 +80,15 @@ class Relabels:
         for label in due:
             try:
                 self._write(label)
-            except StackError as error:
-                self._error = str(error)
-                log.warning("verdict on %s is not written: %s", label.episode_id, error)
+            except (StoreError, LearnerAwayError) as error:
+                self._fail(label, error)
                 return
+            except TransportError as error:
+                self._fail(label, error)
+            else:
+                self._error = ""
             with self._lock:
                 self._waiting = [each for each in self._waiting if each is not label]
-                self._error = ""
 
     def to_json(self, now_ns: int) -> dict[str, Any]:
         """Return what is not written yet, what of it can be undone and for how long, and why it is not written."""
@@ -93,7 +99,13 @@ class Relabels:
                 left_s = round((UNDO_NS - (now_ns - word.said_ns)) / 1e9, 1)
                 undo = {"id": word.label.episode_id, "verdict": word.label.verdict.value, "left_s": left_s}
             waiting = {label.episode_id: label.verdict.value for label in self._waiting}
-            return {"undo": undo, "waiting": waiting, "error": self._error if self._waiting else ""}
+            return {"undo": undo, "waiting": waiting, "error": self._error}
+
+    def _fail(self, label: Label, error: StackError) -> None:
+        words = f"{label.episode_id}: {error}"
+        if words != self._error:  # it is tried twice a second
+            log.warning("verdict on %s", words)
+        self._error = words
 
     def _write(self, label: Label) -> None:
         """Append a label to the log of the store, or have its learner do so.

@@ -106,7 +106,7 @@ export class Desk {
       return;
     }
     this.undoButton = null;
-    const words = this.error ? `not written yet: ${this.error}` : this.open ? "being written" : "";
+    const words = this.error ? `not written${this.open ? " yet" : ""}: ${this.error}` : this.open ? "being written" : "";
     if (place.textContent !== words) place.textContent = words;
   }
 

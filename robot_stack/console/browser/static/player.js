@@ -120,7 +120,7 @@ export class Player {
     const { frames } = this;
     const words = frames.map((frame, index) => {
       const track = this.tracks[index];
-      return `${frames.length > 1 ? `${SIDES[index]} ` : ""}${track.episode.t[frame].toFixed(2)} s, frame ${frame} of ${track.episode.t.length - 1}, ${WHO[track.who(frame)]}`;
+      return `${frames.length > 1 ? `${SIDES[index]} ` : ""}${track.episode.t[frame].toFixed(2)} s, frame ${frame} of ${track.episode.t.length - 1}, ${WHO[track.who(frame)] || "no step"}`;
     });
     at("moment").textContent = words.join("  |  ");
     at("scrub").setAttribute("aria-valuetext", words.join("; "));
