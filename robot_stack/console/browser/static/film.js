@@ -36,8 +36,6 @@ export class Film {
     return frames[index - range * this.episode.range];
   }
 
-  has(index) { return this.ranges.has(Math.floor(index / this.episode.range)); }
-
   async want(range) {
     if (this.ranges.has(range) || this.asked.has(range)) return;
     const stop = new AbortController();
