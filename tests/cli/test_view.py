@@ -43,20 +43,24 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.long
-def test_the_page_is_served_until_ctrl_c_and_what_was_said_is_written(recorded: Path) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "killed"])
+def test_the_page_is_served_until_it_is_ended_and_what_was_said_is_written(recorded: Path, ending) -> None:
     command = [sys.executable, "-m", "robot_stack.cli.main", "data", "view", "week", "--port", "0"]
     path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     with subprocess.Popen(
         command, cwd=recorded, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[0]
-        code, body = fetch(url, "api/list")
-        assert (code, len(json.loads(body)["episodes"])) == (200, 3)
-        said = json.dumps({"episode": DEMO, "verdict": "failure"}).encode()
-        assert fetch(url, "api/label", said, **{"Content-Type": "application/json"})[0] == 200
-        process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[0]
+            code, body = fetch(url, "api/list")
+            assert (code, len(json.loads(body)["episodes"])) == (200, 3)
+            said = json.dumps({"episode": DEMO, "verdict": "failure"}).encode()
+            assert fetch(url, "api/label", said, **{"Content-Type": "application/json"})[0] == 200
+            process.send_signal(ending)
+            rest, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert (process.returncode, rest.splitlines()[-1]) == (0, "Next: robot-stack data list week")
     assert open_store(recorded / "week").labels_of(DEMO)[-1].verdict is Verdict.FAILURE
 

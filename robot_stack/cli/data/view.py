@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import time
+import signal
+import threading
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from robot_stack.cli.data.common import Said, find_data, run_of
 from robot_stack.config.resolve import load_resolved
@@ -18,6 +20,9 @@ from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.calls import LearnerAwayError, send_label
 from robot_stack.types.errors import ConfigError, RobotError
 from robot_stack.types.event import Label
+
+if TYPE_CHECKING:
+    from robot_stack.console.serving import AppServer  # a bare installation has no server
 
 NAME = "browser"
 """Of this peer, for a learner."""
@@ -54,14 +59,21 @@ def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
     browser = Browser(catalogue, relabels, maker, gate, name)
     with serving.AppServer(browser.app(), listening, browser.run) as server:
         print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)
-        try:
-            while True:
-                server.check()
-                time.sleep(CHECK_S)
-        except KeyboardInterrupt:
-            pass
+        _serve(server)
     browser.close()
     return Said(document={"folder": str(view.root)}, lines=[f"Next: robot-stack data list {name}"])
+
+
+def _serve(server: AppServer) -> None:
+    """Wait until Ctrl-C or a polite kill, also where the shell has made this process deaf to Ctrl-C."""
+    over = threading.Event()
+    before = {each: signal.signal(each, lambda *_: over.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        while not over.wait(CHECK_S):
+            server.check()
+    finally:
+        for each, old in before.items():
+            signal.signal(each, old)
 
 
 def _teller(run: Path) -> Tell:
