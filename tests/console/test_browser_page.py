@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from robot_stack.types.command import Source
 from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, says, sync_api, until
 from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
-from tests.datasets.data_rig import changed, contents, made_episode, made_spec, write_folder
+from tests.datasets.data_rig import changed, contents, made_episode, made_spec, two_arm_spec, write_folder
 
 from robot_stack.datasets.store_view import open_store  # isort: skip
 
@@ -247,12 +250,32 @@ def test_an_episode_of_one_frame_is_shown(tmp_path, tab):
         shown(page, "0.00 s, frame 0 of 0, no step")
 
 
+def test_each_of_several_arms_has_its_band_and_no_camera_is_needed(tmp_path, tab):
+    spec = replace(two_arm_spec(), cameras=())
+    episode = made_episode(DEMO, spec)
+    who = np.array([[Source.HUMAN, Source.HOLD]] * 12 + [[Source.POLICY, Source.POLICY]] * 8, np.uint8)
+    write_folder(tmp_path / "two", [changed(episode, sources=who)])
+    with browsing(tmp_path / "two") as served:
+        page = tab(served.url)
+        page.locator(f"tr[data-id='{DEMO}'] .pick").click()
+        shown(page, "frame 0 of 20")
+        assert page.locator(".band .side").all_text_contents() == ["left", "right"]
+        words = [band.locator("i").all_text_contents() for band in page.locator(".strip").all()]
+        assert words == [["human", "policy"], ["hold", "policy"]]
+        sync_api.expect(page.locator(".marks")).to_have_count(1)
+        page.select_option("#speed", "8")
+        page.focus("#player")
+        page.keyboard.press(" ")
+        shown(page, "frame 20 of 20")
+
+
 def test_a_page_without_the_token_asks_for_it(tmp_path, tab):
     write_recorded(tmp_path / "monday")
     with browsing(tmp_path / "monday", token=TOKEN) as served:
         page = tab(served.url.partition("#")[0])
         page.locator("#token").fill("wrong")
         page.keyboard.press("Enter")
+        says(page, "#notice", "token is wrong")
         sync_api.expect(page.locator("#gate")).to_be_visible(timeout=WAIT_MS)
         page.locator("#token").fill(served.url)
         page.keyboard.press("Enter")

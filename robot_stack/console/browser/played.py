@@ -52,7 +52,12 @@ def played(view: StoreView, episode: StoredEpisode, scores: Sequence[EpisodeScor
         "cameras": [{"name": c.name, "width": c.width_px, "height": c.height_px} for c in spec.cameras],
         "range": chunk_rows(spec),
         "t": _plain((stamps - stamps[0]) * 1e-9, 4),
-        "source": [Source(int(each)).name.lower() for each in arrays["source"]],
+        "source": _names(arrays["source"]),
+        "arms": [
+            {"name": arm.name, "source": _names(arrays["sources"][:, number])} for number, arm in enumerate(spec.arms)
+        ]
+        if "sources" in arrays
+        else [],
         "actions": action_groups(spec),
         "executed": [_plain(row) for row in arrays["executed"].T],
         "proposed": [_plain(row) for row in arrays["proposed"].T] if arrays["proposed"].any() else None,
@@ -109,6 +114,10 @@ def _signals(spec: Spec, proprio: np.ndarray) -> Iterable[dict[str, Any]]:
 def _signal(name: str, unit: str, labels: Sequence[str], values: np.ndarray, *, first: bool) -> dict[str, Any]:
     rows = [_plain(row) for row in values.T]
     return {"name": name, "unit": unit, "labels": list(labels), "values": rows, "first": first}
+
+
+def _names(source: np.ndarray) -> list[str]:
+    return [Source(int(each)).name.lower() for each in source]
 
 
 def _plain(values: np.ndarray, digits: int = 4) -> list[float | None]:

@@ -12,12 +12,14 @@ export function useToken(text) {
 }
 
 async function ask(path, options = {}) {
+  const used = token;
   let answer;
   try {
-    answer = await fetch(path, { ...options, headers: { ...options.headers, Authorization: `Bearer ${token}` } });
+    answer = await fetch(path, { ...options, headers: { ...options.headers, Authorization: `Bearer ${used}` } });
   } catch (error) {
     throw new Error("the server does not answer; is robot-stack data view still running?", { cause: error });
   }
+  if (answer.status === 401 && used !== token) return ask(path, options);  // another was given meanwhile
   if (answer.status === 401) throw new TokenNeeded(await answer.text());
   if (!answer.ok) throw new Error(await answer.text());
   return answer;

@@ -1,7 +1,21 @@
 // The coloured band that says who was in control, with what happened above it: labels, the end, what is trimmed away.
+import { spansOf } from "./track.js";
+
 const WORDS = { policy: "policy", human: "human", idle: "human, still", hold: "hold" };
 const WORTH_A_WORD = 0.07;  // of the width; a shorter span is told by its colour, its pattern and its tooltip
 const SIGNS = { success: "✔", failure: "✖", discard: "⊘" };
+
+function marks(track, shareOf, labels) {
+  const above = document.createElement("div");
+  above.className = "marks";
+  const mark = document.createElement("span");
+  const share = shareOf(track.episode.t.length - 1);
+  mark.textContent = ending(track.episode, labels);
+  mark.className = share > 0.5 ? "left" : "right";
+  mark.style.left = percent(share);
+  above.append(mark);
+  return above;
+}
 
 const percent = (share) => `${(100 * share).toFixed(3)}%`;
 
@@ -16,21 +30,15 @@ function ending(episode, labels) {
   return [`⚑ ${episode.end}`, ...said].join(" · ");
 }
 
-export function makeBand(track, side, shareOf, kept, labels) {
+// `name`: whose band it is, where there are several; `labels`: null where a band above has told them
+export function makeBand(track, source, name, shareOf, kept, labels) {
   const root = document.createElement("div");
   root.className = "band";
   root.setAttribute("role", "img");
-  const above = document.createElement("div");
-  above.className = "marks";
-  const mark = document.createElement("span");
-  const share = shareOf(track.episode.t.length - 1);
-  mark.textContent = ending(track.episode, labels);
-  mark.className = share > 0.5 ? "left" : "right";
-  mark.style.left = percent(share);
-  above.append(mark);
+  if (labels) root.append(marks(track, shareOf, labels));
   const strip = document.createElement("div");
   strip.className = "strip";
-  const spans = track.spans();
+  const spans = spansOf(source);
   for (const [who, first, behind] of spans) {
     const part = document.createElement("i");
     part.className = `who ${who}`;
@@ -51,14 +59,14 @@ export function makeBand(track, side, shareOf, kept, labels) {
       strip.append(cut);
     }
   }
-  root.setAttribute("aria-label", `${side ? `${side}: ` : ""}in control: ${spans.map(([who, first, behind]) =>
-    `${WORDS[who]} ${((behind - first) * track.seconds / track.episode.source.length).toFixed(1)} s`).join(", ")}`);
-  if (side) {
-    const name = document.createElement("span");
-    name.className = "side";
-    name.textContent = side;
-    root.append(name);
+  root.setAttribute("aria-label", `${name ? `${name}: ` : ""}in control: ${spans.map(([who, first, behind]) =>
+    `${WORDS[who]} ${((behind - first) * track.seconds / source.length).toFixed(1)} s`).join(", ")}`);
+  if (name) {
+    const words = document.createElement("span");
+    words.className = "side";
+    words.textContent = name;
+    root.append(words);
   }
-  root.append(above, strip);
+  root.append(strip);
   return root;
 }

@@ -31,7 +31,7 @@ const desk = new Desk(player, notice, () => refresh());
 function counts(said) {
   const kinds = Object.entries(KINDS).map(([kind, name]) => [said.episodes.filter((row) => row.kind === kind).length, name]);
   const success = said.episodes.filter((row) => row.outcome === "success").length;
-  return [`${said.episodes.length} episodes: ${kinds.filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(", ") || "none yet"}`,
+  return [`${said.episodes.length} ${said.episodes.length === 1 ? "episode" : "episodes"}: ${kinds.filter(([count]) => count).map(([count, name]) => `${count} ${name}`).join(", ") || "none yet"}`,
     `${success} success`, ...(said.running.length ? [`${said.running.length} running`] : []),
     ...(Object.keys(said.broken).length ? [`${Object.keys(said.broken).length} quarantined`] : [])].join(" · ");
 }
@@ -53,14 +53,15 @@ function show(said) {
   if (told() !== before) player.lay();
 }
 
-async function refresh() {
+// `asked`: a person waits for it
+async function refresh(asked = false) {
   try {
     const said = await get(`/api/list?known=${encodeURIComponent(known)}`);
     if (said) show(said);
     return true;
   } catch (error) {
     if (error instanceof TokenNeeded) at("gate").hidden = false;
-    else notice(error.message);
+    if (!(error instanceof TokenNeeded) || asked) notice(error.message);
     return false;
   }
 }
@@ -119,11 +120,11 @@ at("gate").addEventListener("submit", (event) => {
   event.preventDefault();
   useToken(at("token").value);
   at("token").value = "";
-  start();
+  start(true);
 });
 
-async function start() {
-  if (!await refresh()) return;
+async function start(asked) {
+  if (!await refresh(asked)) return;
   const address = new URLSearchParams(location.search);
   const ids = [address.get("episode"), address.get("with")].filter(Boolean);
   if (ids.length) choose(ids);

@@ -90,10 +90,19 @@ export class Player {
   lay() {
     if (!this.tracks.length) return;
     const two = this.tracks.length > 1;
-    at("bands").replaceChildren(...this.tracks.map((track, index) =>
-      makeBand(track, two ? SIDES[index] : "", (frame) => track.at(frame, this.by) / this.end, two ? null : this.kept(track.episode), this.labels(track.episode.id))));
+    at("bands").replaceChildren(...this.tracks.flatMap((track, index) => this.bandsOf(track, two ? SIDES[index] : "")));
     this.plots.show(this.tracks, this.by, this.end, this.signals);
     this.seek(this.moment);
+  }
+
+  // one band, or one for each of several arms
+  bandsOf(track, side) {
+    const { episode } = track;
+    const shareOf = (frame) => track.at(frame, this.by) / this.end;
+    const kept = side ? null : this.kept(episode);
+    const arms = episode.arms.length ? episode.arms : [{ name: "", source: episode.source }];
+    return arms.map((arm, index) => makeBand(track, arm.source, [side, arm.name].filter(Boolean).join(" "),
+      shareOf, kept, index ? null : this.labels(episode.id)));
   }
 
   more() {

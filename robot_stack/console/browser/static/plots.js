@@ -1,5 +1,7 @@
 // Curves of one episode, or of two on one axis: progress, what was done and proposed, what was measured.
 /* global uPlot */
+import { spansOf } from "./track.js";
+
 const LEFT = 46, RIGHT = 10, POINTS = 400;
 const COLOURS = ["c0", "c1", "c2", "c3", "c4", "c5"];
 
@@ -146,7 +148,7 @@ export class Plots {
     const [track] = this.tracks;
     ctx.save();
     ctx.fillStyle = colour("tint");
-    for (const [who, first, behind] of track.spans()) {
+    for (const [who, first, behind] of spansOf(track.episode.source)) {
       if (who !== "human" && who !== "idle") continue;
       const left = chart.valToPos(track.episode.t[first], "x", true);
       const right = chart.valToPos(track.episode.t[behind], "x", true);

@@ -31,16 +31,15 @@ export class Track {
   at(frame, by) { return (by === "progress" ? this.highest : this.episode.t)[frame]; }
 
   who(frame) { return this.episode.source[Math.min(frame, this.episode.source.length - 1)]; }
+}
 
-  // who was in control, as [source, first step, step behind the last]
-  spans() {
-    const { source } = this.episode;
-    const found = [];
-    source.forEach((who, step) => {
-      const newest = found[found.length - 1];
-      if (newest && newest[0] === who) newest[2] = step + 1;
-      else found.push([who, step, step + 1]);
-    });
-    return found;
-  }
+// who was in control, as [source, first step, step behind the last]
+export function spansOf(source) {
+  const found = [];
+  source.forEach((who, step) => {
+    const newest = found[found.length - 1];
+    if (newest && newest[0] === who) newest[2] = step + 1;
+    else found.push([who, step, step + 1]);
+  });
+  return found;
 }
