@@ -309,7 +309,7 @@ VERBS = {
     "calibrate": Verb(help="measure a part of a cell and write it into the cell's file", add=_add_calibrate),
     "camera": Verb(help="take a picture of what a camera sees and the policy gets, to crop by", add=_add_camera),
     "record": Verb(help="demonstrations by hand, each on disk when it ends; no learner needed", add=_add_record),
-    "data": Verb(help="episodes: list, check, edit, merge, split, export, import", add=add_data),
+    "data": Verb(help="episodes: list, view, check, edit, merge, split, export, import", add=add_data),
     "reward": Verb(help="how good a reward model is: on labelled episodes, or in a run", add=_add_reward),
     "up": Verb(help="start all processes of a run on this machine", add=_add_up),
     "train": Verb(help="the learner alone, on the machine with the GPU", add=_add_train),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -20,31 +19,15 @@ from robot_stack.console.access import Gate
 from robot_stack.console.hub import MAX_PAGES, Hub, Page
 from robot_stack.console.messages import Hello, Message, Move, PageError, Press, Seen, parse
 from robot_stack.console.session import FOR_EVERYBODY, ConsoleSession
+from robot_stack.console.web import HEADERS, STATIC, TYPES, PageFiles, refuse_host, refuse_token
 from robot_stack.types.errors import StackError
 
-STATIC = Path(__file__).with_name("static")
 HELLO_S = 5.0
 MAX_PER_S = 200
 """Messages of one page; a hand sends 25 a second."""
 MAX_BAD = 20
 """Messages that are none, before a page is closed."""
 CLOSE_REFUSED, CLOSE_REPLACED = 4400, 4409
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
-    "connect-src 'self' ws: wss:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-
-
-def build_digest(folder: Path = STATIC) -> str:
-    """Return a digest of the page's files: a page that was loaded from others must be loaded anew."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 class TokenError(PageError):
@@ -72,7 +55,7 @@ class Pages:
         self._gate = gate
         self._picture = picture
         self._report = report
-        self._build = build_digest()
+        self._files = PageFiles([STATIC])
 
     def app(self) -> Starlette:
         """Return the application, to be run by a server."""
@@ -87,13 +70,13 @@ class Pages:
 
     # files -----------------------------------------------------------------------------------------------------
     async def _index(self, request: Request) -> Response:
-        return self._refused(request) or self._file("index.html")
+        return refuse_host(self._gate, request) or self._files.index()
 
     async def _static(self, request: Request) -> Response:
-        return self._refused(request) or self._file(request.path_params["name"])
+        return refuse_host(self._gate, request) or self._files.get(request.path_params["name"])
 
     async def _episode_picture(self, request: Request) -> Response:
-        refusal = self._refused(request) or self._not_let_in(request)
+        refusal = refuse_host(self._gate, request) or refuse_token(self._gate, request)
         if refusal is not None:
             return refusal
         jpeg = await asyncio.to_thread(self._picture, request.path_params["episode"])
@@ -102,31 +85,12 @@ class Pages:
         return Response(jpeg, 200, HEADERS, "image/jpeg")
 
     async def _whole_report(self, request: Request) -> Response:
-        refusal = self._refused(request) or self._not_let_in(request)
+        refusal = refuse_host(self._gate, request) or refuse_token(self._gate, request)
         if refusal is not None:
             return refusal
         if self._report is None or not self._report.is_file():
             return PlainTextResponse("there is no report yet", 404, HEADERS)
         return FileResponse(self._report, headers=HEADERS, media_type=TYPES[".html"])
-
-    def _not_let_in(self, request: Request) -> Response | None:
-        token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
-        why = self._gate.refuse_token(token)
-        return PlainTextResponse(why, 401, HEADERS) if why else None
-
-    def _refused(self, request: Request) -> Response | None:
-        why = self._gate.refuse_host(request.headers.get("host", ""))
-        return PlainTextResponse(why, 403, HEADERS) if why else None
-
-    def _file(self, name: str) -> Response:
-        path = STATIC / name
-        if path.parent != STATIC or path.suffix not in TYPES or not path.is_file():
-            return PlainTextResponse("there is no such file", 404, HEADERS)
-        headers = {**HEADERS, "X-Build": self._build}
-        if name != "index.html":
-            return FileResponse(path, headers=headers, media_type=TYPES[path.suffix])
-        text = path.read_text().replace("{{build}}", self._build)
-        return Response(text, 200, headers, TYPES[".html"])
 
     # one page --------------------------------------------------------------------------------------------------
     async def _socket(self, socket: WebSocket) -> None:
@@ -171,7 +135,7 @@ class Pages:
         if why:
             await asyncio.sleep(0.3)  # nobody tries many of them
             raise TokenError(why)
-        if message.build != self._build:
+        if message.build != self._files.build:
             raise PageError("this page is of another version than the server, must be the same; reload it")
         if len(self.hub.pages) >= MAX_PAGES and message.page not in self.hub.pages:
             raise PageError(f"{MAX_PAGES} pages are open, must be fewer; close one")

@@ -12,6 +12,7 @@ from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.curve import Curve
 from robot_stack.console.episodes import EpisodeList
 from robot_stack.console.figures import Diagnosed, Facts
+from robot_stack.console.learning import Learning
 from robot_stack.console.verdicts import Verdicts, operator_label
 from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.runs.stage import Stage
@@ -87,6 +88,7 @@ class Heard:
         episodes: The newest ones.
         verdicts: What counts for them.
         curve: Of the running episode.
+        learning: Curves over robot time.
         log: Changes of state and what processes complain of, the newest last.
         mode, reason: Of the safety filter; None before it is heard.
         stage: Of the run once its cell has stopped, else None.
@@ -109,6 +111,7 @@ class Heard:
         self.episodes = EpisodeList(run.run.rate_hz)
         self.verdicts = Verdicts()
         self.curve = Curve(run.run.rate_hz)
+        self.learning = Learning(run.run.rate_hz)
         self._task = run.task
         self.log: deque[dict[str, Any]] = deque(maxlen=LOG_LINES)
         self.logged = 0
@@ -124,8 +127,9 @@ class Heard:
         self._claim: Claim | None = None
 
     def rows(self, rows: Collection[MetricsRow]) -> None:
-        """Take in what actor and learner wrote about episodes that have ended."""
+        """Take in what actor and learner wrote about episodes that have ended, and about updates."""
         for row in rows:
+            self.learning.row(row)
             if isinstance(row, EpisodeRow | ControlRow):
                 self.episodes.told(row)
 

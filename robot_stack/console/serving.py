@@ -6,9 +6,11 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, Self
 
 import uvicorn
+from starlette.applications import Starlette
 
 from robot_stack.console.access import is_local, split_address
 from robot_stack.console.app import Pages
@@ -54,19 +56,24 @@ def page_address(listening: socket.socket, host: str, token: str) -> str:
     return f"http://{shown}:{listening.getsockname()[1]}/{secret}"
 
 
-class PageServer:
-    """Server of the page, in a thread of its own, until it is stopped.
+class AppServer:
+    """Server of a web application, in a thread of its own, until it is stopped.
 
-    Usage: `with PageServer(pages, listen(address)): ...`
+    Args:
+        app: The application.
+        listening: Socket that it is served at.
+        beside: Runs on the server's loop for as long as it serves; if that ends, so does the server.
     """
 
-    def __init__(self, pages: Pages, listening: socket.socket) -> None:
-        self._pages = pages
+    def __init__(
+        self, app: Starlette, listening: socket.socket, beside: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._beside = beside
         self._listening = listening
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server = uvicorn.Server(
             uvicorn.Config(
-                pages.app(),
+                app,
                 lifespan="off",
                 log_level="warning",
                 access_log=False,
@@ -83,17 +90,12 @@ class PageServer:
         self._thread = threading.Thread(target=self._run, name="console-pages", daemon=True)
         self._failure: BaseException | None = None
 
-    def __enter__(self) -> PageServer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-    @property
-    def watched(self) -> bool:
-        """Return whether a page is open."""
-        return bool(self._pages.hub.pages)
 
     def start(self) -> None:
         """Start to serve, and wait until the server is up.
@@ -122,6 +124,44 @@ class PageServer:
         self._thread.join(STOP_S)
         self._listening.close()
 
+    def _soon(self, call: Callable[..., None], *words: object) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *words)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # the top of a thread: whoever started it says what went wrong
+            self._failure = error
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        beside = asyncio.create_task(self._beside())
+        beside.add_done_callback(self._exit)  # pages that are sent nothing any more would look alive
+        await self._server.serve(sockets=[self._listening])
+        if beside.done():
+            await beside
+        beside.cancel()
+
+    def _exit(self, _: object) -> None:
+        self._server.should_exit = True
+
+
+class PageServer(AppServer):
+    """Server of the operator's page.
+
+    Usage: `with PageServer(pages, listen(address)): ...`
+    """
+
+    def __init__(self, pages: Pages, listening: socket.socket) -> None:
+        super().__init__(pages.app(), listening, pages.hub.run)
+        self._pages = pages
+
+    @property
+    def watched(self) -> bool:
+        """Return whether a page is open."""
+        return bool(self._pages.hub.pages)
+
     def change(self) -> None:
         """Send the pages soon what has changed; callable from any thread."""
         self._soon(self._pages.hub.change)
@@ -137,25 +177,3 @@ class PageServer:
     def show(self, camera: int, jpeg: bytes) -> None:
         """Send every page a camera's newest image; callable from any thread."""
         self._soon(self._pages.hub.show, camera, jpeg)
-
-    def _soon(self, call: Callable[..., None], *words: object) -> None:
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(call, *words)
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:  # the top of a thread: whoever started it says what went wrong
-            self._failure = error
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        spreading = asyncio.create_task(self._pages.hub.run())
-        spreading.add_done_callback(self._exit)  # pages that are sent nothing any more would look alive
-        await self._server.serve(sockets=[self._listening])
-        if spreading.done():
-            await spreading
-        spreading.cancel()
-
-    def _exit(self, _: object) -> None:
-        self._server.should_exit = True

@@ -72,7 +72,12 @@ def now(heard: Heard, rights: Rights, now_ns: int, *, here: bool, writer: str, p
 
 def versions(heard: Heard) -> dict[str, object]:
     """Return the version of each part that rarely changes; if it equals the last, the part need not be sent again."""
-    return {"episodes": (heard.episodes.version, heard.version), "curve": heard.curve.version, "log": heard.logged}
+    return {
+        "episodes": (heard.episodes.version, heard.version),
+        "curve": heard.curve.version,
+        "learning": heard.learning.version,
+        "log": heard.logged,
+    }
 
 
 def part(heard: Heard, name: str, state_of: Callable[[str], str], pictures: Callable[[str], bool]) -> Any:
@@ -80,13 +85,15 @@ def part(heard: Heard, name: str, state_of: Callable[[str], str], pictures: Call
 
     Args:
         heard: Of the run.
-        name: "episodes", "curve" or "log".
+        name: "episodes", "curve", "learning" or "log".
         state_of: What is still to happen with an episode's verdict, in words, or "".
         pictures: Whether there are pictures of an episode.
     """
     if name == "episodes":
         return heard.episodes.to_json(heard.verdicts, state_of, pictures)
-    return heard.curve.to_json() if name == "curve" else list(heard.log)
+    if name == "log":
+        return list(heard.log)
+    return heard.curve.to_json() if name == "curve" else heard.learning.to_json()
 
 
 def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:

@@ -82,12 +82,16 @@ def _in_words(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_scores(root: Path) -> None:
+def check_scores(root: Path, episode_id: str = "*") -> None:
     """Raise StoreError if a file of scores below `root` says that it unpacks to more than it holds.
 
     One that cannot be read at all is left to whoever reads it, who passes over it.
+
+    Args:
+        root: Folder of the scores.
+        episode_id: Only those of this episode; "*" for all.
     """
-    for path in sorted(root.glob("*/*.npz")):
+    for path in sorted(root.glob(f"*/{episode_id}.npz")):
         inside(root, path.relative_to(root))
         try:
             said = [(member, *_array_header(path, member)) for member in zipfile.ZipFile(path).infolist()]

@@ -95,7 +95,7 @@ class ScoreFiles:
     @property
     def versions(self) -> tuple[str, ...]:
         """Return all model versions that scored something, sorted."""
-        return tuple(sorted(p.name for p in self._root.iterdir() if p.is_dir())) if self._root.exists() else ()
+        return tuple(sorted(p.name for p in self._root.iterdir() if p.is_dir())) if self._root.is_dir() else ()
 
     def append(self, scores: EpisodeScores) -> bool:
         """Write scores durably; False if this version has scored this episode already.
@@ -117,18 +117,25 @@ class ScoreFiles:
     def read(self, version: str) -> tuple[EpisodeScores, ...]:
         """Read all scores of a version, sorted by episode; an unreadable file is reported in `damaged` and left out."""
         folder = self._root / check_name(version, "score version")
-        found = []
-        for path in sorted(folder.glob("*.npz")):
-            try:
-                with np.load(path, allow_pickle=False) as raw:
-                    scores = EpisodeScores(
-                        episode_id=path.stem, version=version, progress=raw["progress"], success=raw["success"]
-                    )
-                check_scores(scores)
-                found.append(scores)
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, StoreError) as error:
-                self.damaged[str(path)] = f"unreadable scores: {error!r}"
-        return tuple(found)
+        return tuple(scores for path in sorted(folder.glob("*.npz")) if (scores := self._load(path)) is not None)
+
+    def of(self, episode_id: str) -> tuple[EpisodeScores, ...]:
+        """Read the scores of one episode, those that were written last at the end; unreadable ones as in `read`."""
+        paths = [self._path(version, episode_id) for version in self.versions]
+        there = sorted((path for path in paths if path.exists()), key=lambda path: path.stat().st_mtime_ns)
+        return tuple(scores for path in there if (scores := self._load(path)) is not None)
+
+    def _load(self, path: Path) -> EpisodeScores | None:
+        try:
+            with np.load(path, allow_pickle=False) as raw:
+                scores = EpisodeScores(
+                    episode_id=path.stem, version=path.parent.name, progress=raw["progress"], success=raw["success"]
+                )
+            check_scores(scores)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, StoreError) as error:
+            self.damaged[str(path)] = f"unreadable scores: {error!r}"
+            return None
+        return scores
 
     def _path(self, version: str, episode_id: str) -> Path:
         return self._root / check_name(version, "score version") / f"{check_name(episode_id, 'episode id')}.npz"

@@ -146,6 +146,28 @@ def read_episode(path: Path, *, images: bool = True, only: Collection[str] | Non
     return StoredEpisode(header=header, spec=spec, end=manifest.end if manifest else None, arrays=arrays)
 
 
+def read_frames(path: Path, start: int, stop: int) -> dict[str, np.ndarray]:
+    """Read the images of some frames of the closed episode in `path`, and no others.
+
+    Args:
+        path: Its directory.
+        start: First frame.
+        stop: Frame behind the last one; frames beyond the end are left out.
+
+    Returns:
+        Camera name -> uint8, shape (N, H, W, 3).
+
+    Raises:
+        StoreError: If they cannot be read.
+    """
+    _, spec = read_header(path)
+    try:
+        group = zarr.open_group(LocalStore(path, read_only=True), mode="r", zarr_format=3)
+        return {c.name: np.asarray(group[IMAGE_PREFIX + c.name][start:stop]) for c in spec.cameras}  # type: ignore[index]
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise StoreError(f"frames of {path.name} are unreadable: {error!r}") from error
+
+
 def complete_steps(group: zarr.Group) -> int:
     """Count the steps whose frame and action are on disk: those before the first missing source."""
     source = np.asarray(group["source"][:])  # type: ignore[index]

@@ -21,6 +21,16 @@ def png_of(image: np.ndarray) -> bytes:
     return encoded.tobytes()
 
 
+def jpeg_of(image: np.ndarray) -> bytes:
+    """Encode an RGB image, uint8, shape (H, W, 3), as a JPEG with its colours at full resolution.
+
+    Small images lose them otherwise.
+    """
+    words = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
+    _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), words)
+    return encoded.tobytes()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The channels of a pixel: how many, and what makes RGB of them (an OpenCV code; None if they are RGB)."""

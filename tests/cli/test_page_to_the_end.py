@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 
 from robot_stack.cli import sim
 from robot_stack.console.access import ADDRESS_FILE
-from robot_stack.console.app import build_digest
+from robot_stack.console.web import build_digest
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.errors import StackError

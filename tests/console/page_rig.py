@@ -14,15 +14,18 @@ import numpy as np
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.console.access import Gate
-from robot_stack.console.app import Pages, build_digest
+from robot_stack.console.app import Pages
 from robot_stack.console.figures import Diagnosed
 from robot_stack.console.journal import Journal
 from robot_stack.console.serving import PageServer, listen, page_address
 from robot_stack.console.session import ConsoleSession
+from robot_stack.console.web import build_digest
+from robot_stack.runs.rows import EpisodeRow, MetricsRow, UpdateRow
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
 from robot_stack.types.reward import LiveScore
+from robot_stack.types.transition import EpisodeKind
 
 LOCAL = "127.0.0.1:0"
 
@@ -180,6 +183,30 @@ class FakeCell:
         """To the open pages, at once."""
         if self.server is not None:
             self.server.change()
+
+
+def trained(episodes: int, first: int = 0) -> list[MetricsRow]:
+    """What a learner logs of online episodes of a minute at 10 Hz; each second one succeeds, each fourth by help."""
+    rows: list[MetricsRow] = []
+    for number in range(first, first + episodes):
+        rows.append(
+            UpdateRow(
+                updates=100 * number,
+                env_steps=600 * (number + 1),
+                metrics={"q": 0.01 * number, "q_gradient": 1.0, "imitation_gradient": 3.0},
+            )
+        )
+        rows.append(
+            EpisodeRow(
+                episode_id=f"{number:06d}-online-a",
+                episode_kind=EpisodeKind.ONLINE,
+                steps=600,
+                duration_s=60.0,
+                success=number % 2 == 0,
+                human_steps=300 if number % 4 == 0 else 0,
+            )
+        )
+    return rows
 
 
 @contextmanager

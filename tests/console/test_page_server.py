@@ -117,7 +117,7 @@ def test_a_page_is_welcomed_and_shown_everything(cell, url):
         assert welcome["rights"]["drive"] is True
         assert welcome["keys"]["hold"] == "esc"
         page.shows(lambda now: now["banner"]["mode"] == "policy" and now["writer"] == "a", "the banner")
-        assert set(page.parts) == {"now", "episodes", "curve", "log"}
+        assert set(page.parts) == {"now", "episodes", "curve", "learning", "log"}
 
 
 def test_a_change_reaches_every_page_at_once(cell, url):

@@ -30,7 +30,7 @@ from tests.console.browser_rig import (
     until,
     word,
 )
-from tests.console.page_rig import FakeCell, Obedient, served
+from tests.console.page_rig import FakeCell, Obedient, served, trained
 
 pytestmark = needs_chromium
 
@@ -322,6 +322,10 @@ def test_nothing_under_a_hand_moves_whatever_happens(obedient, tab, size):
             obedient.desk.heard.cameras["wrist"].frame(1)
         page.wait_for_timeout(600)
         same("a camera that is too old")
+        with obedient.desk.locked():
+            obedient.desk.heard.rows(trained(30))
+        says(page, "#learned", "last 20 of 30")
+        same("curves of learning")
 
 
 def test_a_row_of_the_list_stays_under_the_hand_when_an_episode_begins(cell, url, tab):

@@ -26,8 +26,8 @@ from websockets.sync.client import connect
 
 from benchmarks.fed_cell import FedCell, fed_cell, fed_run
 from robot_stack.console.access import ADDRESS_FILE
-from robot_stack.console.app import build_digest
 from robot_stack.console.hub import IMAGE_HEAD
+from robot_stack.console.web import build_digest
 from robot_stack.nodes import topics
 from robot_stack.nodes.conversion import image_to_msg
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase

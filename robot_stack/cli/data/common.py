@@ -57,6 +57,15 @@ def find_data(name: str) -> StoreView:
     raise StoreError(f"store of {folder} is missing, must hold episodes; let the run record some")
 
 
+def run_of(name: str) -> Path | None:
+    """Return the folder of the run whose episodes `find_data` opens, or None where that is no run."""
+    for candidate in (RUNS / name, Path(name)):
+        paths = RunPaths(candidate)
+        if paths.store.identity.is_file():
+            return candidate if paths.resolved.is_file() else None
+    return None
+
+
 def written(out: Path, stores: Sequence[NewStore]) -> Said:
     """Tell what was written to `out`, and what was left out of it."""
     left_out = {episode_id: why for store in stores for episode_id, why in store.left_out.items()}

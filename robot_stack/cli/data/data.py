@@ -9,6 +9,7 @@ from typing import Any
 WORDS = {
     "list": "look",
     "show": "look",
+    "view": "view",
     "check": "look",
     "edit": "make",
     "merge": "make",

@@ -19,6 +19,14 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     text = "what a folder of episodes holds, or all about one episode"
     show = _one(words, "show", text)
     show.add_argument("episode", metavar="EPISODE", nargs="?", help="its id (the whole folder)")
+    text = "a page that lists the episodes, plays and compares them, takes verdicts, trims and exports"
+    view = words.add_parser("view", help=text, description=text)
+    view.add_argument("name", metavar="DATA", help=DATA)
+    view.add_argument(
+        "--port", type=_port, default=8643, metavar="N", help="of the page; another if it is taken (8643)"
+    )
+    view.add_argument("--host", default="127.0.0.1", help="beyond this machine the page asks for a token (127.0.0.1)")
+    view.add_argument("--out", type=Path, metavar="FOLDER", help="where trims and exports go (beside the episodes)")
     text = "find dropped, frozen, late, impossible, jerky and mislabelled frames and episodes"
     _one(words, "check", text)
 
@@ -68,6 +76,12 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     come.add_argument("--like", metavar="RUN", help="a run of the same cell, for a dataset of another program")
     _add_out(come)
     _add_json(come)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"port is {text!r}, must be a whole number up to 65535; 0 takes any free one")
+    return int(text)
 
 
 def _one(words: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:

@@ -28,7 +28,7 @@ export function tokenIn(text) {
   return decodeURIComponent(words.slice(words.indexOf("#") + 1));
 }
 
-function tokenOfAddress() {
+export function tokenOfAddress() {
   if (location.hash.length <= 1) return "";
   const token = tokenIn(location.hash);
   history.replaceState(null, "", location.pathname);  // not to be seen over a shoulder, nor kept with the page

@@ -7,6 +7,7 @@ import { allText, copy, showFigures, showLog } from "./figures.js";
 import { Halt } from "./halt.js";
 import { Hand } from "./hand.js";
 import { Keys } from "./keys.js";
+import { showLearning } from "./learning.js";
 import { Link, tokenIn } from "./link.js";
 import { keepReport } from "./report.js";
 import { soundButton } from "./tone.js";
@@ -66,6 +67,7 @@ const link = new Link({
     }
     if (parts.curve) showCurve(parts.curve);
     if (parts.episodes) showEpisodes(parts.episodes, link, welcome.note_chars);
+    if (parts.learning) showLearning(parts.learning);
     if (parts.log) showLog(parts.log);
   },
   image: showImage,

@@ -55,8 +55,9 @@ from robot_stack.nodes.conversion import (
 from robot_stack.nodes.diagnostics import Diagnosis, Due
 from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import EVERY, LATCHED, NEWEST, SAMPLED, STATE
-from robot_stack.nodes.tools.episode_pictures import EpisodePictures, jpeg_of
+from robot_stack.nodes.tools.episode_pictures import EpisodePictures
 from robot_stack.runs.paths import RunPaths
+from robot_stack.sensing.pixels import jpeg_of
 from robot_stack.teleop.bindings import Device
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.teleop.page import TOPIC as PAGE_TOPIC

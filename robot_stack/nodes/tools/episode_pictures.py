@@ -9,21 +9,12 @@ import numpy as np
 
 from robot_stack.disk.durable import write_durable
 from robot_stack.runs.paths import RunPaths
+from robot_stack.sensing.pixels import jpeg_of
 from robot_stack.types.errors import SpecError
 from robot_stack.types.names import check_name
 
 SIDE_PX = 96
 GAP_PX = 2
-
-
-def jpeg_of(image: np.ndarray) -> bytes:
-    """Encode an RGB image, uint8, shape (H, W, 3), as a JPEG with its colours at full resolution.
-
-    Small images lose them otherwise.
-    """
-    words = [cv2.IMWRITE_JPEG_QUALITY, 88, cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
-    _, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), words)
-    return encoded.tobytes()
 
 
 class EpisodePictures:

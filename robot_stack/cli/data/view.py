@@ -1,0 +1,92 @@
+"""`robot-stack data view`: a page on which recorded episodes are listed, played, compared and mended."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from robot_stack.cli.data.common import Said, find_data, run_of
+from robot_stack.config.resolve import load_resolved
+from robot_stack.console.access import Gate, is_local
+from robot_stack.console.browser.making import Maker
+from robot_stack.console.browser.relabels import Relabels, Tell
+from robot_stack.datasets.catalogue import Catalogue
+from robot_stack.runs.paths import RunPaths
+from robot_stack.transport.access.security import actor_credentials
+from robot_stack.transport.calls import LearnerAwayError, send_label
+from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.types.event import Label
+
+if TYPE_CHECKING:
+    from robot_stack.console.serving import AppServer  # a bare installation has no server
+
+NAME = "browser"
+"""Of this peer, for a learner."""
+CHECK_S = 0.5
+TOKEN_BYTES = 16
+
+
+def data_view(name: str, host: str, port: int, out: Path | None) -> Said:
+    """Serve the page of a run or folder until Ctrl-C.
+
+    Raises:
+        ConfigError: If the page's libraries are not installed, or the address cannot be had.
+        StackError: If there are no episodes.
+    """
+    try:
+        from robot_stack.console import serving
+        from robot_stack.console.browser.app import Browser
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is missing, must be installed; pip install 'robot-stack[console]'") from error
+    view, run = find_data(name), run_of(name)
+    relabels = Relabels(view.paths, None if run is None else _teller(run))
+    maker = Maker(out or (view.root.with_name(f"{view.root.name}-made") if run is None else run / "made"))
+    token = "" if is_local(host) else secrets.token_urlsafe(TOKEN_BYTES)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        listening = serving.listen(address)
+    except RobotError as error:
+        raise ConfigError(
+            f"address of the page is {address}, must be free and this machine's; choose another --host or --port"
+        ) from error
+    gate = Gate(token, listening.getsockname()[1])
+    catalogue = Catalogue(view)
+    catalogue.refresh()
+    browser = Browser(catalogue, relabels, maker, gate, name)
+    with serving.AppServer(browser.app(), listening, browser.run) as server:
+        print(f"{serving.page_address(listening, host, token)}  (Ctrl-C ends it)", flush=True)
+        _serve(server)
+    browser.close()
+    return Said(document={"folder": str(view.root)}, lines=[f"Next: robot-stack data list {name}"])
+
+
+def _serve(server: AppServer) -> None:
+    """Wait until Ctrl-C or a polite kill, also where the shell has made this process deaf to Ctrl-C."""
+    over = threading.Event()
+    before = {each: signal.signal(each, lambda *_: over.set()) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        while not over.wait(CHECK_S):
+            server.check()
+    finally:
+        for each, old in before.items():
+            signal.signal(each, old)
+
+
+def _teller(run: Path) -> Tell:
+    """Return what brings a label to the learner of a run on this machine."""
+    resolved = load_resolved(RunPaths(run).resolved)
+    return partial(_tell, run, resolved.cell.learner_certs)
+
+
+def _tell(run: Path, certs: str | None, label: Label) -> None:
+    try:
+        address = RunPaths(run).address.read_text().strip()
+    except OSError as error:
+        raise LearnerAwayError(
+            f"address of the learner in {RunPaths(run).address} is unreadable, must be there while it runs; wait for it"
+        ) from error
+    send_label(address, label, security=actor_credentials(certs, run), name=NAME)

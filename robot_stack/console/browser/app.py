@@ -1,0 +1,214 @@
+"""The browser's server: the list, one episode's numbers, ranges of its frames, and what a person asks to be done.
+
+| request | answers |
+| --- | --- |
+| GET / and /static/NAME | the page |
+| GET /api/list?known=N | episodes, verdicts that are not written yet; 204 if nothing has changed since N |
+| GET /api/episodes/ID | everything of a closed episode but its images |
+| GET /api/episodes/ID/frames/K | its K-th second of images, see `Films.get` |
+| POST /api/label, /api/undo, /api/trim, /api/export | what has been done |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from robot_stack.console.access import Gate
+from robot_stack.console.browser.asked import MAX_BYTES, Asked, Export, Nothing, Relabel, Trims, asked
+from robot_stack.console.browser.films import Films
+from robot_stack.console.browser.listed import listed
+from robot_stack.console.browser.making import Maker
+from robot_stack.console.browser.played import played
+from robot_stack.console.browser.relabels import Relabels
+from robot_stack.console.messages import PageError
+from robot_stack.console.web import HEADERS, PageFiles, refuse_host, refuse_origin, refuse_token
+from robot_stack.console.web import STATIC as SHARED
+from robot_stack.datasets.catalogue import Catalogue
+from robot_stack.datasets.declared import check_scores
+from robot_stack.replay.annotations import ScoreFiles
+from robot_stack.replay.stored_episode import read_episode
+from robot_stack.teleop.bindings import Device, key_of
+from robot_stack.types.errors import StackError
+from robot_stack.types.event import Verdict
+
+STATIC = Path(__file__).with_name("static")
+TICK_S = 0.5
+"""Between two looks at the folder, and at verdicts that are due."""
+COURSES_AT_ONCE = 8
+"""Episodes whose course is read between two looks."""
+JSON = "application/json"
+KEYS = {verdict.value: key_of(Device.BROWSER, verdict.value) for verdict in Verdict}
+"""A verdict has the key that it has everywhere."""
+Handler = Callable[[Request], Awaitable[Response]]
+
+log = logging.getLogger(__name__)
+
+
+class Browser:
+    """Web application of one folder of episodes.
+
+    Args:
+        catalogue: Of the folder.
+        relabels: Takes verdicts.
+        maker: Writes trims and exports.
+        gate: Who is let in.
+        name: Of the run or dataset, as a person calls it.
+    """
+
+    def __init__(self, catalogue: Catalogue, relabels: Relabels, maker: Maker, gate: Gate, name: str) -> None:
+        self._catalogue = catalogue
+        self._relabels = relabels
+        self._maker = maker
+        self._gate = gate
+        self._name = name
+        self._films = Films()
+        self._files = PageFiles([STATIC, SHARED])
+        self._said: Any = None
+        self._version = 0
+
+    def app(self) -> Starlette:
+        """Return the application, to be run by a server."""
+        look = {
+            "/api/list": self._list,
+            "/api/episodes/{id}": self._episode,
+            "/api/episodes/{id}/frames/{range:int}": self._frames,
+        }
+        do = {"/api/label": self._label, "/api/undo": self._undo, "/api/trim": self._trim, "/api/export": self._export}
+        return Starlette(
+            routes=[
+                Route("/", self._index),
+                Route("/static/{name}", self._static),
+                *(Route(path, self._guarded(handler)) for path, handler in look.items()),
+                *(Route(path, self._guarded(handler), methods=["POST"]) for path, handler in do.items()),
+            ]
+        )
+
+    async def run(self) -> None:
+        """Follow the folder, read courses and write verdicts that are due, for as long as the server lives."""
+        while True:
+            await asyncio.to_thread(self._look)
+            await asyncio.sleep(TICK_S if not any(True for _ in self._catalogue.unread()) else 0.01)
+
+    def close(self) -> None:
+        """Write the verdicts that are kept back: nobody can undo them any more."""
+        self._relabels.bring(time.monotonic_ns(), all_of_them=True)
+
+    def _look(self) -> None:
+        try:
+            before = self._catalogue.view
+            self._catalogue.refresh()
+            if self._catalogue.view is not before:
+                self._relabels.heard(self._catalogue.view.labels)
+        except (StackError, OSError) as error:
+            log.warning("%s", error)
+        for _, episode_id in zip(range(COURSES_AT_ONCE), self._catalogue.unread()):
+            self._catalogue.read_course(episode_id)
+        self._relabels.bring(time.monotonic_ns())
+
+    # who may ask ---------------------------------------------------------------------------------------------------
+    def _guarded(self, handler: Handler) -> Handler:
+        async def answer(request: Request) -> Response:
+            refusal = refuse_host(self._gate, request) or refuse_token(self._gate, request)
+            if request.method == "POST":
+                refusal = refusal or refuse_origin(self._gate, request)
+            if refusal is not None:
+                return refusal
+            try:
+                return await handler(request)
+            except PageError as error:
+                return _refusal(error, 400)
+            except StackError as error:
+                return _refusal(error, 409)
+
+        return answer
+
+    async def _index(self, request: Request) -> Response:
+        return refuse_host(self._gate, request) or self._files.index()
+
+    async def _static(self, request: Request) -> Response:
+        return refuse_host(self._gate, request) or self._files.get(request.path_params["name"])
+
+    # what is looked at ---------------------------------------------------------------------------------------------
+    async def _list(self, request: Request) -> Response:
+        waiting = self._relabels.to_json(time.monotonic_ns())
+        settled = {**waiting, "undo": waiting["undo"] and waiting["undo"]["id"]}
+        if (self._catalogue.version, settled) != self._said:
+            self._said = (self._catalogue.version, settled)
+            self._version += 1
+        if request.query_params.get("known") == f"{self._files.build}.{self._version}":
+            return Response(status_code=204, headers=HEADERS)
+        content = await asyncio.to_thread(listed, self._catalogue)
+        about = {"version": f"{self._files.build}.{self._version}", "name": self._name, "keys": KEYS}
+        return _json({**about, **content, **waiting})
+
+    async def _episode(self, request: Request) -> Response:
+        return _json(await asyncio.to_thread(self._played, request.path_params["id"]))
+
+    def _played(self, episode_id: str) -> dict[str, Any]:
+        path, view = self._catalogue.whole(episode_id), self._catalogue.view
+        check_scores(view.paths.scores, episode_id)
+        scores = ScoreFiles(view.paths.scores).of(episode_id)
+        episode = read_episode(path, images=False)
+        frames = episode.length + 1
+        return played(view, episode, [one for one in scores if len(one.progress) == frames])
+
+    async def _frames(self, request: Request) -> Response:
+        path = await asyncio.to_thread(self._catalogue.whole, request.path_params["id"])
+        content = await asyncio.to_thread(self._films.get, path, request.path_params["range"])
+        return Response(content, 200, HEADERS, "application/octet-stream")
+
+    # what is done --------------------------------------------------------------------------------------------------
+    async def _label(self, request: Request) -> Response:
+        said = await _body(Relabel, request)
+        self._catalogue.view.check_there([said.episode])
+        self._relabels.say(said.episode, said.verdict, time.monotonic_ns(), time.time())
+        return _json(self._relabels.to_json(time.monotonic_ns()))
+
+    async def _undo(self, request: Request) -> Response:
+        await _body(Nothing, request)
+        self._relabels.undo(time.monotonic_ns(), time.time())
+        return _json(self._relabels.to_json(time.monotonic_ns()))
+
+    async def _trim(self, request: Request) -> Response:
+        said = await _body(Trims, request)
+        trims = {name: (each.first, each.last) for name, each in said.trims.items()}
+        return _json(await asyncio.to_thread(self._maker.trim, self._catalogue.view, trims))
+
+    async def _export(self, request: Request) -> Response:
+        said = await _body(Export, request)
+        return _json(await asyncio.to_thread(self._maker.export, self._catalogue.view, said.episode, said.format))
+
+
+async def _body(kind: type[Asked], request: Request) -> Asked:
+    """Read the body of a request.
+
+    Raises:
+        PageError: If it is too long, not declared as JSON, or not of this kind.
+    """
+    if request.headers.get("content-type", "") != JSON:
+        raise PageError(f"content type is not {JSON}, must be; reload the page")
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MAX_BYTES:
+            raise PageError(f"request is longer than {MAX_BYTES} bytes, must be shorter; trim fewer episodes at once")
+    return asked(kind, raw)
+
+
+def _json(content: Any) -> Response:
+    return Response(json.dumps(content, allow_nan=False, separators=(",", ":")), 200, HEADERS, JSON)
+
+
+def _refusal(error: StackError, status: int) -> Response:
+    return PlainTextResponse(str(error), status, HEADERS)

@@ -1,0 +1,130 @@
+"""Verdicts that are given on the page: kept back while they can be undone, then appended to the store's log.
+
+While a learner writes to the store, the log is the learner's: it is told, as by the operator's page. Otherwise the
+verdict is appended here, under the store's lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from robot_stack.console.verdicts import UNDO_NS, Verdicts, operator_label
+from robot_stack.disk.durable import disk_errors
+from robot_stack.replay.annotations import LabelLog
+from robot_stack.replay.durable import WriterLock
+from robot_stack.replay.layout import StorePaths
+from robot_stack.transport.calls import LearnerAwayError
+from robot_stack.types.errors import StackError, StoreError, TransportError
+from robot_stack.types.event import Label, Verdict
+
+Tell = Callable[[Label], None]
+
+log = logging.getLogger(__name__)
+
+
+class Relabels:
+    """Verdicts of the page, and how far each has come. Safe to use from several threads.
+
+    Args:
+        paths: Of the store.
+        tell: Brings a label to the learner of the run; None for a dataset, which has none.
+    """
+
+    def __init__(self, paths: StorePaths, tell: Tell | None = None) -> None:
+        self._paths = paths
+        self._tell = tell
+        self._verdicts = Verdicts()
+        self._waiting: list[Label] = []
+        self._lock = threading.RLock()
+        self._error = ""
+
+    def heard(self, labels: Iterable[Label]) -> None:
+        """Take in the labels of the store, against which a verdict is undone."""
+        with self._lock:
+            self._verdicts.load(labels)
+
+    def say(self, episode_id: str, verdict: Verdict, now_ns: int, now_unix_s: float) -> None:
+        """Take a verdict of an operator; it is written once it can no longer be undone."""
+        with self._lock:
+            label = operator_label(episode_id, verdict, now_unix_s)
+            self._waiting.append(label)
+            self._verdicts.say(label, now_ns)
+            self._error = ""
+
+    def undo(self, now_ns: int, now_unix_s: float) -> str:
+        """Take the newest verdict back, and return of which episode it was.
+
+        Raises:
+            PageError: If it is too late, or none was given.
+        """
+        with self._lock:
+            label, _ = self._verdicts.undo(now_ns, now_unix_s)
+            self._waiting.remove(label)
+            return label.episode_id
+
+    def bring(self, now_ns: int, *, all_of_them: bool = False) -> None:
+        """Write the verdicts that can no longer be undone.
+
+        What cannot be written now stays and is tried again; what the learner refuses is not.
+
+        Args:
+            now_ns: On the monotonic clock.
+            all_of_them: Also the newest one: the page closes.
+        """
+        with self._lock:
+            kept = None if all_of_them else self._verdicts.kept_back(now_ns)
+            due = [label for label in self._waiting if label is not kept]
+        for label in due:
+            try:
+                self._write(label)
+            except (StoreError, LearnerAwayError) as error:
+                self._fail(label, error)
+                return
+            except TransportError as error:
+                self._fail(label, error)
+            else:
+                self._error = ""
+            with self._lock:
+                self._waiting = [each for each in self._waiting if each is not label]
+
+    def to_json(self, now_ns: int) -> dict[str, Any]:
+        """Return what is not written yet, what of it can be undone and for how long, and why it is not written."""
+        with self._lock:
+            word = self._verdicts.open_word(now_ns)
+            undo = None
+            if word is not None and any(label is word.label for label in self._waiting):
+                left_s = round((UNDO_NS - (now_ns - word.said_ns)) / 1e9, 1)
+                undo = {"id": word.label.episode_id, "verdict": word.label.verdict.value, "left_s": left_s}
+            waiting = {label.episode_id: label.verdict.value for label in self._waiting}
+            return {"undo": undo, "waiting": waiting, "error": self._error}
+
+    def _fail(self, label: Label, error: StackError) -> None:
+        words = f"{label.episode_id}: {error}"
+        if words != self._error:  # it is tried twice a second
+            log.warning("verdict on %s", words)
+        self._error = words
+
+    def _write(self, label: Label) -> None:
+        """Append a label to the log of the store, or have its learner do so.
+
+        Raises:
+            StackError: If the disk refuses, another process writes to the store, or the learner does not answer.
+        """
+        lock = WriterLock(self._paths.lock)
+        with disk_errors(f"writing a verdict on {label.episode_id}"):
+            try:
+                lock.acquire()
+            except StoreError:
+                if self._tell is None:
+                    raise
+                self._tell(label)
+                return
+            try:
+                labels = LabelLog(self._paths.labels)
+                labels.open()
+                labels.append(label)
+            finally:
+                lock.release()

@@ -1,0 +1,76 @@
+"""Common parts of the servers of pages: who is let in, files of a page, and the headers of every answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+
+from robot_stack.console.access import Gate
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' blob:; style-src 'self' 'unsafe-inline'; "
+    "connect-src 'self' ws: wss:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+INDEX = "index.html"
+STATIC = Path(__file__).with_name("static")
+"""The files of the operator's page."""
+
+
+def build_digest(folders: Sequence[Path] = (STATIC,)) -> str:
+    """Return a digest of a page's files: a page that was loaded from others must be loaded anew."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in folder.iterdir() if path.is_file()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class PageFiles:
+    """The files of a page: its index, and what that loads, from one or more folders.
+
+    Args:
+        folders: The first one that has a file gives it; the index is in the first.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
+        self.build = build_digest(folders)
+
+    def index(self) -> Response:
+        """Return the page itself, which is told the digest of its files."""
+        text = (self._folders[0] / INDEX).read_text().replace("{{build}}", self.build)
+        return Response(text, 200, {**HEADERS, "X-Build": self.build}, TYPES[".html"])
+
+    def get(self, name: str) -> Response:
+        """Return a file by its name; of a path, or of a name that is none of theirs, a refusal."""
+        for folder in self._folders:
+            path = folder / name
+            if path.parent == folder and path.suffix in TYPES and path.name != INDEX and path.is_file():
+                return FileResponse(path, headers={**HEADERS, "X-Build": self.build}, media_type=TYPES[path.suffix])
+        return PlainTextResponse("there is no such file", 404, HEADERS)
+
+
+def refuse_host(gate: Gate, request: Request) -> Response | None:
+    """Return a refusal of a request for another host, or None."""
+    why = gate.refuse_host(request.headers.get("host", ""))
+    return PlainTextResponse(why, 403, HEADERS) if why else None
+
+
+def refuse_token(gate: Gate, request: Request) -> Response | None:
+    """Return a refusal of a request without the token, where one is asked for, or None."""
+    token = request.headers.get("authorization", "").removeprefix("Bearer").strip()
+    why = gate.refuse_token(token)
+    return PlainTextResponse(why, 401, HEADERS) if why else None
+
+
+def refuse_origin(gate: Gate, request: Request) -> Response | None:
+    """Return a refusal of a request that a page of another origin makes, or None."""
+    why = gate.refuse_origin(request.headers.get("origin"), request.headers.get("host", ""))
+    return PlainTextResponse(why, 403, HEADERS) if why else None

@@ -1,0 +1,304 @@
+"""The episode browser in a real browser: list, player, verdicts, trims, comparison, and whom it must not lock out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from robot_stack.types.command import Source
+from tests.console.browser_rig import PHONE, WAIT_MS, WIDE, needs_chromium, says, sync_api, until
+from tests.console.browser_store import ALONE, DEMO, HELPED, LONG_STEPS, Served, browsing, write_recorded
+from tests.datasets.data_rig import changed, contents, made_episode, made_spec, two_arm_spec, write_folder
+
+from robot_stack.datasets.store_view import open_store  # isort: skip
+
+pytestmark = [needs_chromium, pytest.mark.long]
+
+TOKEN = "a-token-of-enough-characters"
+LATER_NS = 11_000_000_000
+IDS = "() => [...document.querySelectorAll('#list tbody tr')].map((row) => row.dataset.id)"
+PAINTED = """() => [...document.querySelectorAll(".cameras canvas")]
+    .map((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data)
+    .map((pixels) => pixels.some((value, index) => index % 4 < 3 && value > 0))"""
+HALF_WAY = """() => {
+    const scrub = document.getElementById("scrub");
+    scrub.value = 500;
+    scrub.dispatchEvent(new Event("input"));
+}"""
+STICKING_OUT = """() => [...document.querySelectorAll("body *")]
+    .filter((each) => !each.closest(".scroll, .marks") && each.getBoundingClientRect().right > innerWidth + 1)
+    .map((each) => `${each.tagName} ${each.id} ${each.getBoundingClientRect().right}`)"""
+PIXELS = "() => document.querySelector('.cameras canvas').toDataURL()"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    write_recorded(tmp_path / "monday")
+    with browsing(tmp_path / "monday") as served:
+        yield served
+
+
+def listed(page, ids: list[str]) -> None:
+    until(lambda: page.evaluate(IDS) == ids, f"the rows {ids}", page)
+
+
+def shown(page, text: str) -> None:
+    sync_api.expect(page.locator("#moment")).to_contain_text(text, timeout=WAIT_MS)
+
+
+def open_episode(page, episode_id: str) -> None:
+    page.locator(f"tr[data-id='{episode_id}'] .pick").click()
+    says(page, ".film figcaption", episode_id)
+    until(lambda: all(page.evaluate(PAINTED)), "the images", page)
+
+
+def test_the_list_is_filtered_and_sorted(served, tab):
+    page = tab(served.url)
+    listed(page, [DEMO, HELPED, ALONE])
+    says(page, "#counts", "3 episodes: 1 demonstration, 2 online · 2 success")
+    says(page, f"tr[data-id='{HELPED}']", "1×")
+    for field, value, ids in (
+        ("outcome", "failure", [ALONE]), ("kind", "demo", [DEMO]), ("help", "yes", [HELPED]),
+        ("help", "no", [DEMO, ALONE]), ("by", "model", [HELPED]),
+    ):  # fmt: skip
+        page.select_option(f"#f-{field}", value)
+        listed(page, ids)
+        page.click("#f-clear")
+    for field, value, ids in (("least", "3", [ALONE]), ("most", "3", [DEMO, HELPED]), ("text", "ONLINE-B", [ALONE])):
+        page.fill(f"#f-{field}", value)
+        listed(page, ids)
+        page.click("#f-clear")
+    listed(page, [DEMO, HELPED, ALONE])
+    page.click("[data-sort=s] button")
+    page.click("[data-sort=s] button")
+    listed(page, [ALONE, DEMO, HELPED])
+    sync_api.expect(page.locator("[data-sort=s]")).to_have_attribute("aria-sort", "descending", timeout=WAIT_MS)
+    page.fill("#f-text", "no such thing")
+    says(page, "#shown", "0 of 3 episodes")
+
+
+def test_an_episode_is_played_to_its_end_and_stepped_by_frames(served, tab):
+    page = tab(served.url)
+    open_episode(page, HELPED)
+    shown(page, "frame 0 of 20, policy in control")
+    first = page.evaluate(PIXELS)
+    page.keyboard.press("ArrowRight")
+    shown(page, "frame 1 of 20")
+    until(lambda: page.evaluate(PIXELS) != first, "the next image", page)
+    page.keyboard.press("ArrowLeft")
+    shown(page, "frame 0 of 20")
+    until(lambda: page.evaluate(PIXELS) == first, "the first image", page)
+    page.keyboard.press("Shift+ArrowRight")
+    shown(page, "frame 10 of 20, human in control")
+    page.select_option("#speed", "4")
+    page.focus("#player")
+    page.keyboard.press(" ")
+    sync_api.expect(page.locator("#play")).to_have_attribute("aria-label", "pause", timeout=WAIT_MS)
+    shown(page, "frame 20 of 20, hold")
+    sync_api.expect(page.locator("#play")).to_have_attribute("aria-label", "play", timeout=WAIT_MS)
+    page.keyboard.press("Home")
+    shown(page, "frame 0 of 20")
+    says(page, ".marks", "⚑ success · ✔ model · ✔ simulator")
+    assert page.locator(".strip i").all_text_contents() == ["policy", "human", "human, still", "hold"]
+
+
+def test_the_scrubber_and_the_curves_are_at_one_moment(served, tab):
+    page = tab(served.url)
+    open_episode(page, ALONE)
+    box = page.locator(".strip").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 5)
+    shown(page, f"frame {LONG_STEPS // 2} of {LONG_STEPS}")
+    cursor = page.locator("#cursor").bounding_box()
+    assert abs(cursor["x"] + 1 - box["x"] - box["width"] / 2) <= 2
+    over = page.locator(".u-over").first.bounding_box()
+    assert abs(over["x"] - box["x"]) <= 1.5
+    assert abs(over["width"] - box["width"]) <= 1.5
+    says(page, ".plot:first-child figcaption", "Φ 0.44")
+    page.select_option("#version", "aa-old")
+    says(page, ".plot:first-child figcaption", "Φ 0.24")
+
+
+def test_a_page_holds_a_few_seconds_of_a_long_episode_and_fetches_the_rest_again(tmp_path, tab):
+    episode = made_episode(ALONE, made_spec(side_px=32), steps=139)  # 14 ranges of a second
+    write_folder(tmp_path / "long", [episode])
+    with browsing(tmp_path / "long") as served:
+        page = tab(served.url)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.rpartition("/frames/")[2]))
+        open_episode(page, ALONE)
+        for number in range(1, 14):
+            page.keyboard.press("Shift+ArrowRight")
+            until(lambda number=number: str(min(number + 2, 13)) in asked, f"range {number + 2}", page)
+        page.wait_for_load_state("networkidle")
+        assert [asked.count(str(number)) for number in range(14)] == [1] * 14, "each once"
+        page.keyboard.press("Home")
+        until(lambda: asked.count("0") == 2, "the first range again", page)
+
+
+def test_arrows_go_through_the_list_as_it_is_filtered(served, tab):
+    page = tab(served.url)
+    page.select_option("#f-kind", "online")
+    listed(page, [HELPED, ALONE])
+    page.focus("#player")
+    for key, episode_id in (("ArrowDown", HELPED), ("ArrowDown", ALONE), ("ArrowDown", ALONE), ("ArrowUp", HELPED)):
+        page.keyboard.press(key)
+        says(page, ".film figcaption", episode_id)
+
+
+def test_a_verdict_is_given_by_its_key_and_undone(served, tab):
+    page = tab(served.url)
+    open_episode(page, HELPED)
+    page.keyboard.press("f")
+    says(page, f"tr[data-id='{HELPED}'] .outcome", "failure")
+    says(page, "#back-in", "2 is failure: written in")
+    page.keyboard.press("u")
+    says(page, f"tr[data-id='{HELPED}'] .outcome", "success")
+    sync_api.expect(page.locator("#back-in")).to_have_text("", timeout=WAIT_MS)
+    page.locator("#say button", has_text="discard").click()
+    says(page, f"tr[data-id='{HELPED}'] .outcome", "discard")
+    served.relabels.bring(time.monotonic_ns() + LATER_NS)
+    until(lambda: "discard" in (served.root / "labels.jsonl").read_text(), "the label")
+    says(page, "#facts", "discard by operator")
+
+
+def test_letters_that_are_typed_give_no_verdict(served, tab):
+    page = tab(served.url)
+    open_episode(page, HELPED)
+    page.fill("#f-text", "")
+    page.locator("#f-text").press_sequentially("sfd")
+    page.wait_for_timeout(200)
+    assert served.json("api/list")["waiting"] == {}
+
+
+def test_a_trim_is_set_at_the_scrubber_and_written_elsewhere(served, tab):
+    page = tab(served.url)
+    before = contents(served.root)
+    open_episode(page, HELPED)
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    shown(page, "frame 3 of 20")
+    page.keyboard.press("[")
+    says(page, "#trims", "2: frames 3 to 20")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("]")
+    says(page, "#trims", "2: frames 3 to 13")
+    page.keyboard.press("Home")
+    page.keyboard.press("]")
+    says(page, "#notice", "must be before the last")
+    page.click("#write")
+    says(page, "#made", str(served.out / "trimmed"))
+    says(page, "#made", "robot-stack data view")
+    assert open_store(served.out / "trimmed").read(HELPED, images=False).length == 10
+    assert contents(served.root) == before
+
+
+def test_two_episodes_are_compared_by_time_and_by_progress(served, tab):
+    page = tab(served.url)
+    open_episode(page, HELPED)
+    page.locator(f"tr[data-id='{ALONE}'] .beside").click()
+    says(page, "#moment", "B 0.00 s")
+    until(lambda: page.evaluate(PAINTED) == [True] * 4, "the images of both", page)
+    page.keyboard.press("End")
+    shown(page, f"A 2.00 s, frame 20 of 20, hold  |  B 4.50 s, frame {LONG_STEPS} of {LONG_STEPS}")
+    page.check("#align [value=progress]")
+    page.keyboard.press("Home")
+    page.evaluate(HALF_WAY)
+    shown(page, f"frame 10 of 20, human in control  |  B 2.30 s, frame 23 of {LONG_STEPS}")  # both have half of 0.9
+    page.reload()
+    says(page, "#moment", "B 0.00 s")
+    page.click("#single")
+    sync_api.expect(page.locator(".film")).to_have_count(1, timeout=WAIT_MS)
+
+
+def test_an_export_says_where_it_is_and_how_it_is_opened(served, tab):
+    pytest.importorskip("mcap_ros2", reason="mcap is not installed")
+    page = tab(served.url)
+    open_episode(page, DEMO)
+    page.locator("[data-format=mcap]").click()
+    says(page, "#made", str(served.out / f"mcap-{DEMO}"))
+    says(page, "#made", "in Foxglove: Open local file")
+
+
+def test_what_is_broken_or_running_is_named_and_a_refusal_is_shown(served, tab):
+    (served.root / "episodes" / f"{ALONE}.zarr" / "manifest.json").rename(served.root / "aside.json")
+    chunk = next((served.root / "episodes" / f"{DEMO}.zarr" / "executed").glob("c.*"))
+    chunk.write_bytes(chunk.read_bytes()[:-1] + b"?")
+    (served.root / "labels.jsonl").touch()
+    with browsing(served.root) as again:
+        page = tab(again.url)
+        says(page, "#aside .running", f"{ALONE} is not closed")
+        page.locator(f"tr[data-id='{DEMO}'] .pick").click()
+        says(page, "#notice", "must be whole")
+        says(page, "#aside .broken", "checksum of")
+        listed(page, [HELPED])
+
+
+def test_an_episode_of_one_frame_is_shown(tmp_path, tab):
+    episode = made_episode(DEMO, made_spec(side_px=32))
+    short = {name: rows[: len(rows) - episode.length] for name, rows in episode.arrays.items()}
+    write_folder(tmp_path / "short", [changed(episode, **short)])
+    with browsing(tmp_path / "short") as served:
+        page = tab(served.url)
+        open_episode(page, DEMO)
+        shown(page, "0.00 s, frame 0 of 0, no step")
+        page.keyboard.press(" ")
+        shown(page, "0.00 s, frame 0 of 0, no step")
+
+
+def test_each_of_several_arms_has_its_band_and_no_camera_is_needed(tmp_path, tab):
+    spec = replace(two_arm_spec(), cameras=())
+    episode = made_episode(DEMO, spec)
+    who = np.array([[Source.HUMAN, Source.HOLD]] * 12 + [[Source.POLICY, Source.POLICY]] * 8, np.uint8)
+    write_folder(tmp_path / "two", [changed(episode, sources=who)])
+    with browsing(tmp_path / "two") as served:
+        page = tab(served.url)
+        page.locator(f"tr[data-id='{DEMO}'] .pick").click()
+        shown(page, "frame 0 of 20")
+        assert page.locator(".band .side").all_text_contents() == ["left", "right"]
+        words = [band.locator("i").all_text_contents() for band in page.locator(".strip").all()]
+        assert words == [["human", "policy"], ["hold", "policy"]]
+        sync_api.expect(page.locator(".marks")).to_have_count(1)
+        page.select_option("#speed", "8")
+        page.focus("#player")
+        page.keyboard.press(" ")
+        shown(page, "frame 20 of 20")
+
+
+def test_a_page_without_the_token_asks_for_it(tmp_path, tab):
+    write_recorded(tmp_path / "monday")
+    with browsing(tmp_path / "monday", token=TOKEN) as served:
+        page = tab(served.url.partition("#")[0])
+        page.locator("#token").fill("wrong")
+        page.keyboard.press("Enter")
+        says(page, "#notice", "token is wrong")
+        sync_api.expect(page.locator("#gate")).to_be_visible(timeout=WAIT_MS)
+        page.locator("#token").fill(served.url)
+        page.keyboard.press("Enter")
+        open_episode(page, HELPED)
+        assert TOKEN not in page.url
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_the_rules_of_axe_find_nothing_and_nothing_sticks_out(served, tab, scheme, size):
+    package = pytest.importorskip("axe_core_python", reason="no axe here: pip install axe-core-python")
+    page = tab(served.url, viewport=size, color_scheme=scheme)
+    page.evaluate((Path(package.__file__).with_name("axe.min.js")).read_text())
+    listed(page, [DEMO, HELPED, ALONE])
+    for compared in (False, True):
+        open_episode(page, HELPED)
+        if compared:
+            page.locator(f"tr[data-id='{ALONE}'] .beside").click()
+            says(page, "#moment", "B 0.00 s")
+        else:
+            page.keyboard.press("f")
+            says(page, "#back-in", "written in")
+        found = page.evaluate("axe.run()")["violations"]
+        assert not found, [(each["id"], each["help"], [node["html"] for node in each["nodes"]][:3]) for each in found]
+        assert page.evaluate(STICKING_OUT) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
