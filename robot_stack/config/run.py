@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from robot_stack import plugins
+from robot_stack.config.asking import AskingConfig
 from robot_stack.config.base import AnyBase
 from robot_stack.config.section import FreeSection, RegisteredName, Section
 from robot_stack.types.reward import RewardForm
@@ -130,6 +131,8 @@ class RunConfig(Section):
     """Reward model."""
     training: TrainingConfig
     """Budget."""
+    asking: AskingConfig | None = None
+    """When the policy asks an operator for help; None: it never does, and an operator watches."""
     operator_required: bool = False
     """The arm holds while nobody has the operator's page open and in view."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
