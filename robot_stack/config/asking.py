@@ -25,7 +25,7 @@ class AskingConfig(Section):
     """Moments of either kind, needed and not, before which it asks by the stall alone."""
     memory: Annotated[int, Field(ge=10, le=10_000)] = 100
     """Newest moments of either kind that are remembered: the policy changes, and old ones say little of it."""
-    stall_s: Annotated[float, Field(gt=0, le=600)] = 2.0
+    stall_s: Annotated[float, Field(gt=0, le=600)] = 1.5
     """Before there is evidence it asks after this long without progress."""
     stall_rise: Annotated[float, Field(gt=0, lt=1)] = 0.02
     """A rise of Φ above its best that counts as progress."""
