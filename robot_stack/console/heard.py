@@ -17,6 +17,7 @@ from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.runs.stage import Stage
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.reward import LiveScore
 
 WINDOW = 30
@@ -91,6 +92,7 @@ class Heard:
         mode, reason: Of the safety filter; None before it is heard.
         stage: Of the run once its cell has stopped, else None.
         prompt: What the cell asks an operator to do, or "".
+        help: What the policy asks an operator for help with, or None.
         kind: Of the running episode, or "".
         finished: Whether one has just ended and the scene is not yet put back.
         resetting: Whether the scene is being put back.
@@ -116,6 +118,7 @@ class Heard:
         self.mode: Mode | None = None
         self.reason = ""
         self.prompt = ""
+        self.help: HelpRequest | None = None
         self.kind = ""
         self.way = ""
         self.finished = False
@@ -142,6 +145,12 @@ class Heard:
         self.mode, self.reason = mode, reason
         self.episodes.drives(mode, now_ns)
         self.curve.drives(mode, now_ns)
+
+    def asked(self, request: HelpRequest | None, now_unix_s: float) -> None:
+        """Take in that the policy asks for help, or no longer does."""
+        if request is not None and (self.help is None or request.reason != self.help.reason):
+            self.tell(f"help wanted ({request.reason.kind}): {request.reason.text}", now_unix_s)
+        self.help = request
 
     def episode(
         self, episode_id: str, kind: str, now_ns: int, now_unix_s: float, *, task_id: str | None = None

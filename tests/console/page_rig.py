@@ -22,6 +22,7 @@ from robot_stack.console.session import ConsoleSession
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.reward import LiveScore
 
 LOCAL = "127.0.0.1:0"
@@ -139,6 +140,12 @@ class FakeCell:
         """Keys of an operator."""
         with self.desk.locked():
             self.desk.heard.events(events, device, time.monotonic_ns(), time.time())
+        self.tell()
+
+    def asks(self, request: HelpRequest | None) -> None:
+        """The policy asks for help, or no longer does."""
+        with self.desk.locked():
+            self.desk.heard.asked(request, time.time())
         self.tell()
 
     def claim(self) -> None:

@@ -139,5 +139,5 @@ def test_it_resumes_exactly() -> None:
 
 def test_a_state_of_other_signals_is_refused() -> None:
     state = taught(AskingConfig()).state_dict()
-    with pytest.raises(ValueError, match="signals are .* must be .*critics"):
+    with pytest.raises(ValueError, match=r"signals are .* must be .*critics"):
         Calibrator(AskingConfig(signals=("stall", "critics"))).load_state_dict(state)

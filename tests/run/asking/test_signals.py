@@ -19,12 +19,12 @@ NS = 1_000_000_000
 
 
 def score_of(index: int, progress: float) -> LiveScore:
-    return LiveScore(
-        episode_id="a", index=index, progress=progress, success=math.nan, declared=False, version="v"
-    )
+    return LiveScore(episode_id="a", index=index, progress=progress, success=math.nan, declared=False, version="v")
 
 
-def at(index: int, progress: float | None = None, *, scored: int | None = None, insight: Insight | None = None) -> Moment:
+def at(
+    index: int, progress: float | None = None, *, scored: int | None = None, insight: Insight | None = None
+) -> Moment:
     score = None if progress is None else score_of(index if scored is None else scored, progress)
     return Moment(now_ns=round(index * PERIOD_S * NS), index=index, insight=insight, score=score)
 
