@@ -72,13 +72,14 @@ def check_settings(resolved: ResolvedRun) -> None:
         ConfigError: One line per mistake over all sections.
     """
     said = []
-    for section in (_algorithm, _encoder, _reward, _rescore, _asking):
+    for section in (_algorithm, _encoder, _reward, _rescore):
         try:
             section(resolved)
         except ConfigError as error:
             said.append(str(error))
     if said:
         raise ConfigError("\n".join(said))
+    _asking(resolved)
 
 
 def _algorithm(resolved: ResolvedRun) -> LearnerConfig:

@@ -99,6 +99,26 @@ def test_plans_that_cannot_be_read_are_refused_by_file(tmp_path: Path) -> None:
         Actor(write_run(tmp_path), tmp_path, cell, cell, client, "a")
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"signals": ', "JSONDecodeError"),
+        ('{"signals": ["stall"], "needed": [], "not_needed": []}', "as the run says"),
+    ],
+)
+def test_evidence_that_cannot_be_read_or_is_of_other_signals_is_refused_by_file(
+    tmp_path: Path, content: str, why: str
+) -> None:
+    cell = FakeCell()
+    (tmp_path / "a.asking.json").write_text(content)
+    run = write_run(tmp_path, "run.asking={}")
+    with pytest.raises(
+        ConfigError, match=r"a\.asking\.json is unreadable .*remove it to begin without evidence"
+    ) as said:
+        Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
+    assert why in str(said.value)
+
+
 class Disk:
     """A disk that is full until somebody frees space."""
 
