@@ -54,8 +54,8 @@ def help_section(figures: dict[str, Any] | None, rows: Sequence[MetricsRow]) -> 
         f"The policy asked {figures['requests']} times, {figures['by_evidence']} of them by what it had learnt of its "
         f"signals. {figures['needed']} requests were needed and {figures['not_needed']} were not"
         + ("" if share is None else f" ({100 * share:.0f} % needed)")
-        + f"; {figures['missed']} needs came without a request. The operator {looks}: {figures['attention_s']:.0f} s of "
-        f"{figures['robot_time_s']:.0f} s of robot time, {figures['in_hand_s']:.0f} s of them with a hand on the arm."
+        + f"; {figures['missed']} needs came without a request. The operator {looks}: {figures['attention_s']:.0f} s "
+        f"of {figures['robot_time_s']:.0f} s of robot time, {figures['in_hand_s']:.0f} s of them in hand."
     )
     table = Counter((row.reason.value, row.end.value, _word(row.needed)) for row in of_kind(rows, HelpRow))
     lines = "".join(

@@ -116,6 +116,9 @@ class Actor:
         clock: Of the control loop.
         client: Link to the learner, connected.
         actor_id: Unique among the actors of a run.
+
+    Attributes:
+        asker: Asks for help, or None where the run's policy never does.
     """
 
     def __init__(
@@ -126,7 +129,7 @@ class Actor:
         self._plans = folder / f"{actor_id}.protocol.json"
         self._help = _help_of(resolved, self._plans)
         self._evidence = folder / f"{actor_id}.asking.json"
-        self._asker = _asker_of(resolved, self._evidence)
+        self.asker = _asker_of(resolved, self._evidence)
         self._on_request = all(map(looks_on_request, resolved.teleops.values()))
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(resolved.spec(), client, clock, seed=resolved.run.seed)
@@ -141,7 +144,7 @@ class Actor:
             scores=client,
             schedule=TaskSchedule.of(resolved.task),
             transient=TRANSIENT,
-            asker=self._asker,
+            asker=self.asker,
         )
 
     def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
@@ -163,7 +166,7 @@ class Actor:
                 continue
             self._keep_plans(ran)
             self._log(ran.outcome)
-            self._log_help(ran.outcome)
+            self.log_help(ran.outcome)
             self._warn_of_old_params(ran.outcome, say)
             if phase == "collecting_demos":
                 self._client.wait_acked(1.0)  # so that the count of demonstrations is current
@@ -230,11 +233,11 @@ class Actor:
         except StoreError as error:
             self._metrics.log(FaultRow(reason=str(error)))
 
-    def _log_help(self, outcome: EpisodeOutcome) -> None:
+    def log_help(self, outcome: EpisodeOutcome) -> None:
         """Keep what the asker has learnt, and write a row for each request and one for the episode."""
-        if self._asker is None or outcome.help is None:
+        if self.asker is None or outcome.help is None:
             return
-        self._keep(self._evidence, self._asker.state_dict())
+        self._keep(self._evidence, self.asker.state_dict())
         episode_id, account = outcome.header.episode_id, outcome.help
         for request in account.requests:
             self._metrics.log(
@@ -260,7 +263,7 @@ class Actor:
                 asked_s=round(account.asked_s, 3),
                 in_hand_s=round(account.in_hand_s, 3),
                 evaluate_ms_p99=1e3 * float(np.percentile(account.evaluate_s, 99)) if account.evaluate_s else None,
-                evidence=self._asker.figures(),
+                evidence=self.asker.figures(),
             )
         )
 

@@ -64,7 +64,7 @@ def test_the_report_of_a_run_says_it_in_a_sentence(tmp_path) -> None:
     page = write_report(folder).read_text()
     assert "The policy asked 4 times" in page
     assert "2 requests were needed and 1 were not (67 % needed); 2 needs came without a request" in page
-    assert "looked only when asked: 6 s of 16 s of robot time, 4 s of them with a hand" in page
+    assert "looked only when asked: 6 s of 16 s of robot time, 4 s of them in hand" in page
     summary = json.loads(RunPaths(folder).summary.read_text())
     assert summary["asking"]["requests"] == 4
 
