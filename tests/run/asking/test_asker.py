@@ -144,6 +144,19 @@ def test_after_help_it_leaves_the_operator_alone_for_a_while_and_then_has_patien
     assert len(run.asker.account.requests) == 2
 
 
+def test_the_pause_after_an_answer_is_as_long_as_asked_for() -> None:
+    run = episode(CONFIG.model_copy(update={"pause_s": 3.0})).go(20).go(1, events=("dismiss",)).go(29)
+    assert len(run.asker.account.requests) == 1, "stalled for long, and silent for 3 s"
+    run.go(5)
+    assert len(run.asker.account.requests) == 2
+
+
+def test_a_need_after_a_request_was_withdrawn_was_missed() -> None:
+    run = episode().go(20).rise(10, 0.6).go(3, source=Source.HUMAN)
+    assert [request.end for request in run.asker.account.requests] == [HelpEnd.WITHDRAWN]
+    assert (run.asker.account.missed, counts(run.asker)) == (1, (1, 0))
+
+
 def test_dismissed_is_not_needed_and_not_asked_again_at_once() -> None:
     run = episode().go(20).go(1, events=("dismiss",))
     (request,) = run.asker.account.requests

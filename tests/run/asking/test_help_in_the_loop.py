@@ -84,6 +84,14 @@ def test_the_policy_is_asked_about_itself_after_its_action_has_been_sent() -> No
     assert len(outcome.help.evaluate_s) == 20
 
 
+def test_a_policy_without_the_arm_is_asked_nothing_about_itself() -> None:
+    executed = [motion(0.5)] * 5 + [motion(0.3, Source.HUMAN, human=0.3)] * 4 + [motion(0.5)]
+    cell = FakeCell(executed=executed)
+    policy = FrankPolicy(cell)
+    run(cell, policy=policy)
+    assert policy.sent_before == [1, 2, 3, 4, 5, *range(10, 21)]
+
+
 def test_who_takes_over_has_answered() -> None:
     cell = FakeCell(executed=[motion(0.5)] * 12 + [motion(0.3, Source.HUMAN, human=0.3)] * 3 + [motion(0.5)])
     outcome = run(cell)
