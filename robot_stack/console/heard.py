@@ -169,12 +169,14 @@ class Heard:
         self.kind, self.way = kind, turn.text if len(self._task.turns) > 1 else ""
         self._last_episode = episode_id
         self.finished = self.resetting = False
+        self.help = None  # of an actor that died in the middle of one, who never took it back
 
     def no_episode(self, *, resetting: bool, now_ns: int) -> None:
         """Take in that no episode runs: one has just ended, or the scene is put back."""
         self.episodes.end(now_ns)
         self.curve.drives(None, now_ns)
         self.kind, self.way, self.finished, self.resetting = "", "", not resetting, resetting
+        self.help = None
 
     def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> None:
         """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims."""
