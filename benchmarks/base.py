@@ -36,6 +36,7 @@ from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLi
 from robot_stack.rollout.evaluate import NullSink
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import Cell
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
@@ -98,6 +99,9 @@ class RealTimeCell:
         """See `Cell`."""
 
     def claim(self, verdict: Verdict) -> None:
+        """See `Cell`."""
+
+    def ask(self, request: HelpRequest | None) -> None:
         """See `Cell`."""
 
     def finish(self) -> None:

@@ -12,34 +12,47 @@ from torch import Tensor
 
 from policies.encoders.registry import load_trunk
 from policies.encoders.trunk import Trunk
-from policies.learner import ActingNetwork, LearnerConfig, LearnerSpec
+from policies.familiarity import Familiarity
+from policies.learner import JudgingCritic, LearnerConfig, LearnerSpec, Module, ValuesActions
 from policies.playback import ChunkPlayer
 from policies.registry import find_algorithm
 from robot_stack.types.errors import SpecError
+from robot_stack.types.help import Insight
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.spec import Spec
 
 TRUNK = "trunk."
 ACTOR = "actor."
+CRITIC = "critic."
+FAMILIAR = "familiar."
+SAMPLES = 8
+"""Actions that are drawn beside the one that is taken, to see how far they differ."""
 _DESCRIPTION = {"algorithm", "settings", "trunk", "trunk_reference", "trunk_trained"}
 """What parameters say of themselves, see `actor_metadata`."""
 
 
 def pack_tensors(
-    trunk: Trunk, actor: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray] | None = None
+    trunk: Trunk,
+    actor: Mapping[str, np.ndarray],
+    trained: Mapping[str, np.ndarray] | None = None,
+    *,
+    critic: Mapping[str, np.ndarray] | None = None,
+    familiar: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Collect the tensors that an actor needs into one mapping, prefixed by `TRUNK` or `ACTOR`.
+    """Collect the tensors that an actor needs into one mapping, with a prefix for each part.
 
     Args:
         trunk: The run's encoder; travels as float32, so that features match bit by bit, if it travels.
         actor: The acting network.
         trained: Weights of the encoder where it is trained end to end; they travel instead.
+        critic: The critics, where the policy asks for help by them.
+        familiar: The demonstrations to compare features with (`policies.familiarity`), where it asks by that.
     """
     seeing = trained or {}
     if not trained and trunk.travels:
         seeing = {name: tensor.cpu().numpy() for name, tensor in trunk.state_dict().items()}
-    parts = ((TRUNK, seeing), (ACTOR, actor))
+    parts = ((TRUNK, seeing), (ACTOR, actor), (CRITIC, critic or {}), (FAMILIAR, familiar or {}))
     return {prefix + name: tensor for prefix, tensors in parts for name, tensor in tensors.items()}
 
 
@@ -98,6 +111,14 @@ class ActingPolicy:
             ) from error
         self._network = algorithm.policy(sizes, settings)
         self._network.requires_grad_(False).eval()
+        self._critic: JudgingCritic | None = None
+        if algorithm.critic is not None and _tensors(params, CRITIC):
+            self._critic = algorithm.critic(sizes, settings)
+            self._critic.requires_grad_(False).eval()
+        self._familiarity = Familiarity.from_tensors(_arrays(params, FAMILIAR))
+        self._sample_rng = torch.Generator().manual_seed(seed)
+        self._seen: tuple[Tensor, Tensor] | None = None
+        self._insight: tuple[np.ndarray, Insight] | None = None
         self._actions = spec.action_size
         self._player = ChunkPlayer(self._network, self._actions, self._rng)
         self.version = 0
@@ -115,7 +136,9 @@ class ActingPolicy:
             raise SpecError(f"trunk of params {params.version} is {trunk}, must be {self.trunk_id}")
         if params.version <= self.version:
             raise SpecError(f"params version is {params.version}, must be above {self.version}")
-        modules: list[tuple[ActingNetwork | Trunk, dict[str, Tensor]]] = [(self._network, _tensors(params, ACTOR))]
+        modules: list[tuple[Module | Trunk, dict[str, Tensor]]] = [(self._network, _tensors(params, ACTOR))]
+        if self._critic is not None:
+            modules.append((self._critic, _tensors(params, CRITIC)))
         if self._trained:
             modules.append((self._trunk, _tensors(params, TRUNK)))
         # all is looked at before anything is taken: torch copies what fits, then raises
@@ -128,6 +151,7 @@ class ActingPolicy:
     def begin_episode(self) -> None:
         """Count ticks from 0 and forget what was planned."""
         self._player.begin_episode()
+        self._seen = None
 
     @torch.no_grad()
     def act(self, observation: Observation, *, deterministic: bool, interrupted: bool = False) -> np.ndarray:
@@ -140,10 +164,36 @@ class ActingPolicy:
         """
         if interrupted:
             self._player.void()
-        return self._player.next_action(
-            lambda: (self._features(observation), torch.from_numpy(observation.proprio)[None]),
-            deterministic=deterministic,
+        return self._player.next_action(lambda: self._see(observation), deterministic=deterministic)
+
+    @torch.no_grad()
+    def insight(self) -> Insight | None:
+        """Return what the policy says of its newest decision, without drawing from the noise that it acts with."""
+        decided = self._player.newest
+        if decided is None or self._seen is None:
+            return None
+        if self._insight is None or self._insight[0] is not decided:
+            self._insight = decided, self._look_within(*self._seen, decided)
+        return self._insight[1]
+
+    def _look_within(self, features: Tensor, proprio: Tensor, decided: np.ndarray) -> Insight:
+        samples = self._network.act(
+            features.expand(SAMPLES, -1),
+            proprio.expand(SAMPLES, -1),
+            tick=self._player.tick,
+            rng=self._sample_rng,
+            deterministic=False,
         )
+        judge = self._critic if self._critic is not None else self._network
+        q = None
+        if isinstance(judge, ValuesActions):
+            q = judge.values(features, proprio, torch.from_numpy(decided.reshape(1, -1)))[:, 0].numpy()
+        distance = float("nan") if self._familiarity is None else self._familiarity.distance(features[0].numpy())
+        return Insight(distance=distance, samples=samples.numpy(), q=q)
+
+    def _see(self, observation: Observation) -> tuple[Tensor, Tensor]:
+        self._seen = self._features(observation), torch.from_numpy(observation.proprio)[None]
+        return self._seen
 
     def _features(self, observation: Observation) -> Tensor:
         images = {name: image[None] for name, image in observation.images.items()}
@@ -164,11 +214,13 @@ def _check_fit(version: int, wanted: Mapping[str, Tensor], found: Mapping[str, T
             )
 
 
+def _arrays(params: Params, prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays under a prefix, without it."""
+    named = params.tensors.items()
+    return {name.removeprefix(prefix): np.array(value) for name, value in named if name.startswith(prefix)}
+
+
 def _tensors(params: Params, prefix: str) -> dict[str, Any]:
     """Return the tensors under a prefix, without it; half precision becomes float32."""
-    found = {
-        name.removeprefix(prefix): torch.from_numpy(np.array(value))
-        for name, value in params.tensors.items()
-        if name.startswith(prefix)
-    }
+    found = {name: torch.from_numpy(value) for name, value in _arrays(params, prefix).items()}
     return {name: tensor.float() if tensor.dtype == torch.float16 else tensor for name, tensor in found.items()}

@@ -176,11 +176,8 @@ def published_tensors(module: nn.Module) -> dict[str, np.ndarray]:
     return {name: (tensor.half() if name in weights else tensor).numpy() for name, tensor in state.items()}
 
 
-class ActingNetwork(Protocol):
-    """The network that an actor process runs: a small `nn.Module` on features, built by its algorithm."""
-
-    chunk: int
-    """Ticks that one decision covers."""
+class Module(Protocol):
+    """What the acting side needs of an `nn.Module`."""
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Say whether weights have gradients; an `nn.Module` has this."""
@@ -197,6 +194,13 @@ class ActingNetwork(Protocol):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
         """Restore the weights that `state_dict` returned."""
         ...
+
+
+class ActingNetwork(Module, Protocol):
+    """The network that an actor process runs: a small `nn.Module` on features, built by its algorithm."""
+
+    chunk: int
+    """Ticks that one decision covers."""
 
     def act(self, features: Tensor, proprio: Tensor, *, tick: int, rng: torch.Generator, deterministic: bool) -> Tensor:
         """Return whole actions (B, chunk * A) in [-1, 1].
@@ -250,6 +254,28 @@ class WatchesEpisodes(Protocol):
 
     def episode_ended(self, *, success: bool, human_steps: int) -> None:
         """Count an ended online episode; called in order, from the update loop's thread."""
+        ...
+
+
+@runtime_checkable
+class ValuesActions(Protocol):
+    """A network that values whole actions by several critics; it goes to the actor where the policy asks for help."""
+
+    def values(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
+        """Return Q(o, a) of whole actions (B, chunk * A) by each of E critics, (E, B)."""
+        ...
+
+
+class JudgingCritic(Module, ValuesActions, Protocol):
+    """A network of critics alone, as an actor builds it."""
+
+
+@runtime_checkable
+class PublishesCritic(Protocol):
+    """A learner whose critics can be sent to an actor beside the policy."""
+
+    def critic_tensors(self) -> dict[str, np.ndarray]:
+        """Return the tensors of the network that its algorithm names as `critic`, see `published_tensors`."""
         ...
 
 

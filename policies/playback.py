@@ -121,6 +121,16 @@ class ChunkPlayer:
         """Forget what was planned: someone else has moved the robot."""
         self._chunks.clear()
 
+    @property
+    def tick(self) -> int:
+        """Return the ticks since the episode began."""
+        return self._tick
+
+    @property
+    def newest(self) -> np.ndarray | None:
+        """Return the chunk that was decided last, (C, A), the same array until the next; None before there is one."""
+        return self._chunks[-1][1] if self._chunks else None
+
     @torch.no_grad()
     def next_action(self, see: Callable[[], tuple[Tensor, Tensor]], *, deterministic: bool) -> np.ndarray:
         """Return the action of this tick, float32 (A,), and go on to the next.

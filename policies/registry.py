@@ -27,7 +27,7 @@ from policies.hg_dagger.config import HGDAggerConfig
 from policies.jump_start.config import JumpStartConfig
 from policies.jump_start.learner import JumpStartLearner
 from policies.jump_start.policy import JumpStartPolicy
-from policies.learner import ActingNetwork, Learner, LearnerSpec
+from policies.learner import ActingNetwork, JudgingCritic, Learner, LearnerSpec
 from policies.qc.config import QCConfig, QCFQLConfig
 from policies.qc.learner import QCLearner
 from policies.qc.policy import QCPolicy
@@ -39,7 +39,7 @@ from policies.residual.config import ResidualConfig, ResidualOnBaseConfig
 from policies.residual.policy import ResidualOnBasePolicy, ResidualPolicy
 from policies.rlpd.config import RLPDConfig
 from policies.rlpd.learner import RLPDLearner
-from policies.rlpd.policy import RLPDPolicy
+from policies.rlpd.policy import ArmCritic, RLPDPolicy
 from robot_stack import plugins
 from robot_stack.plugins import ConfigT, Part, Registry
 
@@ -51,6 +51,14 @@ class MakeLearner(Protocol[ConfigT_contra]):
 
     def __call__(self, spec: LearnerSpec, config: ConfigT_contra, *, seed: int, device: str = "cpu") -> Learner:
         """Build a learner at its first weights, on a device."""
+        ...
+
+
+class MakeCritic(Protocol[ConfigT_contra]):
+    """The builder of the network that values actions with an algorithm's critics."""
+
+    def __call__(self, spec: LearnerSpec, config: ConfigT_contra) -> JudgingCritic:
+        """Build the network; its weights are loaded afterwards."""
         ...
 
 
@@ -70,6 +78,9 @@ class Algorithm(Part[ConfigT]):
         config: Model of its settings; its instances are `policies.learner.LearnerConfig` too.
         learner: Builds what learns, from sizes and settings.
         policy: Builds what acts.
+        critic: Builds what values actions at an actor, of the tensors that `policies.learner.PublishesCritic` gives;
+            None where there is nothing to build, or the acting network has it already (`values_actions`).
+        values_actions: Whether the acting network brings its critics along, see `policies.learner.ValuesActions`.
         frozen_encoder: Whether a part of it is frozen, so that an encoder that goes on learning would take its
             features away.
         needs_base: Whether it reads what the run's base policy proposes.
@@ -77,15 +88,22 @@ class Algorithm(Part[ConfigT]):
 
     learner: MakeLearner[ConfigT]
     policy: MakePolicy[ConfigT]
+    critic: MakeCritic[ConfigT] | None = None
+    values_actions: bool = False
     frozen_encoder: bool = False
     needs_base: bool = False
+
+    @property
+    def has_critics(self) -> bool:
+        """Return whether an actor can ask several critics about what the policy does."""
+        return self.critic is not None or self.values_actions
 
 
 def _imitation_policy(spec: LearnerSpec, config: BCConfig | HGDAggerConfig) -> BCPolicy:
     return BCPolicy(spec, head=config.head, hidden=config.hidden)
 
 
-RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy)
+RLPD = Algorithm(config=RLPDConfig, learner=RLPDLearner, policy=RLPDPolicy, critic=ArmCritic)
 BC = Algorithm(config=BCConfig, learner=BCLearner, policy=_imitation_policy)
 HG_DAGGER = Algorithm(config=HGDAggerConfig, learner=hg_dagger.make_learner, policy=_imitation_policy)
 RESIDUAL = Algorithm(
@@ -94,12 +112,12 @@ RESIDUAL = Algorithm(
 RESIDUAL_ON_BASE = Algorithm(
     config=ResidualOnBaseConfig, learner=residual.make_on_base, policy=ResidualOnBasePolicy, needs_base=True
 )
-CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy)
+CAL_QL = Algorithm(config=CalQLConfig, learner=cal_ql.make_learner, policy=RLPDPolicy, critic=ArmCritic)
 JUMP_START = Algorithm(config=JumpStartConfig, learner=JumpStartLearner, policy=JumpStartPolicy, frozen_encoder=True)
 ACT = Algorithm(config=ActConfig, learner=ActLearner, policy=ActPolicy)
 FLOW_BC = Algorithm(config=FlowBCConfig, learner=FlowBCLearner, policy=FlowPolicy)
-QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy)
-QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy)
+QC = Algorithm(config=QCConfig, learner=QCLearner, policy=QCPolicy, values_actions=True)
+QC_FQL = Algorithm(config=QCFQLConfig, learner=QCLearner, policy=QCPolicy, values_actions=True)
 RECAP = Algorithm(config=RecapConfig, learner=RecapLearner, policy=RecapPolicy)
 CQN = Algorithm(config=CQNConfig, learner=CQNLearner, policy=CQNPolicy)
 CQN_AS = Algorithm(config=CQNASConfig, learner=CQNLearner, policy=CQNPolicy)

@@ -13,13 +13,18 @@ from enum import StrEnum
 
 import numpy as np
 
-from robot_stack.config.teleop_parts import OperatorConfig
+from robot_stack.config.teleop_parts import ON_REQUEST, OperatorConfig
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
 from robot_stack.types.robot import TeleopSample
 from sim.hands import Hands, Seen
 
 SECOND_NS = 1_000_000_000
+TURN_NS = 500_000_000
+"""From a call for help until an operator who was looking elsewhere looks at the cell."""
+GLANCE_S = 1.0
+"""For so long beyond `stuck_s` an operator who was called looks before they let the policy go on; for so long they also
+look on after they have let go of the arms."""
 
 
 class Role(StrEnum):
@@ -34,6 +39,9 @@ class ScriptedOperator:
     """A scripted operator with a teleop device for each arm.
 
     Deterministic given the generator, which the hands share.
+
+    Attributes:
+        attended_s: Seconds in which they looked at the policy or had the arms from it, since they were made.
 
     Args:
         config: Attention.
@@ -53,8 +61,11 @@ class ScriptedOperator:
         self._rng = rng
         self._hands_of = dict(hands)
         self._arms = tuple(arms)
+        self._on_request = config.attention == ON_REQUEST
         self._seen: deque[Seen] = deque()
         self._now: Seen | None = None
+        self.attended_s = 0.0
+        self._sampled_ns: int | None = None
         self.begin(Role.WATCH)
 
     @property
@@ -85,15 +96,29 @@ class ScriptedOperator:
         self._judged = False
         self._audit_ns: int | None = None
         self._next_look_ns = 0
+        self._looking = False
+        self._called_ns: int | None = None
+        self._let_go_ns: int | None = None
         self._next_slip_ns = 0
         self._next_stray_ns = 0
         self._stray_rad = 0.0
         self._hands.begin()
 
     def audit(self, now_ns: int) -> None:
-        """Tell the operator that the model claims success: if attentive, they look and say whether it is so."""
-        if self._role is Role.ASSIST and self._rng.random() < self._config.attention:
+        """Tell the operator that the model claims success: if attentive, they look and say whether it is so.
+
+        One who looks on request says it only if they are looking anyway.
+        """
+        attention = self._config.attention
+        sees = self._looks(now_ns) if attention == ON_REQUEST else self._rng.random() < attention
+        if self._role is Role.ASSIST and sees:
             self._audit_ns = now_ns + round(self._config.reaction_s * 1e9)
+
+    def call(self, on: bool, now_ns: int) -> None:
+        """Tell the operator that the policy asks for help, or that it no longer does."""
+        self._called_ns = now_ns if on else None
+        if on and self._on_request:
+            self._best, self._best_ns = np.inf, None
 
     def let_go(self) -> None:
         """Let go of the arms, with patience anew. A demonstration goes on afterwards."""
@@ -108,12 +133,14 @@ class ScriptedOperator:
     def sample(self, now_ns: int, mode: Mode = Mode.POLICY) -> dict[str, TeleopSample]:
         """Return what the operator does at `now_ns` with each arm; what they say is with the first."""
         self._perceive(now_ns)
+        self._attend(now_ns)
         seen = self._now
         if seen is None:
             return self.hold_still(now_ns, deadman=self._engaged)
         events = self._judge(seen, now_ns)
         if self._role is Role.ASSIST:
             self._decide(seen, now_ns, mode)
+            events += self._dismiss(now_ns)
         if not self._engaged:
             return self.hold_still(now_ns, events=events)
         self._hands.look_again(seen)
@@ -148,6 +175,9 @@ class ScriptedOperator:
             return ("success",) if seen.done else ("failure",)
         if self._role is Role.WATCH or self._judged or self._audit_ns is not None:
             return ()
+        if self._role is Role.ASSIST and self._on_request and not (self._engaged or self._looks(now_ns)):
+            self._done_since_ns = self._lost_since_ns = None
+            return ()
         self._done_since_ns = (self._done_since_ns or seen.stamp_ns) if seen.done else None
         self._lost_since_ns = (self._lost_since_ns or seen.stamp_ns) if seen.lost else None
         for since, event in ((self._done_since_ns, "success"), (self._lost_since_ns, "failure")):
@@ -163,7 +193,10 @@ class ScriptedOperator:
             held_s = (now_ns - self._engaged_since_ns) / 1e9
             if seen.done or hands.all_but_done(seen) or held_s > 5.0 or self._slips(now_ns):
                 self.let_go()
+                self._let_go_ns = now_ns
             return
+        if self._on_request:
+            self._begun_ns = self._begun_ns or seen.stamp_ns  # they know for how long it has been at it
         if mode is not Mode.POLICY or seen.done or not self._looks(now_ns):
             return
         distance = hands.distance(seen)
@@ -175,16 +208,39 @@ class ScriptedOperator:
         off_course = distance > self._best + config.off_course_m
         if stuck or off_course or impatient or seen.force_n > config.force_limit_n:
             self._engaged = True
+            self._called_ns = None
             self._engaged_since_ns = now_ns
             self._next_slip_ns = now_ns + SECOND_NS
             hands.misjudge(far=hands.is_far(seen))
 
     def _looks(self, now_ns: int) -> bool:
-        """Return True while the operator looks: drawn anew each second, with probability `attention`."""
+        """Return True while the operator looks: drawn anew each second, with probability `attention`, or on request."""
+        attention = self._config.attention
+        if attention == ON_REQUEST:
+            called = self._called_ns is not None and now_ns >= self._called_ns + TURN_NS
+            return called or (self._let_go_ns is not None and now_ns < self._let_go_ns + GLANCE_S * 1e9)
         if now_ns >= self._next_look_ns:
             self._next_look_ns = now_ns + SECOND_NS
-            self._looking = self._rng.random() < self._config.attention
+            self._looking = self._rng.random() < attention
         return self._looking
+
+    def _dismiss(self, now_ns: int) -> tuple[str, ...]:
+        """Return the key that lets the policy go on, once a call has been looked into and nothing was wrong."""
+        if self._called_ns is None or self._engaged:
+            return ()
+        looked_s = (now_ns - self._called_ns - TURN_NS) / 1e9
+        if looked_s < self._config.stuck_s + GLANCE_S:
+            return ()
+        self._called_ns = None
+        return ("dismiss",)
+
+    def _attend(self, now_ns: int) -> None:
+        """Count the time since the last sample as attended if the operator looked at the policy or had the arms."""
+        before, self._sampled_ns = self._sampled_ns, now_ns
+        if before is None or self._role is not Role.ASSIST or not 0 < now_ns - before < SECOND_NS:
+            return  # a reset turns the clock back
+        looks = self._looks(now_ns) if self._on_request else self._looking
+        self.attended_s += (now_ns - before) / 1e9 * (looks or self._engaged)
 
     def _slips(self, now_ns: int) -> bool:
         """Return True if the operator lets go too early: drawn once for each second of a correction."""

@@ -51,6 +51,10 @@ class QCPolicy(nn.Module):
         many = state.repeat_interleave(self._candidates, dim=0)
         return self._best(features, proprio, self.chunks(many, self._noise(len(many), rng)))
 
+    def values(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
+        """Return Q(o, a) of whole chunks (B, chunk * A) by each critic, (E, B)."""
+        return self.critic(features, proprio, action)
+
     def continue_chunk(
         self,
         features: Tensor,

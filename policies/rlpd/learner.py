@@ -18,12 +18,11 @@ from policies.distributed import ALONE
 from policies.graphs import CudaRecorder, Graphs
 from policies.imitation import balance, imitation_loss, labelled_ticks
 from policies.learner import LearnerSpec, TensorBatch, published_tensors
-from policies.networks import Critic, StateEncoder
 from policies.optimiser import descend, follow, load_adam, make_adam
 from policies.precision import fast
 from policies.rlpd import losses
 from policies.rlpd.config import RLPDConfig
-from policies.rlpd.policy import RLPDPolicy, TrainedPolicy
+from policies.rlpd.policy import ArmCritic, RLPDPolicy, TrainedPolicy
 from policies.rlpd.snapshot import CriticSnapshot
 from policies.vision import Seen, Vision
 
@@ -87,8 +86,7 @@ class RLPDLearner:
         self.layout = self.policy.layout
         self.published = copy.deepcopy(self.policy).requires_grad_(False)
         """Running average of the policy: what acts and is evaluated."""
-        encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
-        self.critic = Critic(encoder, self.layout.arm_size, members=config.critics, hidden=config.hidden).to(device)
+        self.critic = ArmCritic(spec, config).to(device)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         self.gripper_target = copy.deepcopy(self.policy.gripper)
         if self.gripper_target is not None:
@@ -318,6 +316,10 @@ class RLPDLearner:
     def actor_tensors(self) -> dict[str, np.ndarray]:
         """Return the tensors of the published average of the policy, by name."""
         return published_tensors(self.published)
+
+    def critic_tensors(self) -> dict[str, np.ndarray]:
+        """Return the tensors of the critics as they are, by name."""
+        return published_tensors(self.critic)
 
     def trunk_tensors(self) -> dict[str, np.ndarray]:
         """Return the running average of a trained encoder, by name."""

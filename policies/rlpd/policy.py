@@ -8,8 +8,21 @@ from torch import Tensor, nn
 from policies.action_layout import ActionLayout
 from policies.exploration import ExplorationNoise
 from policies.learner import LearnerSpec
-from policies.networks import GaussianActor, GripperCritic, StateEncoder
+from policies.networks import Critic, GaussianActor, GripperCritic, StateEncoder
 from policies.rlpd.config import RLPDConfig
+
+
+class ArmCritic(Critic):
+    """The critics of RLPD, which value the arms' part of an action; implements `policies.learner.ValuesActions`."""
+
+    def __init__(self, spec: LearnerSpec, config: RLPDConfig) -> None:
+        self.layout = ActionLayout(actions=spec.actions, grippers=spec.grippers, chunk=config.chunk)
+        encoder = StateEncoder(spec.parts, spec.proprio_mean, spec.proprio_std, head=config.head)
+        super().__init__(encoder, self.layout.arm_size, members=config.critics, hidden=config.hidden)
+
+    def values(self, features: Tensor, proprio: Tensor, action: Tensor) -> Tensor:
+        """Return Q(o, a) of whole actions (B, chunk * A) by each critic, (E, B)."""
+        return self(features, proprio, self.layout.arm(action))
 
 
 class TrainedPolicy(nn.Module):

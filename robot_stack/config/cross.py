@@ -14,7 +14,7 @@ from robot_stack.config.drivers import DriverRobot, ServoRobot
 from robot_stack.config.files.mistake import Mistake, hint
 from robot_stack.config.kinematics import DhKinematics, UrdfFile
 from robot_stack.config.resolved import ResolvedRun, RunArm
-from robot_stack.config.teleop import page_hand
+from robot_stack.config.teleop import ScriptedTeleop, looks_on_request, page_hand
 from robot_stack.types.spec import DIRECTION, OPENING, PROPRIO_SIZES
 
 LEAST_DEMOS = 4
@@ -45,6 +45,16 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _in_turn(resolved)
     yield from _proprio(resolved)
     yield from _base(resolved)
+    yield from _asking(resolved)
+
+
+def _asking(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse an operator who waits to be asked by a policy that never asks."""
+    for name, teleop in resolved.teleops.items():
+        if isinstance(teleop, ScriptedTeleop) and looks_on_request(teleop) and resolved.run.asking is None:
+            key = f"teleops.{name}.operator.attention" if name else "teleop.operator.attention"
+            text = "input is 'on_request' in a run whose policy never asks, must be a share; add asking: {} to the run"
+            yield _mistake(resolved, key, text)
 
 
 def _mistake(resolved: ResolvedRun, key: str, text: str) -> Mistake:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from robot_stack import plugins
+from robot_stack.config.asking import AskingConfig
 from robot_stack.config.base import AnyBase, Place
 from robot_stack.config.section import FreeSection, RegisteredName, Section, check_unique
 from robot_stack.types.reward import RewardForm
@@ -150,6 +151,8 @@ class RunConfig(Section):
     """Reward model."""
     training: TrainingConfig
     """Budget."""
+    asking: AskingConfig | None = None
+    """When the policy asks an operator for help; None: it never does, and an operator watches."""
     operator_required: bool = False
     """The arm holds while nobody has the operator's page open and in view."""
     device: Literal["auto", "cpu", "cuda"] = "auto"

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from robot_stack.config.feetech import ServoPort
 from robot_stack.config.section import Section, check_unique
 from robot_stack.config.teleop_parts import (
+    ON_REQUEST,
     Axis,
     Buttons,
     Deadzone,
@@ -283,6 +284,14 @@ class So101LeaderTeleop(Following, RealTeleop):
     """From the last joint to the point that is followed, along its axis."""
     gripper: Annotated[str, Field(min_length=1)] | None = "gripper"
     """Servo of the handle that stands for the gripper, as in the calibration file, where shut is 0 and open is 100."""
+
+
+def looks_on_request(config: TeleopConfig) -> bool:
+    """Return whether the operator at a device looks at the cell only when the policy asks for help.
+
+    A person is taken to do so wherever a run's policy asks.
+    """
+    return not isinstance(config, ScriptedTeleop) or config.operator.attention == ON_REQUEST
 
 
 def page_hand(config: TeleopConfig) -> PageHand | None:

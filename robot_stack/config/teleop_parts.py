@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
@@ -12,8 +12,8 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 Action = Literal[
-    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "deadman", "gripper_close",
-    "gripper_open",
+    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "deadman",
+    "gripper_close", "gripper_open",
 ]  # fmt: skip
 """Everything that a key can mean, motion aside."""
 KeyCode = Annotated[str, Field(pattern=r"^(KEY|BTN)_[A-Z0-9_]+$")]
@@ -81,6 +81,10 @@ class PageHand(Feel):
     """Without a word of the page for this long, it is lost: it repeats itself 25 times a second."""
 
 
+ON_REQUEST: Final = "on_request"
+"""Attention of an operator who looks only while the policy asks for help."""
+
+
 class OperatorConfig(Section):
     """The skill and attention of the scripted operator."""
 
@@ -94,8 +98,8 @@ class OperatorConfig(Section):
     """What is added to it from far away, until the tool is near the aim."""
     far_yaw_noise_rad: Annotated[float, Field(ge=0, le=0.5)] = 0.12
     """The same for yaw."""
-    attention: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """Probability per second of looking at the cell; 1 looks always."""
+    attention: Annotated[float, Field(gt=0, le=1)] | Literal["on_request"] = 0.9
+    """Probability per second of looking at the cell; 1 looks always, `on_request` while the policy asks for help."""
     speed: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of full deflection that is used."""
     tremor: Annotated[float, Field(ge=0, le=0.5)] = 0.05

@@ -8,6 +8,7 @@ from robot_stack.console.rights import Rights
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.teleop.bindings import Device, key_of
 from robot_stack.types.command import Mode
+from robot_stack.types.help import HelpKind, HelpRequest
 
 WORDS = {
     Mode.POLICY: "POLICY IN CONTROL",
@@ -37,6 +38,7 @@ class Scene:
         learner: What the learner does between episodes, in words, or "".
         rights: Of a page.
         stage: Of the run once its cell has stopped, else None.
+        help: What the policy asks an operator for help with, or None.
     """
 
     mode: Mode | None
@@ -51,6 +53,7 @@ class Scene:
     learner: str
     rights: Rights
     stage: Stage | None
+    help: HelpRequest | None = None
 
 
 SILENT_S = 3.0
@@ -62,8 +65,8 @@ class Banner:
     """Banner as the page shows it.
 
     Attributes:
-        mode: Colour and shape go by it: a mode in lower case, "silent", or once the cell has stopped "over", "ended" or
-            "failed".
+        mode: Colour, shape and tone go by it: a mode in lower case, "asks" where the policy in control asks for help,
+            "silent", or once the cell has stopped "over", "ended" or "failed".
         word: In large letters.
         why: One sentence.
         now: What an operator is to do, one sentence.
@@ -87,6 +90,8 @@ def banner(scene: Scene) -> Banner:
             why=f"The safety process {heard}. What is shown below may be old.",
             now="Look at the robot, not at the page. Is the run still going?",
         )
+    if scene.mode is Mode.POLICY and scene.help is not None:
+        return _asks(scene, scene.help)
     why = {
         Mode.POLICY: _policy_why(scene),
         Mode.HUMAN: _human_why(scene),
@@ -95,6 +100,25 @@ def banner(scene: Scene) -> Banner:
     }.get(scene.mode) or _sentence(scene.reason)
     return Banner(mode=str(scene.mode).lower(), word=WORDS[scene.mode], why=why, now=_now(scene))
 
+
+def _asks(scene: Scene, request: HelpRequest) -> Banner:
+    still = " It keeps the arm still meanwhile." if request.hold else " It goes on meanwhile."
+    key = key_of(Device.BROWSER, "dismiss").upper()
+    rest = f"or let it go on: 'dismiss' ({key})" if scene.rights.dismiss else "or let it go on by that device"
+    return Banner(
+        mode="asks",
+        word="HELP WANTED",
+        why=f"{KINDS_OF_HELP[request.reason.kind]}: {_sentence(request.reason.text)}{still}",
+        now=f"Look at the robot. If it needs you, {_take(scene)}, {rest}.",
+    )
+
+
+KINDS_OF_HELP = {
+    HelpKind.STALL: "The policy is stuck",
+    HelpKind.DISTANCE: "The policy does not know this scene",
+    HelpKind.SAMPLES: "The policy is undecided",
+    HelpKind.CRITICS: "The critics disagree",
+}
 
 AFTER = {
     StageName.CLOSING: "THE CELL STOPS",
@@ -162,12 +186,15 @@ def _now(scene: Scene) -> str:
         end = f"Press {keys['success']} when it is done, {keys['failure']} when it has failed."
         return end if scene.kind == "demo" else f"Guide it back on course, then let go. {end}"
     if scene.mode is Mode.POLICY:
-        take = "hold SPACE or a pad, and steer" if scene.rights.drive else "take the device"
-        return f"Watch. When it goes wrong, {take}."
+        return f"Watch. When it goes wrong, {_take(scene)}."
     if scene.resetting:
         return "The scene is being put back."
     then = " The arm can be taken once an episode runs." if scene.rights.drive else ""
     return f"{_sentence(scene.learner)}{then}" if scene.learner else f"Wait for an episode.{then}"
+
+
+def _take(scene: Scene) -> str:
+    return "hold SPACE or a pad, and steer" if scene.rights.drive else "take the device"
 
 
 def _arm(scene: Scene) -> str:

@@ -18,6 +18,7 @@ from robot_stack.runs.rows import ControlRow, EpisodeRow, MetricsRow
 from robot_stack.runs.stage import Stage
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.reward import LiveScore
 
 WINDOW = 30
@@ -93,6 +94,7 @@ class Heard:
         mode, reason: Of the safety filter; None before it is heard.
         stage: Of the run once its cell has stopped, else None.
         prompt: What the cell asks an operator to do, or "".
+        help: What the policy asks an operator for help with, or None.
         kind: Of the running episode, or "".
         finished: Whether one has just ended and the scene is not yet put back.
         resetting: Whether the scene is being put back.
@@ -119,6 +121,7 @@ class Heard:
         self.mode: Mode | None = None
         self.reason = ""
         self.prompt = ""
+        self.help: HelpRequest | None = None
         self.kind = ""
         self.way = ""
         self.finished = False
@@ -147,6 +150,12 @@ class Heard:
         self.episodes.drives(mode, now_ns)
         self.curve.drives(mode, now_ns)
 
+    def asked(self, request: HelpRequest | None, now_unix_s: float) -> None:
+        """Take in that the policy asks for help, or no longer does."""
+        if request is not None and (self.help is None or request.reason != self.help.reason):
+            self.tell(f"help wanted ({request.reason.kind}): {request.reason.text}", now_unix_s)
+        self.help = request
+
     def episode(
         self, episode_id: str, kind: str, now_ns: int, now_unix_s: float, *, task_id: str | None = None
     ) -> None:
@@ -164,12 +173,14 @@ class Heard:
         self.kind, self.way = kind, turn.text if len(self._task.turns) > 1 else ""
         self._last_episode = episode_id
         self.finished = self.resetting = False
+        self.help = None  # of an actor that died in the middle of one, who never took it back
 
     def no_episode(self, *, resetting: bool, now_ns: int) -> None:
         """Take in that no episode runs: one has just ended, or the scene is put back."""
         self.episodes.end(now_ns)
         self.curve.drives(None, now_ns)
         self.kind, self.way, self.finished, self.resetting = "", "", not resetting, resetting
+        self.help = None
 
     def events(self, events: Collection[str], device: str, now_ns: int, now_unix_s: float) -> None:
         """Take in keys of an operator. A verdict is on the running episode, or on the one that the model claims."""

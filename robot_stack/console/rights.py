@@ -11,6 +11,8 @@ from robot_stack.console.messages import CLEAR_STOP
 
 ENABLING = ("arm", CLEAR_STOP)
 """Presses that let the arm move again."""
+DISMISS = "dismiss"
+"""The press that lets a policy go on that asks for help."""
 
 
 SCRIPTED = "The scripted operator"
@@ -23,6 +25,7 @@ class Rights:
     Attributes:
         enable: Whether it may arm, resume and clear a stop.
         drive: Whether it may move the arms.
+        dismiss: Whether it may let a policy go on that asks for help: not a real arm that is kept still.
         grips: Whether one of them has a gripper that is used.
         device: Who drives where no page does, in words.
     """
@@ -32,6 +35,7 @@ class Rights:
     arms: Sequence[str]
     grips: bool
     device: str
+    dismiss: bool = True
 
     @classmethod
     def of(cls, run: ResolvedRun) -> Rights:
@@ -45,6 +49,7 @@ class Rights:
             arms=tuple(run.robots),
             grips=any(arm.action.gripper != "none" for arm in run.arms.values()),
             device=SCRIPTED if scripted else "The device at the robot",
+            dismiss=simulated or run.run.asking is None or not run.run.asking.hold,
         )
 
     @property
@@ -56,6 +61,8 @@ class Rights:
         """Return why a key or button of the page does nothing in this run, or ""."""
         if what in ENABLING and not self.enable:
             return f"{what} is pressed on a page, must be pressed at the robot on a real cell; use the device there"
+        if what == DISMISS and not self.dismiss:
+            return "dismiss lets a real arm go on that is kept still, must be pressed at the robot; use the device"
         return ""
 
     def refuse_move(self) -> str:

@@ -30,7 +30,14 @@ def welcome(run: ResolvedRun, rights: Rights, heard: Heard) -> dict[str, Any]:
     return {
         "run": run.name,
         "task": run.task.text,
-        "rights": {"enable": rights.enable, "drive": rights.drive, "arms": list(rights.arms), "grips": rights.grips},
+        "rights": {
+            "enable": rights.enable,
+            "drive": rights.drive,
+            "dismiss": rights.dismiss,
+            "arms": list(rights.arms),
+            "grips": rights.grips,
+        },
+        "asks": run.run.asking is not None,
         "keys": keys(rights),
         "gamepad": dict(BINDINGS[Device.GAMEPAD]) if rights.drive else {},
         "meaning": MEANING,
@@ -112,6 +119,7 @@ def _scene(heard: Heard, rights: Rights, now_ns: int, *, here: bool) -> Scene:
         learner=busy,
         rights=rights,
         stage=heard.stage,
+        help=heard.help,
     )
 
 

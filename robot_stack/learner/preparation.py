@@ -17,6 +17,7 @@ import torch
 from policies.encoders.embedded import EmbeddedConfig
 from policies.encoders.thumbnails import thumbnails_of
 from policies.encoders.trunk import Trunk
+from policies.familiarity import Familiarity
 from policies.learner import LearnerSpec
 from policies.registry import find_algorithm
 from reward_models.alarms import Alarm
@@ -43,6 +44,7 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import AlarmRow, CriticRow, FitRow, of_kind
 from robot_stack.runs.statistics import EpisodeStatistics
 from robot_stack.types.event import Label
+from robot_stack.types.help import HelpKind
 from robot_stack.types.transition import EpisodeHeader, Step
 
 log = logging.getLogger(__name__)
@@ -321,7 +323,14 @@ def build_loop(
             learner, settings=settings, batches=batches, distributed=distributed, held_out=held_out, seed=seed
         ),
         publisher=Publisher(
-            learner, spec=spec, settings=settings, trunk=encoders.trunk, statistics=parts.statistics, board=board
+            learner,
+            spec=spec,
+            settings=settings,
+            trunk=encoders.trunk,
+            statistics=parts.statistics,
+            board=board,
+            familiarity=_familiarity(encoders, recorded) if _asks_by(parts, HelpKind.DISTANCE) else None,
+            with_critics=_asks_by(parts, HelpKind.CRITICS),
         ),
         governor=Governor(utd=config.utd, pretrain=config.pretrain_updates),
         replay=recorded.replay,
@@ -337,6 +346,19 @@ def build_loop(
         },
     )
     return loop
+
+
+def _asks_by(parts: RunParts, signal: HelpKind) -> bool:
+    """Return whether the policy of this run asks for help by that signal."""
+    asking = parts.resolved.run.asking
+    return asking is not None and signal in asking.signals
+
+
+def _familiarity(encoders: Encoders, recorded: Recorded) -> Familiarity | None:
+    """Fit what features are compared with, on the demonstrations that the encoders were fitted on."""
+    frames = recorded.replay.frames
+    rows = [row for name in encoders.demos for row in frames.episode(name).rows]
+    return Familiarity.fit(frames.column("features")[rows])
 
 
 def fit_or_restore(

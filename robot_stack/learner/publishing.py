@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from policies.acting import actor_metadata, pack_tensors
 from policies.encoders.trunk import Trunk
-from policies.learner import Learner, WatchesEpisodes
+from policies.familiarity import Familiarity
+from policies.learner import Learner, PublishesCritic, WatchesEpisodes
 from robot_stack.learner.backend import ParamsBoard
 from robot_stack.learner.settings import LearningSettings
 from robot_stack.runs.statistics import EpisodeStatistics
@@ -32,6 +35,8 @@ class Publisher:
         trunk: What the policy sees through.
         statistics: Of all episodes.
         board: Where actors find the parameters.
+        familiarity: The demonstrations to compare features with, where the policy asks for help by that.
+        with_critics: Whether the critics go along, where it asks by them.
 
     Attributes:
         version: Of the newest parameters.
@@ -46,6 +51,8 @@ class Publisher:
         trunk: Trunk,
         statistics: EpisodeStatistics,
         board: ParamsBoard,
+        familiarity: Familiarity | None = None,
+        with_critics: bool = False,
     ) -> None:
         self.version = 0
         self._learner = learner
@@ -54,6 +61,8 @@ class Publisher:
         self._trunk = trunk
         self._statistics = statistics
         self._board = board
+        self._familiar = {} if familiarity is None else familiarity.tensors()
+        self._with_critics = with_critics
         self._told: list[str] = []
         self._untold: list[str] = []
         """Online episodes that have ended, in the order in which they were seen to end."""
@@ -80,7 +89,13 @@ class Publisher:
         )
         return seal(
             version=self.version,
-            tensors=pack_tensors(self._trunk, self._learner.actor_tensors(), self._learner.trunk_tensors()),
+            tensors=pack_tensors(
+                self._trunk,
+                self._learner.actor_tensors(),
+                self._learner.trunk_tensors(),
+                critic=self._critic_tensors(),
+                familiar=self._familiar,
+            ),
             metadata={**metadata, SPEC_DIGEST: self._spec.digest},
         )
 
@@ -92,6 +107,11 @@ class Publisher:
         """Restore what a checkpoint kept; versions go on far above it."""
         self.version = state["params_version"] + VERSIONS_PER_LIFE
         self._told, self._untold = state["told_episodes"], state["untold_episodes"]
+
+    def _critic_tensors(self) -> dict[str, np.ndarray]:
+        if self._with_critics and isinstance(self._learner, PublishesCritic):
+            return self._learner.critic_tensors()
+        return {}
 
     def _tell(self, *, held_back: int) -> None:
         """Tell a learner that watches episodes of each once, in the order in which they ended, but for the newest."""

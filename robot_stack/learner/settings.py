@@ -16,6 +16,7 @@ from robot_stack.config.files.mistake import Mistake
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.replay.rewards import RewardRule
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.help import HelpKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ def learning_settings(resolved: ResolvedRun) -> LearningSettings:
     Raises:
         ConfigError: If a setting does not fit, or the device is not there.
     """
+    _asking(resolved)
     return LearningSettings(
         algorithm=resolved.run.algorithm.name,
         config=_algorithm(resolved),
@@ -77,6 +79,7 @@ def check_settings(resolved: ResolvedRun) -> None:
             said.append(str(error))
     if said:
         raise ConfigError("\n".join(said))
+    _asking(resolved)
 
 
 def _algorithm(resolved: ResolvedRun) -> LearnerConfig:
@@ -113,6 +116,21 @@ def _encoder(resolved: ResolvedRun) -> Any:
         )
         raise ConfigError(str(Mistake(mark=node.mark, key="run.encoder.settings.trained", text=text)))
     return config
+
+
+def _asking(resolved: ResolvedRun) -> None:
+    """Refuse a signal that the run's algorithm or encoder cannot give."""
+    asking, name = resolved.run.asking, resolved.run.algorithm.name
+    wanted = () if asking is None else asking.signals
+    trained = bool(getattr(_encoder(resolved), "trained", False))
+    text = ""
+    if HelpKind.CRITICS in wanted and not find_algorithm(name).has_critics:
+        text = f"input names 'critics' under {name!r}, whose actor has none, must not; remove it or take 'rlpd' or 'qc'"
+    elif HelpKind.DISTANCE in wanted and trained:
+        text = "input names 'distance' with an encoder that goes on learning, must not; remove it or freeze the encoder"
+    if text:
+        node, _ = resolved.tree.nearest(["run", "asking", "signals"])
+        raise ConfigError(str(Mistake(mark=node.mark, key="run.asking.signals", text=text)))
 
 
 def _reward(resolved: ResolvedRun) -> LiveRewardConfig:

@@ -19,6 +19,7 @@ What anybody may read or send, in the messages that ROS has for it:
 | safety/stop_input | Bool | R | button | in, from a button that the cell's file does not name: true latches STOP |
 | episode/status | String | latched | change | `EpisodeStatus` of the actor |
 | episode/claim | String | R 10 | event | verdict that the reward model claims |
+| episode/help | String | latched | change | "stall: no progress for 2.1 s ...", "" while it does not ask |
 | episode/prompt | String | latched | change | what an operator is to do now, "" for nothing |
 | cell/status | String | latched | change | "active", or which nodes are not and why; from the bring-up |
 
@@ -96,6 +97,7 @@ OPERATOR = f"{WIRE}/safety/operator"
 ROBOT_DESCRIPTION = "robot_description"
 STATUS = "episode/status"
 CLAIM = "episode/claim"
+HELP = "episode/help"
 PROMPT = "episode/prompt"
 CELL_STATUS = "cell/status"
 RESET_REQUEST = f"{WIRE}/reset/request"

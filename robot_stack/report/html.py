@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from robot_stack.disk.durable import write_durable
+from robot_stack.report.asked_help import help_section
 from robot_stack.report.episode_table import episode_table, episodes_to_watch
 from robot_stack.report.headline import advice, headline
 from robot_stack.report.player import players
@@ -101,6 +102,7 @@ def render_report(record: RunRecord, summary: dict[str, Any], plots: list[Plot])
 {others}
 {_watch(record)}
 <h2>Training episodes, failures first</h2><div class=wide>{episode_table(record)}</div>
+{help_section(summary.get("asking"), record.actor_rows)}
 {_reward_model(record)}
 <h2>Safety and faults</h2>{_safety(record)}
 <h2>How to go on</h2>{_commands(record, name)}

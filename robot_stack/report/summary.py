@@ -11,6 +11,7 @@ import numpy as np
 
 from reward_models.metrics import wilson_interval
 from robot_stack.disk.durable import write_durable
+from robot_stack.report.asked_help import help_figures
 from robot_stack.report.learned_from import judge
 from robot_stack.report.run_folder import Figures, RunRecord, numbers, read_run
 from robot_stack.runs.critic import NEWEST, critic_figures
@@ -57,6 +58,8 @@ def summarise(record: RunRecord) -> dict[str, Any]:
         "replay": _replay(record),
         "memory_mb": _get(record.memory, "peak_mb"),
     }
+    if (asked := help_figures(record.actor_rows)) is not None:
+        summary["asking"] = asked
     summary["missing"] = _missing(summary, record)
     return summary
 
@@ -227,6 +230,7 @@ _INPUTS = {
     "learner": "metrics.jsonl: update and end rows",
     "learner.params_age_p99_s": "<actor>.jsonl: control rows of online episodes",
     "critic": "metrics.jsonl: critic rows",
+    "asking": "<actor>.jsonl: help rows of which it is known whether help was needed",
     "critic.q_gradient_share": "metrics.jsonl: update rows with q_gradient and imitation_gradient",
     "replay": "metrics.jsonl: end row",
     "memory_mb": "memory.json",

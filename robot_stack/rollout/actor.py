@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.config.teleop import looks_on_request
 from robot_stack.disk.durable import disk_errors, write_durable
+from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.control_loop import EpisodeOutcome
 from robot_stack.rollout.curriculum import InterventionCurriculum
 from robot_stack.rollout.episode_runner import EpisodeRunner, Plan, Ran
 from robot_stack.rollout.live_policy import LivePolicy
 from robot_stack.rollout.task_schedule import TaskSchedule
 from robot_stack.runs.metrics import MetricsLog
-from robot_stack.runs.rows import ControlRow, FaultRow
+from robot_stack.runs.rows import AskingRow, ControlRow, FaultRow, HelpRow
 from robot_stack.transport.client import LearnerClient
 from robot_stack.types.errors import ConfigError, RobotError, SpecError, StackError, StoreError, TransportError
 from robot_stack.types.interfaces import Cell, Clock
@@ -52,6 +55,26 @@ def _help_of(resolved: ResolvedRun, plans: Path) -> InterventionCurriculum:
                 f"{plans} is unreadable ({error!r}), must be what this actor wrote; remove it to begin at level 0"
             ) from error
     return protocol
+
+
+def _asker_of(resolved: ResolvedRun, kept: Path) -> Asker | None:
+    """Build what asks for help in a run, with what an earlier start of this actor had learnt; None: nobody is asked.
+
+    Raises:
+        ConfigError: If its file cannot be read, or is of other signals.
+    """
+    config = resolved.run.asking
+    if config is None:
+        return None
+    asker = Asker(config, resolved.spec().period_s)
+    if kept.exists():
+        try:
+            asker.load_state_dict(json.loads(kept.read_text()))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"{kept} is unreadable ({error!r}), must be what this actor wrote; remove it to begin without evidence"
+            ) from error
+    return asker
 
 
 class EpisodeCounter:
@@ -93,6 +116,9 @@ class Actor:
         clock: Of the control loop.
         client: Link to the learner, connected.
         actor_id: Unique among the actors of a run.
+
+    Attributes:
+        asker: Asks for help, or None where the run's policy never does.
     """
 
     def __init__(
@@ -102,6 +128,9 @@ class Actor:
         self._client = client
         self._plans = folder / f"{actor_id}.protocol.json"
         self._help = _help_of(resolved, self._plans)
+        self._evidence = folder / f"{actor_id}.asking.json"
+        self.asker = _asker_of(resolved, self._evidence)
+        self._on_request = all(map(looks_on_request, resolved.teleops.values()))
         self._metrics = MetricsLog(folder / f"{actor_id}.jsonl")
         self._policy = LivePolicy(resolved.spec(), client, clock, seed=resolved.run.seed)
         self._runner = EpisodeRunner(
@@ -115,6 +144,7 @@ class Actor:
             scores=client,
             schedule=TaskSchedule.of(resolved.task),
             transient=TRANSIENT,
+            asker=self.asker,
         )
 
     def run(self, stop: threading.Event, say: Callable[[str], None] = print) -> str:
@@ -136,6 +166,7 @@ class Actor:
                 continue
             self._keep_plans(ran)
             self._log(ran.outcome)
+            self.log_help(ran.outcome)
             self._warn_of_old_params(ran.outcome, say)
             if phase == "collecting_demos":
                 self._client.wait_acked(1.0)  # so that the count of demonstrations is current
@@ -193,11 +224,48 @@ class Actor:
             return
         helped = outcome.human_steps > 0 and plan.kind is not EpisodeKind.DEMO
         self._help.ended(plan, outcome.header.seed, alone=outcome.end is EndReason.SUCCESS and not helped)
+        self._keep(self._plans, self._help.state_dict())
+
+    def _keep(self, path: Path, state: Mapping[str, Any]) -> None:
         try:
-            with disk_errors(f"writing {self._plans.name}"):
-                write_durable(self._plans, json.dumps(self._help.state_dict()))
+            with disk_errors(f"writing {path.name}"):
+                write_durable(path, json.dumps(state))
         except StoreError as error:
             self._metrics.log(FaultRow(reason=str(error)))
+
+    def log_help(self, outcome: EpisodeOutcome) -> None:
+        """Keep what the asker has learnt, and write a row for each request and one for the episode."""
+        if self.asker is None or outcome.help is None:
+            return
+        self._keep(self._evidence, self.asker.state_dict())
+        episode_id, account = outcome.header.episode_id, outcome.help
+        for request in account.requests:
+            self._metrics.log(
+                HelpRow(
+                    episode_id=episode_id,
+                    reason=request.kind,
+                    text=request.text,
+                    calibrated=request.calibrated,
+                    hold=request.hold,
+                    asked_s=round(request.asked_s, 3),
+                    open_s=round(request.open_s, 3),
+                    end=request.end,
+                    needed=request.needed,
+                )
+            )
+        self._metrics.log(
+            AskingRow(
+                episode_id=episode_id,
+                on_request=self._on_request,
+                requests=len(account.requests),
+                missed=account.missed,
+                duration_s=outcome.duration_s,
+                asked_s=round(account.asked_s, 3),
+                in_hand_s=round(account.in_hand_s, 3),
+                evaluate_ms_p99=1e3 * float(np.percentile(account.evaluate_s, 99)) if account.evaluate_s else None,
+                evidence=self.asker.figures(),
+            )
+        )
 
     def _log(self, outcome: EpisodeOutcome) -> None:
         ticks = outcome.ticks

@@ -14,6 +14,9 @@ import numpy as np
 
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.control.executed import dominant
+from robot_stack.rollout.asking.account import HelpAccount
+from robot_stack.rollout.asking.asker import Asker
+from robot_stack.rollout.asking.line import HelpLine
 from robot_stack.types.command import IN_HAND, Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Label, LabelSource, Verdict
@@ -64,6 +67,7 @@ class EpisodeOutcome:
         truth: Simulator's truth at the end, or None.
         duration_s: Robot time.
         ticks: Times.
+        help: Account of the help that the policy asked for; None where it does not ask.
     """
 
     header: EpisodeHeader
@@ -76,6 +80,7 @@ class EpisodeOutcome:
     truth: bool | None
     duration_s: float
     ticks: TickRecord
+    help: HelpAccount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +99,22 @@ class LoopLimits:
 
 
 class ControlLoop:
-    """A control loop that runs episodes on a cell, one after the other."""
+    """A control loop that runs episodes on a cell, one after the other.
 
-    def __init__(self, cell: Cell, spec: Spec, clock: Clock, limits: LoopLimits) -> None:
+    Args:
+        cell: What is sensed and moved.
+        spec: Of the cell.
+        clock: Of the ticks.
+        limits: On episodes, parameters and verdicts.
+        asker: Asks for help in episodes of online training; None: nobody is asked.
+    """
+
+    def __init__(self, cell: Cell, spec: Spec, clock: Clock, limits: LoopLimits, asker: Asker | None = None) -> None:
         self._cell = cell
         self._spec = spec
         self._clock = clock
         self._limits = limits
+        self._asker = asker
         self._space = ActionSpace(spec)
         self._openings = spec.openings
         self._period_ns = round(spec.period_s * 1e9)
@@ -135,14 +149,23 @@ class ControlLoop:
             policy.begin_episode()
         sink.begin(header)
         episode = _Episode(header, policy, sink, scores, deterministic, self._spec.action_size)
+        episode.help = self._help_line(header, policy, scores)
         self.ticks = episode.ticks
         try:
             self._cell.start(header.episode_id, header.kind)  # may fail after it has handed over
             end = self._tick_until_end(episode, stopping)
         finally:
+            if episode.help is not None:
+                episode.help.leave()
             self._cell.finish()
         self._close(episode, end)
         return self._outcome(episode, end)
+
+    def _help_line(self, header: EpisodeHeader, policy: Policy | None, scores: ScoreSource | None) -> HelpLine | None:
+        if self._asker is None or policy is None or header.kind is not EpisodeKind.ONLINE:
+            return None
+        now_ns = self._clock.now_ns()
+        return HelpLine(self._asker, self._cell, policy, scores, episode_id=header.episode_id, now_ns=now_ns)
 
     def _tick_until_end(self, episode: _Episode, stopping: Callable[[], bool]) -> EndReason:
         start_ns = self._clock.now_ns()
@@ -178,10 +201,15 @@ class ControlLoop:
             return EndReason.FAULT if stopped or blind_s > BLIND_LIMIT_S else None
         episode.blind_in_a_row = 0
         self._record(episode, observation)
-        end = self._ending(episode)
+        events = self._cell.events()
+        end = self._ending(episode, events)
         if end is not None:
             return end
+        if episode.help is not None:
+            episode.help.hear(episode.source, events, now_ns)
         self._act(episode, observation)
+        if episode.help is not None:  # after the action is on its way: the arm waits for none of this
+            episode.help.look(episode.index, now_ns)
         return None
 
     def _record(self, episode: _Episode, observation: Observation) -> None:
@@ -205,7 +233,8 @@ class ControlLoop:
                 params_age_s=episode.params_age_s,
             )
             episode.push(row)
-            episode.interrupted = source is not Source.POLICY
+            episode.source = source
+            episode.interrupted = source is not Source.POLICY or episode.kept_still
             if self._cell.mode() is Mode.HOLD:
                 self._count_hold(ticks)
         episode.observation = observation
@@ -225,9 +254,8 @@ class ControlLoop:
         ticks.holds_by_operator += reason is not None and reason.kind in BY_OPERATOR
         ticks.note(str(reason or "held without a reason"))
 
-    def _ending(self, episode: _Episode) -> EndReason | None:
+    def _ending(self, episode: _Episode, events: tuple[str, ...]) -> EndReason | None:
         """Return why the episode ends at this frame, or None; an operator's word goes before the model's."""
-        events = self._cell.events()
         if "stop" in events or self._cell.mode() is Mode.STOP:
             return EndReason.FAULT
         for event, verdict, end in (
@@ -266,7 +294,13 @@ class ControlLoop:
             episode.proposed = np.zeros(self._spec.action_size, np.float32)
             return  # nothing is sent: the safety filter holds
         episode.proposed = action
-        self._cell.send(action)
+        episode.kept_still = episode.help is not None and episode.help.keeps_still
+        self._cell.send(self._still(observation) if episode.kept_still else action)
+
+    def _still(self, observation: Observation) -> np.ndarray:
+        """Return the action that asks for no motion and leaves the grippers as they are, float32 (A,)."""
+        arms = [arm.name for arm in self._spec.arms]
+        return self._space.to_action({arm: np.zeros(6) for arm in arms}, {}, self._measured(observation))
 
     def _close(self, episode: _Episode, end: EndReason) -> None:
         """Write the last frame and let the operator refuse a declared success."""
@@ -291,17 +325,21 @@ class ControlLoop:
         truth = self._cell.truth()
         if truth is not None:
             episode.say(Verdict.SUCCESS if truth else Verdict.FAILURE, LabelSource.TRUTH)
+        refused = episode.declared and episode.operator is Verdict.FAILURE
+        if episode.help is not None:
+            episode.help.end(EndReason.FAILURE if refused else end, self._clock.now_ns())
         return EpisodeOutcome(
             header=episode.header,
             end=end,
             steps=episode.index,
             human_steps=episode.human_steps,
             declared=episode.declared,
-            refused=episode.declared and episode.operator is Verdict.FAILURE,
+            refused=refused,
             operator=episode.operator,
             truth=truth,
             duration_s=episode.index * self._spec.period_s,
             ticks=episode.ticks,
+            help=None if episode.help is None else episode.help.account,
         )
 
 
@@ -327,6 +365,10 @@ class _Episode:
         self.params_age_s = 0.0
         self.blind_in_a_row = 0
         self.interrupted = False
+        self.kept_still = False
+        self.source: Source | None = None
+        """Who moved the arm since the last frame; None before there is one."""
+        self.help: HelpLine | None = None
         self.index = 0
         self.human_steps = 0
         self.declared = False

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from robot_stack.config.resolved import ResolvedRun
+from robot_stack.rollout.asking.asker import Asker
 from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLimits, TickRecord
 from robot_stack.rollout.task_schedule import TaskSchedule, run_in_turn
 from robot_stack.types.command import Mode
@@ -71,6 +72,7 @@ class EpisodeRunner:
         scores: Live scores of the reward model, which may declare success.
         schedule: Decides which task an episode is of, and whether the scene is put back; None: the first, and always.
         transient: Errors after which an episode is tried again, see `attempt`.
+        asker: Asks for help in online training; None: nobody is asked.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class EpisodeRunner:
         scores: ScoreSource | None = None,
         schedule: TaskSchedule | None = None,
         transient: tuple[type[StackError], ...] = (RobotError,),
+        asker: Asker | None = None,
     ) -> None:
         task = resolved.task
         self._task = task.name
@@ -103,7 +106,7 @@ class EpisodeRunner:
             max_params_age_s=resolved.run.training.max_params_age_s,
             verdict_s=VERDICT_S if len(task.turns) == 1 else VERDICT_IN_TURN_S,
         )
-        self._loop = ControlLoop(cell, resolved.spec(), clock, limits)
+        self._loop = ControlLoop(cell, resolved.spec(), clock, limits, asker)
 
     @property
     def ticks(self) -> TickRecord:

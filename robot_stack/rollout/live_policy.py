@@ -6,6 +6,7 @@ import numpy as np
 
 from policies.acting import ActingPolicy
 from robot_stack.types.errors import ConfigError, SpecError
+from robot_stack.types.help import Insight
 from robot_stack.types.interfaces import Clock, ParamsSource
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
@@ -70,6 +71,10 @@ class LivePolicy:
         if self._policy is None:
             return np.full(self._spec.action_size, np.nan, np.float32)
         return self._policy.act(observation, deterministic=deterministic, interrupted=interrupted)
+
+    def insight(self) -> Insight | None:
+        """Return what the policy says of its newest decision; None without one."""
+        return self._policy.insight() if self._policy is not None else None
 
     def _take(self) -> None:
         """Take the newest parameters if they are of the encoder in use; to build another takes longer than a tick."""

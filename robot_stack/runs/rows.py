@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from robot_stack.types.help import HelpEnd, HelpKind
 from robot_stack.types.transition import EndReason, EpisodeKind
 
 
@@ -116,6 +117,63 @@ class ControlRow(_Logged):
     def system_holds(self) -> int:
         """Return the ticks in HOLD that no operator asked for."""
         return max(0, self.holds - self.holds_by_operator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelpRow(_Logged):
+    """A request for help that an actor's policy made.
+
+    Attributes:
+        reason, text: Kind and words of the reason.
+        calibrated: Whether evidence decided on it, or the stall alone.
+        hold: Whether the policy kept the arm still.
+        asked_s, open_s: When, in seconds of the episode, and for how long it was open.
+        end: How it ended.
+        needed: Whether help was needed; None if nothing tells.
+    """
+
+    kind: Literal["help"] = "help"
+    episode_id: str
+    reason: HelpKind
+    text: str = ""
+    calibrated: bool = False
+    hold: bool = False
+    asked_s: float = 0.0
+    open_s: float = 0.0
+    end: HelpEnd = HelpEnd.OVER
+    needed: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingRow(_Logged):
+    """An actor's account of the help that was asked for in one episode of online training.
+
+    Attributes:
+        on_request: Whether the operator looks only when asked; else they look all the time.
+        requests: That were made.
+        missed: Needs that no request came before.
+        duration_s: Robot time.
+        asked_s: Of it, with an open request and nobody's hand on the arm.
+        in_hand_s: Of it, in an operator's hand.
+        evaluate_ms_p99: What asking took of a tick, after its action was sent.
+        evidence: Threshold, weights and counts of the calibrator after the episode.
+    """
+
+    kind: Literal["asking"] = "asking"
+    episode_id: str
+    on_request: bool = False
+    requests: int = 0
+    missed: int = 0
+    duration_s: float = 0.0
+    asked_s: float = 0.0
+    in_hand_s: float = 0.0
+    evaluate_ms_p99: float | None = None
+    evidence: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def attention_s(self) -> float:
+        """Return the seconds that the operator had to attend: all of them, unless they look on request."""
+        return self.asked_s + self.in_hand_s if self.on_request else self.duration_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +383,8 @@ class FaultRow(_Logged):
 MetricsRow = (
     EpisodeRow
     | ControlRow
+    | HelpRow
+    | AskingRow
     | UpdateRow
     | CriticRow
     | FitRow

@@ -18,6 +18,7 @@ from robot_stack.control.executed import ExecutedMotion
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import TIME_IS_UP
 from robot_stack.types.names import check_name
 from robot_stack.types.observation import Observation
@@ -206,6 +207,9 @@ class GymnasiumCell:
 
     def claim(self, verdict: Verdict) -> None:
         """Ignore what a model claims: the environment says itself whether the task is done."""
+
+    def ask(self, request: HelpRequest | None) -> None:
+        """Ignore what the policy asks for: nobody stands at an environment."""
 
     def finish(self) -> None:
         """End the episode; the environment waits for its next reset."""

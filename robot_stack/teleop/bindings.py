@@ -37,12 +37,13 @@ MEANING = {
     "reset_done": "scene is ready again",
     "arm": "arm, or resume after a hold",
     "next_arm": "drive the next arm, where there are several",
+    "dismiss": "let the policy go on, which asks for help",
     "deadman": "keep pressed to be in control",
     "gripper_close": "close gripper",
     "gripper_open": "open gripper",
 }
 
-_LABELS = {"success": "s", "failure": "f", "discard": "d", "hold": "esc", "reset_done": "r"}
+_LABELS = {"success": "s", "failure": "f", "discard": "d", "hold": "esc", "reset_done": "r", "dismiss": "x"}
 
 BINDINGS: Mapping[Device, Mapping[str, str]] = {
     Device.KEYBOARD: {
@@ -76,6 +77,7 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
         "reset_done": "BTN_SOUTH",
         "arm": "BTN_START",
         "next_arm": "BTN_THUMBR",
+        "dismiss": "BTN_THUMBL",
         "deadman": "BTN_TL",
         "gripper_close": "BTN_TR",
         "gripper_open": "BTN_TR2",
@@ -88,6 +90,7 @@ BINDINGS: Mapping[Device, Mapping[str, str]] = {
         "reset_done": "BTN_K4",
         "arm": "BTN_CTRL",
         "next_arm": "BTN_ALT",
+        "dismiss": "BTN_SHIFT",
         "gripper_close": "BTN_0",
         "gripper_open": "BTN_1",
     },

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label, Verdict
+from robot_stack.types.help import HelpRequest, Insight
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.reason import Refusal
@@ -116,6 +117,10 @@ class Cell(Protocol):
         """Tell the operator what the model claims about the episode, so that it can be refused."""
         ...
 
+    def ask(self, request: HelpRequest | None) -> None:
+        """Tell the operator that the policy asks for help, or with None that it no longer does."""
+        ...
+
     def finish(self) -> None:
         """End the episode: the arms hold."""
         ...
@@ -191,4 +196,13 @@ class Policy(Protocol):
 
         `interrupted` says that someone else moved the robot since, so that plans are void.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsItself(Protocol):
+    """A policy that can say how sure it is of what it has just decided."""
+
+    def insight(self) -> Insight | None:
+        """Return what it says of its newest decision; None before there is one."""
         ...

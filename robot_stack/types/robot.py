@@ -61,5 +61,5 @@ class TeleopSample:
     session: str | None = ""
 
 
-EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm")
+EVENTS = ("success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss")
 """The events an operator can send, from any device; indices are their place on the wire."""

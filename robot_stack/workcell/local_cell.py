@@ -21,6 +21,7 @@ from robot_stack.sensing.observer import Observer
 from robot_stack.sensing.sync import Snapshot
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
 from robot_stack.types.spec import Spec
@@ -199,6 +200,10 @@ class LocalCell:
     def claim(self, verdict: Verdict) -> None:
         """Let the operator look whether a claimed verdict is so."""
         self._operator.audit(self._world.time_ns)
+
+    def ask(self, request: HelpRequest | None) -> None:
+        """Call the operator, or tell them that nobody is needed any more."""
+        self._operator.call(request is not None, self._world.time_ns)
 
     def finish(self) -> None:
         """End the episode in the safety filter."""

@@ -166,7 +166,8 @@ class SpaceMouseRig(Rig):
         self.buttons({-1: 1, 1: 2, 0: 0}[press])
 
     def tap(self, event: str) -> None:
-        bits = {"BTN_K1": 12, "BTN_K2": 13, "BTN_K3": 14, "BTN_K4": 15, "BTN_ESC": 22, "BTN_ALT": 23, "BTN_CTRL": 25}
+        keys = {"BTN_K1": 12, "BTN_K2": 13, "BTN_K3": 14, "BTN_K4": 15}
+        bits = {**keys, "BTN_ESC": 22, "BTN_ALT": 23, "BTN_SHIFT": 24, "BTN_CTRL": 25}
         self.buttons(1 << bits[BINDINGS[Device.SPACEMOUSE][event]])
         self.buttons(0)
 

@@ -24,6 +24,7 @@ from robot_stack.runs.rows import EpisodeRow, MetricsRow, UpdateRow
 from robot_stack.teleop.messages import JoyPacket
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EpisodeKind
 
@@ -142,6 +143,12 @@ class FakeCell:
         """Keys of an operator."""
         with self.desk.locked():
             self.desk.heard.events(events, device, time.monotonic_ns(), time.time())
+        self.tell()
+
+    def asks(self, request: HelpRequest | None) -> None:
+        """The policy asks for help, or no longer does."""
+        with self.desk.locked():
+            self.desk.heard.asked(request, time.time())
         self.tell()
 
     def claim(self) -> None:

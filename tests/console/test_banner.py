@@ -10,6 +10,7 @@ from robot_stack.console.banner import SILENT, WORDS, Scene, banner, farewell
 from robot_stack.console.rights import Rights
 from robot_stack.runs.stage import Stage, StageName
 from robot_stack.types.command import Mode
+from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 
 SIM = Rights(enable=True, drive=True, arms=("fr3",), grips=False, device="The scripted operator")
 REAL = Rights(enable=False, drive=False, arms=("fr3",), grips=False, device="The device at the robot")
@@ -60,6 +61,36 @@ def test_the_words_fit_the_scene(changes, why, now):
     shown = banner(replace(SCENE, **changes))
     assert why in shown.why
     assert now in shown.now
+
+
+STUCK = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s; see what it is stuck at"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "why", "now"),
+    [
+        ({}, "The policy is stuck: No progress for 2.1 s; see what it is stuck at. It goes on meanwhile.",
+         "hold SPACE or a pad, and steer, or let it go on: 'dismiss' (X)."),
+        ({"help": replace(STUCK, hold=True)}, "It keeps the arm still meanwhile.", "'dismiss' (X)"),
+        ({"rights": replace(REAL, dismiss=False)}, "is stuck", "take the device, or let it go on by that device."),
+    ],
+)  # fmt: skip
+def test_a_policy_that_asks_for_help_says_why_and_what_can_be_done(changes, why, now):
+    shown = banner(replace(SCENE, **{"help": STUCK, **changes}))
+    assert (shown.mode, shown.word) == ("asks", "HELP WANTED")
+    assert why in shown.why
+    assert now in shown.now
+
+
+@pytest.mark.parametrize("kind", list(HelpKind))
+def test_every_kind_of_help_has_its_words(kind):
+    request = HelpRequest(reason=HelpReason(kind=kind, text="x"))
+    assert banner(replace(SCENE, help=request)).why.endswith(": X. It goes on meanwhile.")
+
+
+@pytest.mark.parametrize("mode", [mode for mode in Mode if mode is not Mode.POLICY])
+def test_only_a_policy_in_control_asks(mode):
+    assert banner(replace(SCENE, mode=mode, help=STUCK)) == banner(replace(SCENE, mode=mode))
 
 
 @pytest.mark.parametrize("name", list(StageName))

@@ -14,6 +14,7 @@ from robot_stack.console.session import HERE_NS, ConsoleSession
 from robot_stack.console.verdicts import UNDO_NS
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, LabelSource, Verdict
+from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from robot_stack.types.reward import LiveScore
 from tests.console.page_rig import Done, FakeCell, sim_run
 from tests.console.test_rights import real_run
@@ -69,7 +70,7 @@ def at(cell) -> Sitting:
     return Sitting(cell)
 
 
-@pytest.mark.parametrize("what", ["hold", "stop", "reset_done"])
+@pytest.mark.parametrize("what", ["hold", "stop", "reset_done", "dismiss"])
 def test_a_key_becomes_an_event(at, what):
     at.does(Press(what=what))
     assert at.done.pressed == [what]
@@ -85,6 +86,18 @@ def test_a_verdict_on_the_running_episode_goes_to_the_actor_and_counts_when_it_i
     assert at.counts() == (Verdict.SUCCESS, LabelSource.OPERATOR)
     assert at.journal.waiting == [], "the actor tells the learner"
     assert at.now()["undo"] == {"id": EPISODE, "number": "41", "verdict": "success", "left_s": 10.0}
+
+
+def test_a_request_that_nobody_took_back_ends_with_its_episode(at):
+    request = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s"))
+    at.episode()
+    at.heard.asked(request, 0.0)
+    assert at.heard.help == request
+    at.ends()
+    assert at.heard.help is None
+    at.heard.asked(request, 0.0)
+    at.episode("000042-online-actor")
+    assert at.heard.help is None
 
 
 def test_a_verdict_without_an_episode_is_refused(at):

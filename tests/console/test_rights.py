@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from robot_stack.config.asking import AskingConfig
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
@@ -36,6 +37,15 @@ def test_on_a_real_cell_it_moves_nothing_even_if_the_device_would_take_it():
     rights = Rights.of(real_run())
     assert "a page can hold, label and reset" in rights.refuse_move()
     assert [what for what in PRESSES if rights.refuse_press(what)] == list(ENABLING)
+
+
+def test_a_page_lets_a_policy_go_on_unless_a_real_arm_is_kept_still_for_it():
+    asking = AskingConfig()
+    for hold, refused in ((False, False), (True, True)):
+        run = real_run()
+        held = replace(run, run=run.run.model_copy(update={"asking": asking.model_copy(update={"hold": hold})}))
+        assert bool(Rights.of(held).refuse_press("dismiss")) is refused
+    assert Rights.of(sim_run("run.asking.hold=true")).refuse_press("dismiss") == ""
 
 
 def test_a_device_that_takes_no_page_is_told_apart():

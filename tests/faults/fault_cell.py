@@ -7,6 +7,7 @@ import numpy as np
 from robot_stack.control.executed import ExecutedMotion
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.event import Label, Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.reason import Refusal
@@ -62,6 +63,9 @@ class ScriptedCell:
         self.in_episode = True
 
     def claim(self, verdict: Verdict) -> None:
+        pass
+
+    def ask(self, request: HelpRequest | None) -> None:
         pass
 
     def finish(self) -> None:

@@ -11,6 +11,7 @@ from robot_stack.control.executed import ExecutedAccumulator, ExecutedMotion
 from robot_stack.rollout import live_policy
 from robot_stack.types.command import Mode
 from robot_stack.types.event import Label, Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.params import Params
 from robot_stack.types.reason import Refusal
@@ -114,6 +115,9 @@ class FilteredCell:
 
     def claim(self, verdict: Verdict) -> None:
         """Nobody claims anything."""
+
+    def ask(self, request: HelpRequest | None) -> None:
+        """Nobody asks for anything."""
 
     def finish(self) -> None:
         self.arm.filter.end_episode()

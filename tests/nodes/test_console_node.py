@@ -34,6 +34,7 @@ from robot_stack.nodes.episode_status import EpisodeStatus, Phase
 from robot_stack.nodes.qos import LATCHED, NEWEST
 from robot_stack.processes.table import console_process
 from robot_stack.types.command import Mode, Source
+from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.transition import EpisodeKind
 
@@ -178,6 +179,20 @@ def test_a_page_takes_over_moves_the_arm_gives_it_back_and_labels(cell: FedCell,
     status.publish(String(data=EpisodeStatus(phase=Phase.FINISHED).to_text()))
     page.until(lambda: page.parts["now"]["episode"] is None, "the end of the episode")
     assert (cell.folder / "console" / "pictures" / "000007-online-actor.jpg").is_file()
+
+
+def test_a_policy_that_asks_for_help_is_on_the_page_until_it_no_longer_does(cell: FedCell, page: Page):
+    request = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s"))
+    helped = cell.create_publisher(String, topics.HELP, LATCHED)
+    driving(page, cell)
+    helped.publish(String(data="nonsense"))
+    helped.publish(String(data=request.to_text()))
+    page.until(lambda: page.banner.get("mode") == "asks", "the request")
+    assert "The policy is stuck: No progress for 2.1 s." in page.banner["why"]
+    page.say(k="press", what="dismiss")
+    page.until(lambda: any("dismiss on browser" in line["text"] for line in page.parts["log"]), "the key on the topic")
+    helped.publish(String(data=""))
+    page.until(lambda: page.banner.get("mode") == "policy", "the end of the request")
 
 
 def test_a_page_that_closes_while_it_drives_is_a_hold(cell: FedCell, page: Page):

@@ -10,6 +10,7 @@ from robot_stack.control.executed import ExecutedMotion
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Label, Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
 from robot_stack.types.reward import LiveScore
@@ -67,6 +68,7 @@ class FakeCell:
         self.ticks_ns: list[int] = []
         self.sent: list[np.ndarray] = []
         self.calls: list[str] = []
+        self.asked: list[HelpRequest | None] = []
         self.truth_reads = 0
 
     def now_ns(self) -> int:
@@ -108,6 +110,9 @@ class FakeCell:
     def claim(self, verdict: Verdict) -> None:
         self.calls.append(f"claim {verdict}")
         self._says[self.tick] = self._answer
+
+    def ask(self, request: HelpRequest | None) -> None:
+        self.asked.append(request)
 
     def finish(self) -> None:
         self.calls.append("finish")

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -14,15 +15,19 @@ import pytest
 from benchmarks.tiny_run import write_run
 from robot_stack.rollout import episode_runner
 from robot_stack.rollout.actor import Actor, EpisodeCounter
+from robot_stack.rollout.asking.moment import Moment
 from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import AskingRow, HelpRow
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.client import LearnerClient, LinkCounters
 from robot_stack.types.errors import ConfigError
 from robot_stack.types.event import Label
+from robot_stack.types.help import HelpEnd
 from robot_stack.types.params import Params
 from robot_stack.types.reward import LiveScore
-from robot_stack.types.transition import EpisodeHeader, Step
+from robot_stack.types.transition import EndReason, EpisodeHeader, Step
 from tests.run.fake_cell import FakeCell
+from tests.run.outcomes import outcome
 
 
 class FakeClient:
@@ -99,6 +104,26 @@ def test_plans_that_cannot_be_read_are_refused_by_file(tmp_path: Path) -> None:
         Actor(write_run(tmp_path), tmp_path, cell, cell, client, "a")
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"signals": ', "JSONDecodeError"),
+        ('{"signals": ["stall"], "needed": [], "not_needed": []}', "as the run says"),
+    ],
+)
+def test_evidence_that_cannot_be_read_or_is_of_other_signals_is_refused_by_file(
+    tmp_path: Path, content: str, why: str
+) -> None:
+    cell = FakeCell()
+    (tmp_path / "a.asking.json").write_text(content)
+    run = write_run(tmp_path, "run.asking={}")
+    with pytest.raises(
+        ConfigError, match=r"a\.asking\.json is unreadable .*remove it to begin without evidence"
+    ) as said:
+        Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
+    assert why in str(said.value)
+
+
 class Disk:
     """A disk that is full until somebody frees space."""
 
@@ -149,3 +174,28 @@ def test_a_counter_that_cannot_be_read_is_refused_by_file(tmp_path: Path, conten
     (tmp_path / "a.next").write_text(content)
     with pytest.raises(ConfigError, match=r"a\.next is .*, must be the number of the next episode"):
         EpisodeCounter(tmp_path / "a.next")
+
+
+def test_what_the_asker_has_learnt_is_on_disk_after_an_episode_and_there_after_a_restart(tmp_path: Path) -> None:
+    cell, run = FakeCell(), write_run(tmp_path, "run.asking={}")
+
+    def start() -> Actor:
+        return Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
+
+    actor = start()
+    asker = actor.asker
+    assert asker is not None
+    for tick in range(30):
+        score = LiveScore(episode_id="0", index=tick, progress=0.5, success=0.0, declared=False, version="v")
+        asker.look(Moment(now_ns=tick * 100_000_000, index=tick, score=score))
+    asker.end(EndReason.FAILURE, 3_000_000_000)
+    actor.log_help(replace(outcome(EndReason.FAILURE), help=asker.account))
+    resumed = start().asker
+    assert resumed is not None
+    assert resumed.state_dict() == asker.state_dict()
+    assert resumed.state_dict()["needed"] != []
+    help_row, episode_row = read_rows(tmp_path / "a.jsonl").rows
+    assert isinstance(help_row, HelpRow)
+    assert isinstance(episode_row, AskingRow)
+    assert (help_row.end, help_row.needed, episode_row.requests) == (HelpEnd.OVER, True, 1)
+    assert episode_row.evidence["needed"] == 1

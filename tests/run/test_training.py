@@ -13,6 +13,7 @@ import pytest
 from benchmarks.tiny_run import write_run
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.ingest import Ingest
+from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EndRow, EpisodeRow, FitRow, of_kind
@@ -27,9 +28,9 @@ ONLINE = "000002-online-a"
 class Running:
     """A tiny run of one online episode, on a thread."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *overrides: str) -> None:
         self.paths = RunPaths(folder)
-        self.driven = Driven(folder, write_run(folder, "training.max_episodes=1"))
+        self.driven = Driven(folder, write_run(folder, "training.max_episodes=1", *overrides))
         self.stop = threading.Event()
         self._pool = ThreadPoolExecutor(1)
         self.ended: Future[None] = self._pool.submit(self.driven.training.run, self.stop)
@@ -79,6 +80,29 @@ def test_a_run_goes_through_its_phases_and_leaves_a_policy(running: Running) -> 
     assert tuple(fit.demo_ids) == DEMOS
     assert end.env_steps == 12
     assert CheckpointFolder(running.paths.checkpoints).steps()[-1] == end.updates
+
+
+@pytest.mark.parametrize(
+    ("signals", "parts"),
+    [
+        ("stall, distance, critics", {"trunk", "actor", "familiar", "critic"}),
+        ("stall, samples", {"trunk", "actor"}),
+    ],
+)
+def test_what_the_signals_of_a_run_need_goes_to_the_actor_with_its_parameters(
+    tmp_path: Path, signals: str, parts: set[str]
+) -> None:
+    run = Running(tmp_path / "run", f"run.asking.signals=[{signals}]")
+    try:
+        run.wait_for("collecting_demos")
+        run.driven.demonstrate()
+        run.wait_for("training")
+        run.practise()
+        run.ended.result(60.0)
+        params = load_params(run.paths.policy("policy"))
+    finally:
+        run.close()
+    assert {name.partition(".")[0] for name in params.tensors} == parts
 
 
 def test_an_error_in_the_ingest_thread_ends_the_run_after_a_checkpoint(

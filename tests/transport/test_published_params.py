@@ -9,6 +9,8 @@ import pytest
 
 from policies.acting import ActingPolicy, actor_metadata, pack_tensors
 from policies.encoders.embedded import EmbeddedTrunk
+from policies.familiarity import Familiarity
+from policies.learner import PublishesCritic
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
 from robot_stack.learner.fitting import image_shapes, learner_spec
@@ -42,6 +44,24 @@ def published() -> Params:
 def test_the_message_is_small_with_two_cameras(published: Params) -> None:
     assert len(SPEC.cameras) == 2
     assert bundle.encode_params(published, created_unix_s=0.0).ByteSize() <= LIMIT_BYTES
+
+
+def test_it_is_small_too_where_the_policy_asks_for_help_by_all_signals() -> None:
+    settings = learning_settings(load_run("peg_insert", []))
+    trunk = EmbeddedTrunk(image_shapes(SPEC), len(SPEC.arms[0].axes))
+    trunk.requires_grad_(False).eval()
+    shown = SimpleNamespace(arrays={"proprio": np.ones((2, SPEC.proprio_size), np.float32)})
+    sizes = learner_spec(trunk, [shown], SPEC, trained=False)  # type: ignore[list-item]
+    learner = find_algorithm(settings.algorithm).learner(sizes, settings.config, seed=0)
+    assert isinstance(learner, PublishesCritic)
+    features = np.random.default_rng(0).normal(size=(1000, trunk.feature_size)).astype(np.float16)
+    familiarity = Familiarity.fit(features)
+    assert familiarity is not None
+    tensors = pack_tensors(
+        trunk, learner.actor_tensors(), critic=learner.critic_tensors(), familiar=familiarity.tensors()
+    )
+    params = bundle.seal(version=1, tensors=tensors, metadata={bundle.SPEC_DIGEST: SPEC.digest})
+    assert bundle.encode_params(params, created_unix_s=0.0).ByteSize() <= LIMIT_BYTES
 
 
 def test_there_is_nothing_but_trunk_and_actor(published: Params) -> None:

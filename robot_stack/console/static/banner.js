@@ -3,7 +3,10 @@ import { SHAPES } from "./shapes.js";
 import { tone } from "./tone.js";
 
 const at = (id) => document.getElementById(id);
+// a request for help is called out again until somebody has answered it
+const CALL_AGAIN_MS = 4000;
 let shown = "";
+let tonedMs = 0;
 
 export const KINDS = { demo: "demonstration", online: "online training", eval: "evaluation" };
 
@@ -13,8 +16,9 @@ export function set(id, text) {
 }
 
 function show(mode, word, why, now) {
-  if (mode !== shown) {
+  if (mode !== shown || (mode === "asks" && performance.now() - tonedMs > CALL_AGAIN_MS)) {
     shown = mode;
+    tonedMs = performance.now();
     document.body.dataset.mode = mode;
     at("shape").innerHTML = SHAPES[mode] || SHAPES.silent;
     tone(mode);

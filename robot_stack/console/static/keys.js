@@ -2,12 +2,14 @@
 import { Once, onKept, onPress } from "./buttons.js";
 
 const NAMES = { " ": "space", Escape: "esc", ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
-const ROOMS = { verdicts: ["success", "failure", "discard"], going: ["reset_done", "arm"], clearing: ["clear_stop"] };
+const ROOMS = { verdicts: ["success", "failure", "discard"], going: ["reset_done", "arm", "dismiss"], clearing: ["clear_stop"] };
 const VERDICTS = ROOMS.verdicts;
 const CLEAR_MS = 1000;
+// the state of the banner in which a press has a meaning
+const ONLY_IN = { clear_stop: "stop", dismiss: "asks" };
 const WORDS = {
   success: "success", failure: "failure", discard: "discard", reset_done: "reset done", arm: "arm / resume",
-  clear_stop: "clear the stop",
+  clear_stop: "clear the stop", dismiss: "dismiss",
 };
 
 // The name that the key table has for a key: by what is printed on it, on other alphabets by its place.
@@ -18,6 +20,10 @@ export function keyName(event) {
   return event.key.toLowerCase();
 }
 
+const ENABLING = ["arm", "clear_stop"];
+// what a page has a button for: a policy that never asks for help is never dismissed
+const may = ({ rights, asks }, what) =>
+  what === "dismiss" ? asks && rights.dismiss : rights.enable || !ENABLING.includes(what);
 const writing = (element) => element && /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
 
 export class Keys {
@@ -41,7 +47,7 @@ export class Keys {
     this.actions = new Map(Object.entries(welcome.keys).filter(([, key]) => key).map(([action, key]) => [key, action]));
     this.halt.lay(welcome.keys);
     for (const [room, actions] of Object.entries(ROOMS)) {
-      const allowed = actions.filter((what) => welcome.rights.enable || !["arm", "clear_stop"].includes(what));
+      const allowed = actions.filter((what) => may(welcome, what));
       document.getElementById(room).replaceChildren(...allowed.map((what) => this.button(what, welcome.keys[what])));
     }
   }
@@ -121,7 +127,7 @@ export class Keys {
     for (const button of document.querySelectorAll("#keys [data-what]")) {
       const what = button.dataset.what;
       const watches = !writes && now.writer !== "";
-      const idle = what === "clear_stop" && now.banner.mode !== "stop";
+      const idle = what in ONLY_IN && now.banner.mode !== ONLY_IN[what];
       button.disabled = watches || idle || Boolean(now.over);
       if (what === "clear_stop" && button.disabled) this.cease();
       if (VERDICTS.includes(what)) {

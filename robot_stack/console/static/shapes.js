@@ -3,6 +3,7 @@ export const SHAPES = {
   policy: '<path d="M5 3 21 12 5 21z"/>',
   human: '<circle cx="12" cy="6" r="4.5"/><path d="M3 22c0-7 4-10 9-10s9 3 9 10z"/>',
   hold: '<path d="M5 3h5v18H5zM14 3h5v18h-5z"/>',
+  asks: '<path d="M12 2a7 7 0 0 1 7 7c0 4-4 5-4 8H9.5c0-5 4.5-5.5 4.5-8a2 2 0 0 0-4 0H5a7 7 0 0 1 7-7z"/><path d="M9.5 19h5v4h-5z"/>',
   stop: '<path d="M8 2h8l6 6v8l-6 6H8l-6-6V8z"/><path d="M6 12h12" stroke="#7d0012" stroke-width="4"/>',
   ready: '<path d="M12 2 22 12 12 22 2 12z" fill="none" stroke-width="3"/>',
   disarmed: '<circle cx="12" cy="12" r="9" fill="none" stroke-width="3"/><path d="M5.6 18.4 18.4 5.6" stroke-width="3"/>',

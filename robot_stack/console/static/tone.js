@@ -1,7 +1,7 @@
 // A tone at each change of state. Browsers allow none before the first key or click.
 import { onPress } from "./buttons.js";
 
-const NOTES = { policy: [440], human: [523, 659], hold: [294, 220], stop: [196, 196, 196], ready: [587], lost: [220, 165], failed: [220, 165] };
+const NOTES = { policy: [440], human: [523, 659], hold: [294, 220], asks: [659, 880, 659], stop: [196, 196, 196], ready: [587], lost: [220, 165], failed: [220, 165] };
 let context = null;
 let on = localStorage.getItem("sound") !== "off";
 

@@ -31,6 +31,7 @@ from robot_stack.sensing.observer import Observer
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import RobotError
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal
 from robot_stack.types.transition import EpisodeKind
@@ -246,6 +247,10 @@ class RosCell:
     def claim(self, verdict: Verdict) -> None:
         """Tell the operator which verdict the reward model claims."""
         self._connected().claims.publish(String(data=verdict.value))
+
+    def ask(self, request: HelpRequest | None) -> None:
+        """Publish the policy's request for help, or that it has none."""
+        self._connected().help.publish(String(data="" if request is None else request.to_text()))
 
     def finish(self) -> None:
         """End the episode, so that the arms hold."""

@@ -91,6 +91,7 @@ class CellLink(StackNode):
         self.status = self.create_publisher(String, topics.STATUS, LATCHED)
         self.claims = self.create_publisher(String, topics.CLAIM, EVERY)
         self.prompts = self.create_publisher(String, topics.PROMPT, LATCHED)
+        self.help = self.create_publisher(String, topics.HELP, LATCHED)
         self.reset_request = self.create_publisher(Header, topics.RESET_REQUEST, NEWEST)
         self.requests: dict[str, Client] = {
             name: self.create_client(Trigger, topics.safety_service(name))

@@ -21,6 +21,7 @@ from robot_stack.teleop.device import LOST_NS
 from robot_stack.teleop.selection import ArmSelector
 from robot_stack.types.command import Mode
 from robot_stack.types.errors import SpecError
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import TeleopDevice
 from robot_stack.types.reason import RefusalKind
 from robot_stack.types.robot import TeleopSample
@@ -61,6 +62,10 @@ class OperatorRoutine:
     def hear_claim(self, now_ns: int) -> None:
         """Take in the reward model's claim of success, which the operator may check."""
         self._operator.audit(now_ns)
+
+    def hear_call(self, on: bool, now_ns: int) -> None:
+        """Take in that the policy asks for help, or no longer does."""
+        self._operator.call(on, now_ns)
 
     def read_banner(self, mode: Mode, now_ns: int, reason: RefusalKind | None = None) -> None:
         """Read the mode that the safety filter shows, and why."""
@@ -168,8 +173,13 @@ def connect_operator(node: StackNode, run: ResolvedRun) -> OperatorRoutine:
     def on_claim(_: String) -> None:
         operator.hear_claim(time.monotonic_ns())
 
+    def on_help(msg: String) -> None:
+        with suppress(SpecError):
+            operator.hear_call(HelpRequest.from_text(msg.data) is not None, time.monotonic_ns())
+
     node.create_subscription(JointState, topics.SEEN, on_seen, SAMPLED)
     node.create_subscription(String, topics.MODE, on_mode, LATCHED)
     node.create_subscription(String, topics.STATUS, on_status, LATCHED)
     node.create_subscription(String, topics.CLAIM, on_claim, EVERY)
+    node.create_subscription(String, topics.HELP, on_help, LATCHED)
     return operator

@@ -65,6 +65,7 @@ from robot_stack.transport.access.link_token import LinkToken
 from robot_stack.transport.access.security import actor_credentials
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.workcell.build_safety import stop_topics
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ class ConsoleNode(StackNode):
         self.create_subscription(String, topics.STATUS, self._on_status, LATCHED)
         self.create_subscription(String, topics.CLAIM, self._on_claim, EVERY)
         self.create_subscription(String, topics.PROMPT, self._on_prompt, LATCHED)
+        self.create_subscription(String, topics.HELP, self._on_help, LATCHED)
         self.create_subscription(String, topics.CELL_STATUS, self._on_cell, LATCHED)
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, STATE)
 
@@ -279,6 +281,16 @@ class ConsoleNode(StackNode):
     def _on_prompt(self, msg: String) -> None:
         with self._session.locked():
             self._heard.prompt = msg.data
+        self._changed()
+
+    def _on_help(self, msg: String) -> None:
+        try:
+            request = HelpRequest.from_text(msg.data)
+        except SpecError as error:
+            self._refused[topics.HELP] = str(error)
+            return
+        with self._session.locked():
+            self._heard.asked(request, time.time())
         self._changed()
 
     def _on_cell(self, msg: String) -> None:

@@ -24,6 +24,7 @@ from robot_stack.rollout.params_file import load_params
 from robot_stack.types.command import Mode, Source
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.event import Verdict
+from robot_stack.types.help import HelpRequest
 from robot_stack.types.interfaces import Cell, ExecutedWindow
 from robot_stack.types.observation import Observation
 from robot_stack.types.reason import Refusal, RefusalKind
@@ -121,6 +122,10 @@ class CellWithBase:
     def claim(self, verdict: Verdict) -> None:
         """See `Cell`."""
         self._cell.claim(verdict)
+
+    def ask(self, request: HelpRequest | None) -> None:
+        """See `Cell`."""
+        self._cell.ask(request)
 
     def finish(self) -> None:
         """See `Cell`."""

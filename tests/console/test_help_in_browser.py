@@ -1,0 +1,100 @@
+"""A policy that asks for help is seen and heard on the page, called out again, and let go on with a key."""
+
+from __future__ import annotations
+
+import pytest
+
+from robot_stack.types.command import Mode
+from robot_stack.types.help import HelpKind, HelpReason, HelpRequest
+from tests.console.browser_rig import WIDE, lively, look, needs_chromium, picture, says, sync_api, until, word
+from tests.console.page_rig import FakeCell, served, sim_run
+
+pytestmark = needs_chromium
+
+STUCK = HelpRequest(reason=HelpReason(kind=HelpKind.STALL, text="no progress for 2.1 s; see what it is stuck at"))
+CALL_AGAIN_MS = 4000
+"""As banner.js has it."""
+LISTEN = """
+window.contexts = 0; window.tones = [];
+window.AudioContext = class {
+  constructor() { window.contexts += 1; this.currentTime = 0; this.destination = null; }
+  createOscillator() {
+    const voice = { frequency: {}, connect: (next) => next, stop() {},
+                    start() { window.tones.push(voice.frequency.value); } };
+    return voice;
+  }
+  createGain() {
+    return { gain: { setValueAtTime() {}, exponentialRampToValueAtTime() {} }, connect: (next) => next };
+  }
+};
+"""
+CALL = "window.tones.filter((hertz) => hertz === 880).length"
+"""How often the page has called; no other tone has this pitch."""
+
+
+@pytest.fixture
+def asking(tmp_path):
+    """A desk of a run whose policy asks for help, and the address of its page."""
+    cell = FakeCell(sim_run("run.asking={}"), tmp_path)
+    with served(cell) as url:
+        yield cell, url
+
+
+def test_a_run_whose_policy_never_asks_has_no_button_for_it(cell, url, tab):
+    page = tab(url)
+    cell.mode(Mode.READY)
+    sync_api.expect(page.locator("#keys [data-what=reset_done]")).to_be_visible()
+    assert page.locator("#keys [data-what=dismiss]").count() == 0
+
+
+@pytest.mark.long
+def test_a_request_is_seen_heard_and_dismissed(asking, tab, browser):
+    cell, url = asking
+    lively(cell)
+    context = browser.new_context(viewport=WIDE)
+    context.add_init_script(LISTEN)
+    page = tab(url, context=context)
+    cell.mode(Mode.READY)
+    episode = cell.episode(12)
+    cell.mode(Mode.POLICY)
+    word(page, "POLICY IN CONTROL")
+    button = page.locator("#keys [data-what=dismiss]")
+    sync_api.expect(button).to_be_disabled()
+    for index in range(12):
+        cell.score(episode, index, min(index, 6) / 12, 0.1)
+        look(cell, 20 * index)
+
+    cell.asks(STUCK)
+    word(page, "HELP WANTED")
+    says(page, "#why", "The policy is stuck: No progress for 2.1 s")
+    says(page, "#do", "let it go on: 'dismiss' (X)")
+    says(page, "#log", "help wanted (stall): no progress for 2.1 s")
+    assert page.evaluate("window.contexts") == 0, "silent until somebody has clicked"
+    picture(page, "help")
+
+    page.locator("#facts").click()
+    until(lambda: page.evaluate(CALL) > 1, "two calls, as the request is still open", page)
+    page.get_by_role("button", name="tones").click()
+    called = page.evaluate(CALL)
+    page.wait_for_timeout(1.2 * CALL_AGAIN_MS)
+    assert page.evaluate(CALL) == called, "muted"
+
+    sync_api.expect(button).to_be_enabled()
+    page.keyboard.press("x")
+    until(lambda: cell.done.pressed == ["dismiss"], "the key", page)
+    cell.asks(None)
+    word(page, "POLICY IN CONTROL")
+    sync_api.expect(button).to_be_disabled()
+    context.close()
+
+
+def test_a_hand_on_the_arm_ends_the_call_on_the_page(asking, tab):
+    cell, url = asking
+    page = tab(url)
+    cell.mode(Mode.READY)
+    cell.episode(12)
+    cell.mode(Mode.POLICY)
+    cell.asks(STUCK)
+    word(page, "HELP WANTED")
+    cell.mode(Mode.HUMAN)
+    word(page, "HUMAN IN CONTROL")
