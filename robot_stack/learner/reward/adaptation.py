@@ -108,6 +108,7 @@ def adapt_run(folder: Path, demo: Path, episode: str | None, *, on_step: OnStep)
             success=True,
             done_frames=config.done_frames,
             progress=distance_progress(proprio, stored.spec) if config.labels == "distance" else None,
+            thumbnails=thumbnails_of(trunk),
         )
         adapted = adapt(model, [shown], config, seed=resolved.run.seed, on_step=on_step)
         save_reward(paths.reward(adapted.version), adapted)
