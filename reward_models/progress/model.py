@@ -41,6 +41,12 @@ class FrameScores(NamedTuple):
     spread: np.ndarray
 
 
+def plain_columns(inputs: int, thumbnails: Sequence[Columns]) -> np.ndarray:
+    """Return the columns of a frame's inputs that are no thumbnail, int64."""
+    shown = {column for start, stop in thumbnails for column in range(start, stop)}
+    return np.array([column for column in range(inputs) if column not in shown])
+
+
 class ProgressModel:
     """An ensemble over frozen features, proprio and the words of the task. `version` changes with any of it.
 
@@ -67,8 +73,7 @@ class ProgressModel:
         self.inputs = inputs
         self.text = text
         self.thumbnails = tuple((start, stop) for start, stop in thumbnails)
-        shown = {column for start, stop in self.thumbnails for column in range(start, stop)}
-        self.plain = np.array([column for column in range(inputs) if column not in shown])
+        self.plain = plain_columns(inputs, self.thumbnails)
         self.members = nn.ModuleList(
             ProgressNetwork(len(self.plain), width=config.width, layers=config.layers) for _ in range(config.members)
         )

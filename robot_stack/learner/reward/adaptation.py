@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from policies.encoders.thumbnails import thumbnails_of
 from reward_models.progress.clips import ScoredEpisode
 from reward_models.progress.config import ProgressConfig
 from reward_models.progress.fit import fit

@@ -30,7 +30,7 @@ from reward_models.interface import (
 from reward_models.model_per_task import ModelPerTask
 from reward_models.progress.clips import ScoredEpisode, prefix_indices
 from reward_models.progress.config import LiveRewardConfig, ProgressConfig
-from reward_models.progress.model import FrameScores, ProgressModel
+from reward_models.progress.model import FrameScores, ProgressModel, plain_columns
 from robot_stack.learner.fitting import OnStep, RewardNetwork, fit_reward, image_shapes
 from robot_stack.learner.training_data import distance_progress, reward_inputs, to_go
 from robot_stack.types.errors import RewardError
@@ -159,6 +159,7 @@ class EmbeddedClassifier:
 
     def __init__(self, trunk: Trunk, classifier: SuccessClassifier) -> None:
         self._rows, self._classifier = _InputRows(trunk), classifier
+        self._thumbnails = thumbnails_of(trunk)
         self.version = f"{trunk.identity}-{classifier.version}"
         self.capabilities = Capabilities(done=True, views=tuple(sorted(trunk.shapes)), max_batch=256)
 
@@ -174,7 +175,8 @@ class EmbeddedClassifier:
         """Score the last frame of each clip by the probability of success."""
         if not queries:
             return []
-        found = self._classifier.score(self._rows.of([query.frames[-1] for query in queries]))
+        rows = self._rows.of([query.frames[-1] for query in queries])
+        found = self._classifier.score(rows[:, plain_columns(rows.shape[1], self._thumbnails)])
         return [clip_score(float(p)) for p in found]
 
 
@@ -251,7 +253,8 @@ def fit_classifier(
     """
     trunk = _fit_trunk(demos, spec, seed=seed, on_step=on_step)
     episodes = [scored_episode(demo, trunk, spec, ProgressConfig()) for demo in demos]
-    classifier, _ = SuccessClassifier.fit(labelled(episodes), config, seed=seed, on_step=on_step)
+    plain = plain_columns(episodes[0].frames.shape[1], episodes[0].thumbnails)
+    classifier, _ = SuccessClassifier.fit(labelled(episodes, plain), config, seed=seed, on_step=on_step)
     return EmbeddedClassifier(trunk, classifier)
 
 
