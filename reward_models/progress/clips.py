@@ -100,6 +100,8 @@ class ScoredEpisode:
         stage_starts: First frame of each stage of the task, if an operator has marked them in this success.
         progress: True progress per frame of a success, shape (T+1,), where it is known better than by the clock.
         thumbnails: Columns [start, stop) of the thumbnail of each camera in `frames`; none where there are none.
+        ruled_out: Frames of a failure that cannot be called done whatever is learned, bool, shape (T+1,): nothing is
+            learned from them, so that they do not make a model doubt successes; None if there are none.
     """
 
     frames: np.ndarray
@@ -109,6 +111,7 @@ class ScoredEpisode:
     stage_starts: tuple[int, ...] = ()
     progress: np.ndarray | None = None
     thumbnails: tuple[tuple[int, int], ...] = ()
+    ruled_out: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +217,8 @@ class ClipSource:
         elif rng.random() < config.mismatch:
             words = text_features(other_task(self._text, rng))
             progress, done = np.zeros(config.window), np.zeros(config.window)
+        if episode.ruled_out is not None:
+            done[episode.ruled_out[indices]] = UNKNOWN
         return episode.frames[indices], words, progress, done, config.negative_weight if episode.refused else 1.0
 
     def _path(self, length: int) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -83,6 +83,11 @@ def fit(
     else:
         model.members.load_state_dict(start.members.state_dict())
         model.mean, model.scale = start.mean, start.scale
+    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
+    held_out, training = (
+        [e if e.success else replace(e, ruled_out=~model.always.fits(e.frames)) for e in part]
+        for part in (held_out, training)
+    )
     losses = []
     for number, member in enumerate(model.networks):
         rng = np.random.default_rng((seed, number))
@@ -92,7 +97,6 @@ def fit(
 
         losses.append(_train(model, member, ClipSource(_bootstrap(training, rng), text, config, rng), tell))
     model.members.eval()
-    _look_at_successes(model, [e for e in episodes if e.success][-DONE_KNOWN:], start)
     error = _calibrate(model, held_out, start)
     model.seal()
     successes = [e for e in held_out if e.success] or [e for e in training if e.success]
@@ -219,6 +223,8 @@ def _calibrate(model: ProgressModel, held_out: Sequence[ScoredEpisode], start: P
         prefixes = np.stack([episode.frames[prefix_indices(last, model.config.window)] for last in range(len(frames))])
         _, done = model.logits(prefixes)
         label = done_labels(frames, len(frames), episode.done_frames) if episode.success else np.zeros(len(frames))
+        if episode.ruled_out is not None:
+            label[episode.ruled_out] = UNKNOWN
         logits.append(done.amin(dim=0).numpy()[label != UNKNOWN])
         labels.append(label[label != UNKNOWN])
     z, y = np.concatenate(logits), np.concatenate(labels)

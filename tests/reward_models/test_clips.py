@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,14 @@ def test_progress_that_is_known_better_than_by_the_clock_is_taken() -> None:
     episode = ScoredEpisode(frames=numbered().frames, success=True, progress=known)
     clips = draw([episode], PLAIN, 16)
     np.testing.assert_allclose(clips.progress, known[clips.frames[..., 0].astype(int)], atol=1e-6)
+
+
+def test_nothing_is_learned_from_frames_of_a_failure_that_are_ruled_out() -> None:
+    late = np.arange(LENGTH) >= 20
+    failed = replace(numbered(success=False, refused=True), ruled_out=late)
+    clips = draw([numbered(), failed], PLAIN.model_copy(update={"shuffle": 0.3}), 200)
+    mine = (clips.progress == UNKNOWN).all(axis=1) & (clips.weight == PLAIN.negative_weight)
+    number = clips.frames[mine][..., 0]
+    assert (clips.done[mine][number >= 20] == UNKNOWN).all()
+    assert (clips.done[mine][number < 20] == 0).all()
+    assert (number >= 20).any()

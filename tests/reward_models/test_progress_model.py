@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -309,6 +310,14 @@ def test_before_a_covered_camera_progress_may_stand_and_nothing_is_done(holding:
     scores, before = holding.score(dark), holding.score(frames)
     np.testing.assert_array_equal(scores.progress, before.progress)
     assert not scores.success[-4:].any()
+
+
+def test_failures_with_a_lost_part_do_not_make_a_model_doubt_successes(holding: ProgressModel) -> None:
+    lost = [replace(pictured(60 + i, lost_at=0.5), success=False, refused=True) for i in range(4)]
+    again, _ = fit([*(pictured(seed) for seed in range(8)), *lost], HELD, text=TEXT, seed=0)
+    for seed in range(40, 44):
+        assert again.score(pictured(seed).frames).success[-1] > 0.5
+        assert not again.score(pictured(seed, lost_at=0.5).frames).success.any()
 
 
 def test_members_read_no_thumbnail(holding: ProgressModel) -> None:

@@ -17,7 +17,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.workcell.build import build_world
 from sim.cell import scene_camera
-from sim.episodes import LONGEST_STEPS, OTHER_TASKS, EpisodeMaker, GeneratedEpisode
+from sim.episodes import OTHER_TASKS, EpisodeMaker, GeneratedEpisode
 from sim.hand import NEVER_QUITE, progress_of
 from sim.scene import CameraRenderer
 from sim.scripts import KINDS
@@ -211,7 +211,7 @@ def test_a_peg_that_no_camera_sees_goes_in_all_the_same_and_is_seen_again_afterw
 
 def test_progress_of_a_straight_success_rises_to_one(made: Made) -> None:
     for episode, _ in all_of(made, "success"):
-        assert np.diff(episode.progress).min() > -0.03  # the hand trembles
+        assert np.diff(episode.progress).min() > -0.05  # the hand trembles, and swings back where it pauses
         assert episode.progress[-1] == 1.0
         assert episode.done_at is not None
         assert len(episode.progress) - episode.done_at >= 4  # long enough for the rule of the cell
@@ -360,8 +360,7 @@ def test_mismatch_is_a_success_at_something_else(made: Made, resolved: ResolvedR
 def test_length_tells_no_kind_from_another(made: Made) -> None:
     lengths = {kind: [len(made[kind, seed][0].actions) for seed in SEEDS] for kind in KINDS}
     assert len({length for kind in ("success", "mismatch") for length in lengths[kind]}) > 1
-    assert all(12 <= length <= 110 for kind, own in lengths.items() for length in own if kind != "left_beside")
-    assert all(length <= LONGEST_STEPS for length in lengths["left_beside"])  # twice over the block
+    assert all(10 <= length <= 110 for own in lengths.values() for length in own)
     failures = [length for kind in ("drop", "near_miss", "stall", "wrong_object") for length in lengths[kind]]
     successes = [length for kind in ("success", "mismatch", "regress_recover") for length in lengths[kind]]
     assert min(failures) < max(successes)
