@@ -74,6 +74,8 @@ class DrawerHands:
         self._first: int | None = None
         """The motion with which a correction began."""
         self._pressed, self._pressed_ns = 0, 0
+        self._wedged = False
+        """The fingers push against something and do not open: they are closed a little while the hand goes up."""
 
     def begin(self) -> None:
         """Prepare for a new episode, with an empty hand."""
@@ -81,7 +83,7 @@ class DrawerHands:
 
     def misjudge(self, *, far: bool = False) -> None:
         """Draw anew how places are misjudged and how the hand moves; no key is pressed, a correction begins."""
-        self._pressed, self._motion, self._first = 0, None, None
+        self._pressed, self._wedged, self._motion, self._first = 0, False, None, None
         self._aim(far=far)
 
     def look_again(self, seen: Seen) -> None:
@@ -106,7 +108,7 @@ class DrawerHands:
         if motion in (_TO_HANDLE, _TO_BLOCK):
             left += _UNGRIPPED_M
         elif motion == _SHUT:
-            left += _way((seen.goal - seen.grasp)[0])
+            left += float(np.linalg.norm((seen.goal - seen.grasp)[0, :3]))
         return left
 
     def going_in(self, seen: Seen) -> bool:
@@ -125,25 +127,37 @@ class DrawerHands:
     def grip(self, seen: Seen) -> np.ndarray:
         """Return the key that is pressed: close at the handle and at the block, open where the fingers shall be."""
         opening, motion = seen.opening[0], _motion_of(seen)
+        late = seen.stamp_ns - self._pressed_ns > _LONGEST_PRESS_NS
         if self._pressed == OPEN:
-            self._pressed = 0 if opening > _OPEN_HAND else OPEN
+            if opening > _OPEN_HAND:
+                self._press(0, seen)
+            elif late:
+                self._wedged = True
+                self._press(CLOSE, seen)
         elif self._pressed == CLOSE:
-            late = seen.stamp_ns - self._pressed_ns > _LONGEST_PRESS_NS
-            if motion in (_PULL, _CARRY):
-                self._pressed = 0
+            if self._wedged and opening < _WIDE_HAND:
+                self._press(OPEN, seen)
+            elif not self._wedged and motion in (_PULL, _CARRY):
+                self._press(0, seen)
             elif opening < _SHUT_HAND or late:
                 self._aim(far=False)
-                self._pressed = OPEN
+                self._press(OPEN, seen)
         elif self._lets_go(seen):
-            self._pressed = OPEN
+            self._press(OPEN, seen)
         elif opening > _OPEN_HAND and motion in (_TO_HANDLE, _TO_BLOCK) and self._at_grasp(seen):
-            self._pressed, self._pressed_ns = CLOSE, seen.stamp_ns
+            self._press(CLOSE, seen)
         return np.array([self._pressed])
+
+    def _press(self, key: int, seen: Seen) -> None:
+        self._wedged = self._wedged and key == CLOSE
+        self._pressed, self._pressed_ns = key, seen.stamp_ns
 
     def drive(self, seen: Seen) -> np.ndarray:
         """Return a deflection: still while the fingers close or let go, else on with the present motion."""
         motion = _motion_of(seen)
-        if self._pressed == CLOSE or (motion != _PULL and motion != _CARRY and seen.opening[0] < _WIDE_HAND):
+        if self._wedged:
+            way = np.array([0.0, 0.0, _OVER_M[motion], 0.0, 0.0, 0.0])
+        elif self._pressed == CLOSE or (motion != _PULL and motion != _CARRY and seen.opening[0] < _WIDE_HAND):
             way = self._put_down(seen) if self._carries_block(seen) else np.zeros(6)
         elif self._pressed == OPEN and motion == _CARRY:
             way = np.zeros(6)
@@ -268,4 +282,4 @@ def _wrapped(angle_rad: float) -> float:
 
 def _way(between: np.ndarray) -> float:
     """Return the way between two poses of one tool, shape (4,), in metres."""
-    return float(np.linalg.norm(between[:3]) + _RADIAN_M * abs(between[3]))
+    return float(np.linalg.norm(between[:3]) + _RADIAN_M * abs(_wrapped(between[3])))

@@ -14,6 +14,7 @@ from robot_stack.rollout.evaluate import NullSink
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from robot_stack.workcell.build import build_local_cell
+from robot_stack.workcell.local_cell import see
 from sim.drawer_hands import DrawerHands
 from sim.hands import Seen
 from sim.operator import Role, ScriptedOperator
@@ -110,6 +111,31 @@ def test_fingers_that_close_on_something_else_are_opened_again_after_a_while() -
     assert hands.grip(seen_at(HANDLE, 1.0, Stage.OPEN)) == CLOSE_KEY
     assert hands.grip(seen_at(HANDLE, 0.5, Stage.OPEN, tick=40)) == CLOSE_KEY
     assert hands.grip(seen_at(HANDLE, 0.5, Stage.OPEN, tick=80)) == OPEN_KEY
+
+
+def test_fingers_that_cannot_open_are_closed_a_little_while_the_hand_goes_up() -> None:
+    hands, wedged = steady_hands(), np.array([0.496, 0.148, 0.023, -0.4])
+    assert hands.grip(seen_at(wedged, 0.8, Stage.OPEN)) == OPEN_KEY
+    assert hands.grip(seen_at(wedged, 0.88, Stage.OPEN, tick=70)) == OPEN_KEY
+    assert hands.grip(seen_at(wedged, 0.88, Stage.OPEN, tick=80)) == CLOSE_KEY
+    assert driven(hands, seen_at(wedged, 0.88, Stage.OPEN, tick=81))[2] > 0.3
+    assert hands.grip(seen_at(wedged, 0.45, Stage.OPEN, tick=100)) == OPEN_KEY
+
+
+@pytest.mark.parametrize("half_turns", [-1, 1])
+def test_a_hand_that_is_turned_by_half_a_turn_takes_the_handle_as_it_is(
+    trial: OperatorTrial, half_turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = trial.cell.world
+    world.reset(3)
+    straight = see(world)
+    turned = world.task.start_poses(np.random.default_rng(0)) + np.array([0, 0, 0, half_turns * 3.0])
+    monkeypatch.setattr(world.task, "start_poses", lambda rng: turned)
+    world.reset(3)
+    seen = see(world)
+    turn = (seen.grasp - seen.tcp)[0, 3]
+    assert abs((turn + np.pi) % (2 * np.pi) - np.pi) < 0.6
+    assert abs((straight.grasp - straight.tcp)[0, 3]) < 0.4
 
 
 def test_the_way_that_is_left_falls_from_motion_to_motion() -> None:
