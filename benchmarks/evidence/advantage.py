@@ -291,6 +291,14 @@ def ceiling(trials: Sequence[Trial]) -> float | None:
     return float(np.sqrt(2 * agreed / (1 + agreed)))
 
 
+def nearness(trials: Sequence[Trial]) -> list[np.ndarray]:
+    """Rank actions by how near they are to the policy's own, each (N,): what a critic is worth that knows only those.
+
+    A policy that is good already is best followed, and whoever says so of every state has learned nothing of the task.
+    """
+    return [-np.linalg.norm((t.actions - t.actions[0]).reshape(len(t.actions), -1), axis=1) for t in trials]
+
+
 def play_trials(
     resolved: ResolvedRun, folder: Path, learner: ValuesActions, trunk: Trunk, *, seed: int, states: int = STATES
 ) -> list[Trial]:
@@ -327,6 +335,7 @@ def rank_correlation(resolved: ResolvedRun, folder: Path, *, seed: int, states: 
     return {
         "spearman": correlation(trials, q),
         "ceiling": ceiling(trials),
+        "by_nearness": correlation(trials, nearness(trials)),
         "states": len(trials),
         "states_that_differ": len(differ),
         "own_return": float(np.mean([trial.returns[0] for trial in trials])),

@@ -29,6 +29,7 @@ from benchmarks.evidence.advantage import (
     correlation,
     judged,
     load_learner,
+    nearness,
     play_trials,
     sizes_of,
 )
@@ -108,7 +109,9 @@ def main() -> None:
     highest, own = ceiling(trials), correlation(trials, [judged(critic, trial) for trial in trials])
     if highest is None or own is None:
         raise SystemExit("returns differ in no state, must in some: is the policy of this run ever successful?")
-    print(f"{len(trials)} states; a perfect critic would reach {highest:.2f}, the run's own has {own:.2f}\n")
+    near = correlation(trials, nearness(trials))
+    print(f"{len(trials)} states; a perfect critic would reach {highest:.2f}, the run's own has {own:.2f},")
+    print(f"the order by nearness to the policy's own action {near:.2f}\n")
     print(f"| critic | rank correlation after each of {LOOKS} parts of {options.updates} updates | ms an update |")
     print("| --- | --- | --- |", flush=True)
     batches, policy = make_batches(replay_of(resolved, options.run), settings.device), finished.published.state_dict()

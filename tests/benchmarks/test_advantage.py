@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchmarks.evidence.advantage import NOISY, UNIFORM, Moment, Trial, ceiling, correlation, proposals
+from benchmarks.evidence.advantage import NOISY, UNIFORM, Moment, Trial, ceiling, correlation, nearness, proposals
 from robot_stack.config.resolve import load_run
 from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
@@ -105,3 +105,14 @@ def test_a_restored_moment_goes_on_bit_for_bit_whatever_happened_since() -> None
         np.testing.assert_equal(go_on(again, np.random.default_rng(1), 6), straight)
     other = go_on(moment.again(), np.random.default_rng(2), 6)
     assert not np.array_equal(other[-3], straight[-3])
+
+
+def test_the_order_by_nearness_knows_how_far_an_action_is_from_the_policys_own_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    own = rng.uniform(-1, 1, (2, 3)).astype(np.float32)
+    away = np.array([0.0, 0.5, 0.1, 0.9])
+    actions = own + away[:, None, None] * np.ones((2, 3)) / np.sqrt(6)
+    none = np.zeros((1, 1))
+    one = Trial(features=none, proprio=none[0], actions=actions.astype(np.float32), ways=np.zeros((4, 2)))
+    (found,) = nearness([one])
+    assert found == pytest.approx(-away, abs=1e-5)

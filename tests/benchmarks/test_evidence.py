@@ -129,7 +129,7 @@ def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_pa
     told = {"spearman": 0.5, "ceiling": 0.9, "states": 50, "states_that_differ": 40}
     runs = [
         result(advantage_rank_correlation=told),
-        result(seed=1, advantage_rank_correlation={**told, "spearman": 0.7}),
+        result(seed=1, advantage_rank_correlation={**told, "spearman": 0.7, "by_nearness": 0.3}),
         result("half_skilled.full", success=60),
     ]
     write(runs, tmp_path)
@@ -138,7 +138,7 @@ def test_the_document_has_conditions_by_operator_and_the_rank_correlation(tmp_pa
     assert found["half_skilled"]["full"]["success"] == 0.6
     assert {"success", "wilson95", "cycle_s", "human_share_last20", "seeds"} <= found["full"].keys()
     text = (tmp_path / "EVIDENCE.md").read_text()
-    assert "| full | 0.60 | 0.50 (seed 0), 0.70 (seed 1) | 0.90 |" in text
+    assert "| full | 0.60 | 0.50 (seed 0), 0.70 (seed 1) | 0.30 | 0.90 |" in text  # the first was not asked
 
 
 def verdicts(*runs: Result) -> dict[str, bool]:
