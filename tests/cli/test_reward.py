@@ -185,16 +185,16 @@ def test_a_large_model_is_judged_over_http_with_its_cost(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reward_evaluation, "generate", plain)
-    out = tmp_path / "eval.json"
+    out, count = tmp_path / "eval.json", str(len(generated.SHARES))
     with Server(sees(seeing_server.roboreward)) as server:
         settings = settings_file(tmp_path, server, frames=2)
-        arguments = ["--model", "roboreward", "--settings", str(settings), "--episodes", "10", "--out", str(out)]
+        arguments = ["--model", "roboreward", "--settings", str(settings), "--episodes", count, "--out", str(out)]
         assert main(["reward", "eval", "--generated", *arguments]) == 0
         asked = len(server.bodies)
     found = json.loads(out.read_text())
     assert found["sections"]["about"]["model"] == "roboreward"
     assert found["sections"]["about"]["dt_s"] == 0.5  # every fifth frame, as a run asks
-    assert found["sections"]["about"]["episodes"]["scored"] == 10
+    assert found["sections"]["about"]["episodes"]["scored"] == len(generated.SHARES)
     assert found["voc_success"] == 1.0
     cost = found["sections"]["cost"]
     assert cost["queries"] > asked > 0  # what shows a black camera is not asked

@@ -72,7 +72,7 @@ def uses_of(words: tuple[str, ...], source: str) -> list[str]:
     return [name for name in names if name.endswith(words)]
 
 
-WALL_CLOCK = {"console.py": ["time.time"] * 6, "doctor.py": ["time.time"], "shared_memory.py": ["time.time"]}
+WALL_CLOCK = {"console.py": ["time.time"] * 7, "doctor.py": ["time.time"], "shared_memory.py": ["time.time"]}
 """No part of the way: one writes the hour into the journal, one compares the wall clocks of hosts, one looks at
 how old files are."""
 

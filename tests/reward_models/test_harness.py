@@ -211,7 +211,7 @@ def test_model_of_one_task_that_refuses_others_by_name_passes_that_check() -> No
     checks = {check.name: (check.found, check.passed) for check in found.checks}
     assert found.other_words
     assert checks["Φ under other words"] == ("refused by name", True)
-    assert checks["beats the clock"] == ("on fail, stall", True)
+    assert checks["beats the clock"] == ("on fail, apart, stall", True)
     assert len(found.refused) == KINDS["mismatch"]
     assert not report("perfect").other_words
 

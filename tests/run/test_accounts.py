@@ -169,7 +169,7 @@ def test_a_learner_that_makes_fewer_updates_than_asked_says_so(updates: int, ste
 def test_held_out_resets_are_never_practised() -> None:
     seeds = {
         kind: {reset_seed(run, kind, number) for run in (0, 1, 7, 255, 256, 2**31) for number in range(3000)}
-        for kind in EpisodeKind
+        for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE, EpisodeKind.EVAL)  # nobody resets for an earlier one
     }
     assert not seeds[EpisodeKind.EVAL] & (seeds[EpisodeKind.DEMO] | seeds[EpisodeKind.ONLINE])
     assert not seeds[EpisodeKind.DEMO] & seeds[EpisodeKind.ONLINE]

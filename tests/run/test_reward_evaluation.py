@@ -26,7 +26,7 @@ from robot_stack.learner.reward.judged_model import Wanted
 from robot_stack.learner.reward.scoring import Scorer
 from robot_stack.learner.reward.success import success_rule
 from robot_stack.learner.reward.success_model import newest_model, run_success_model
-from robot_stack.learner.reward.synthetic import generate, labelled
+from robot_stack.learner.reward.synthetic import SHARES, generate, labelled
 from robot_stack.learner.training_data import reward_inputs
 from robot_stack.report.reward_page import write_reward_page
 from robot_stack.runs.metrics import MetricsLog
@@ -226,7 +226,7 @@ def test_the_classifier_is_fitted_on_synthetic_demonstrations(
     found = evaluate_generated(
         resolved,
         wanted=Wanted(name="classifier", settings={"steps": 3, "width": 8, "batch": 8}, every=20),
-        episodes=10,
+        episodes=len(SHARES),
         seed=0,
         say=lambda *_: None,
     )
@@ -240,7 +240,11 @@ def test_the_classifier_is_fitted_on_synthetic_demonstrations(
     assert "classifier" in page.read_text()
     with pytest.raises(RewardError, match="settings of reward model classifier are wrong"):
         evaluate_generated(
-            resolved, wanted=Wanted(name="classifier", settings={"wide": 8}), episodes=10, seed=0, say=lambda *_: None
+            resolved,
+            wanted=Wanted(name="classifier", settings={"wide": 8}),
+            episodes=len(SHARES),
+            seed=0,
+            say=lambda *_: None,
         )
 
 
