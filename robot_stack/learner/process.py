@@ -18,10 +18,22 @@ import traceback
 from pathlib import Path
 
 from robot_stack.config.resolve import load_resolved
+from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner.distributed import follow, join
 from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
+
+LEAVE_S = 30.0
+"""Longest time in which actors reset, hear that the run is over, and leave."""
+
+
+def leave_after_s(resolved: ResolvedRun) -> float:
+    """Return how long a learner that is done goes on answering, in seconds.
+
+    An actor asks between two episodes whether the run is over; one that finds nobody goes on by itself.
+    """
+    return LEAVE_S + 2 * resolved.task.episode_steps / resolved.run.rate_hz
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             training.run(stop)
             while not stop.wait(0.2):  # keep answering until the actors have left
-                if time.monotonic() - training.finished_s > 30.0:
+                if time.monotonic() - training.finished_s > leave_after_s(resolved):
                     break
         finally:
             training.close()

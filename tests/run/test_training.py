@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tiny_run import write_run
+from robot_stack.config.resolve import load_run
 from robot_stack.learner.checkpoint import CheckpointFolder
 from robot_stack.learner.ingest import Ingest
+from robot_stack.learner.process import LEAVE_S, leave_after_s
 from robot_stack.rollout.params_file import load_params
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
@@ -130,3 +132,10 @@ def test_a_stopped_run_saves_and_leaves_the_rest_to_the_next_start(running: Runn
     assert running.driven.training.finished_s == float("inf")
     assert not of_kind(read_rows(running.paths.metrics).rows, EndRow)
     assert CheckpointFolder(running.paths.checkpoints).steps()
+
+
+@pytest.mark.parametrize("name", ["peg_insert", "pick_insert", "drawer"])
+def test_a_learner_that_is_done_outlasts_the_episode_that_an_actor_is_in(name: str) -> None:
+    resolved = load_run(name)
+    longest_s = resolved.task.episode_steps / resolved.run.rate_hz
+    assert leave_after_s(resolved) >= longest_s + LEAVE_S, "and the reset behind it"
