@@ -15,12 +15,13 @@ from robot_stack.rollout.control_loop import ControlLoop, EpisodeOutcome, LoopLi
 from robot_stack.types.help import HelpEnd, HelpKind
 from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
-from robot_stack.types.transition import EpisodeHeader, EpisodeKind
+from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from tests.nodes.cell_rig import running_cell
 from tests.run.fake_cell import ListSink
 
 DOMAIN = 63
 LONGEST_S = 20.0
+ATTEMPTS = 3  # a busy machine may stop the safety process for longer than an episode bears
 
 
 class StandsStill:
@@ -49,15 +50,20 @@ def outcome(tmp_path_factory) -> EpisodeOutcome:
         limits = LoopLimits(episode_steps=round(LONGEST_S * run.run.rate_hz))
         asker = Asker(AskingConfig(stall_s=2.0), run.spec().period_s)
         loop = ControlLoop(cell, run.spec(), SteadyClock(), limits, asker)
-        header = EpisodeHeader(
-            episode_id="000001-online-a", kind=EpisodeKind.ONLINE, task=run.task.name, actor="a", started_unix_s=0.0,
-            seed=3,
-        )  # fmt: skip
-        return loop.run_episode(header, StandsStill(), ListSink(), scores=SeesNoProgress())
+        for attempt in range(ATTEMPTS):
+            header = EpisodeHeader(
+                episode_id=f"{attempt + 1:06d}-online-a", kind=EpisodeKind.ONLINE, task=run.task.name, actor="a",
+                started_unix_s=0.0, seed=3,
+            )  # fmt: skip
+            outcome = loop.run_episode(header, StandsStill(), ListSink(), scores=SeesNoProgress())
+            if outcome.end is not EndReason.FAULT:
+                break
+        return outcome
 
 
 @pytest.mark.long
 def test_who_was_asked_came_and_nobody_came_unasked(outcome: EpisodeOutcome) -> None:
+    assert outcome.end is not EndReason.FAULT, outcome.ticks.hold_reasons
     assert outcome.help is not None, outcome.ticks.hold_reasons
     assert outcome.help.requests, outcome.ticks.hold_reasons
     first = outcome.help.requests[0]
