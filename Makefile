@@ -139,16 +139,16 @@ bench: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.collect
 
 bench-algorithms: gl $(INSTALLED)
-	$(BIN)/python -m benchmarks.algorithms
+	$(BIN)/python -m benchmarks.learning.algorithms
 
 bench-shaping: gl $(INSTALLED)
-	$(BIN)/python -m benchmarks.shaping
+	$(BIN)/python -m benchmarks.learning.shaping
 
 bench-evidence: gl $(INSTALLED)
 	$(BIN)/python -m benchmarks.evidence
 
 bench-asking: gl $(INSTALLED)
-	$(BIN)/python -m benchmarks.asking
+	$(BIN)/python -m benchmarks.learning.asking
 
 SUITES_OPTIONS := $(if $(filter-out 0,$(SMOKE)),--only puzzle-3x3-4 --chunks 5 --seeds 0 --steps 100000)
 bench-suites: gl $(INSTALLED)

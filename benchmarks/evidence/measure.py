@@ -16,10 +16,10 @@ from typing import Protocol
 
 import torch
 
-from benchmarks.comparison import FOLDER, IMAGES, Result
 from benchmarks.evidence.conditions import CONDITIONS, FIRST
 from benchmarks.evidence.runs import EvidenceRuns
 from benchmarks.evidence.table import MixedSettings, document, draw, refuse_mixed, table
+from benchmarks.learning.comparison import FOLDER, IMAGES, Result
 from robot_stack.disk.durable import write_durable
 
 LONG = ("settings", "defaults", "alone", "steps", "cycles_s")

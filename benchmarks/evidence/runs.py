@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.comparison import Result
 from benchmarks.evidence.advantage import STATES, rank_correlation
 from benchmarks.evidence.conditions import CONDITIONS, DEMONSTRATIONS, EVAL_EPISODES, OPERATORS, Condition
-from benchmarks.lockstep import LAST, human_share, keep_demonstrations, practise_from_shared, train_online
+from benchmarks.learning.comparison import Result
+from benchmarks.learning.lockstep import LAST, human_share, keep_demonstrations, practise_from_shared, train_online
 from policies.registry import find_algorithm
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun

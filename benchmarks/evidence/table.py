@@ -9,11 +9,11 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from benchmarks.comparison import Result
 from benchmarks.evidence.advantage import WAYS
 from benchmarks.evidence.conditions import CONDITIONS
 from benchmarks.evidence.targets import target_rows
-from benchmarks.lockstep import LAST
+from benchmarks.learning.comparison import Result
+from benchmarks.learning.lockstep import LAST
 from reward_models.metrics import wilson_interval
 
 mpl.use("Agg")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.lockstep import train_online
+from benchmarks.learning.lockstep import train_online
 from robot_stack.cli.main import main
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun

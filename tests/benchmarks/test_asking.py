@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.asking import ALWAYS, ON_REQUEST, practice, resolve, table
+from benchmarks.learning.asking import ALWAYS, ON_REQUEST, practice, resolve, table
 from robot_stack.config.teleop import looks_on_request
 from robot_stack.runs.metrics import MetricsLog
 from robot_stack.runs.paths import RunPaths

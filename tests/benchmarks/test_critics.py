@@ -14,7 +14,7 @@ from benchmarks.evidence import critics
 from benchmarks.evidence.advantage import Trial
 from benchmarks.evidence.conditions import CONDITIONS
 from benchmarks.evidence.runs import resolve
-from benchmarks.lockstep import train_online
+from benchmarks.learning.lockstep import train_online
 from tests.benchmarks.test_evidence_runs import TINY
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("few_ways")]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.comparison import Result
 from benchmarks.evidence.conditions import CONDITIONS, FIRST, OPERATORS
 from benchmarks.evidence.measure import measure_missing, read, wanted, write
 from benchmarks.evidence.runs import commit, defaults_of, resolve, settings_of
 from benchmarks.evidence.table import MixedSettings, document, mean_interval, pooled, table
 from benchmarks.evidence.targets import targets
+from benchmarks.learning.comparison import Result
 
 SETTINGS = {"algorithm": "rlpd", "settings": {"utd": 8.0}}
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import lockstep
-from benchmarks.lockstep import Lockstep
+from benchmarks.learning import lockstep
+from benchmarks.learning.lockstep import Lockstep
 
 
 class Cell:

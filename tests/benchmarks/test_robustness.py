@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.robustness import Variation, cameras, friction, light, row, tinted, variations, varied
+from benchmarks.learning.robustness import Variation, cameras, friction, light, row, tinted, variations, varied
 from robot_stack.config.resolve import load_resolved, load_run
 from robot_stack.rollout.evaluate import Evaluation
 from robot_stack.types.errors import ConfigError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.shaping import difference_by_chance, together
+from benchmarks.learning.shaping import difference_by_chance, together
 
 
 def test_three_seeds_against_three_cannot_be_surer_than_one_in_ten() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.exploration import jerk_of
+from benchmarks.learning.exploration import jerk_of
 from benchmarks.updates import BEGUN, measure_one, rows_of
 from policies.registry import ALGORITHMS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.lockstep import train_online
+from benchmarks.learning.lockstep import train_online
 from reward_models.model_per_task import ModelPerTask
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun

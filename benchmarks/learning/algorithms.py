@@ -1,6 +1,6 @@
 """Every algorithm on the same demonstrations at equal robot time: success and interventions.
 
-Run: make bench-algorithms, or python -m benchmarks.algorithms [--minutes 5] [--seeds 0 1 2] [--only NAME ...].
+Run: make bench-algorithms, or python -m benchmarks.learning.algorithms [--minutes 5] [--seeds 0 1 2] [--only NAME ...].
 Writes ALGORITHMS.md, algorithms.json and docs/images/algorithms.png. Hours for all of them; what is done is kept, and
 the next call goes on from there. Runs of another length need a folder of their own (--out).
 """
@@ -11,8 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.comparison import Comparison, Result
-from benchmarks.lockstep import LAST, human_share, practise_from_shared
+from benchmarks.learning.comparison import Comparison, Result
+from benchmarks.learning.lockstep import LAST, human_share, practise_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.rollout.evaluate import evaluate
 from robot_stack.rollout.params_file import load_params

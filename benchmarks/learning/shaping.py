@@ -1,6 +1,6 @@
 """How progress becomes reward: five forms on the same demonstrations at equal robot time.
 
-Run: make bench-shaping, or python -m benchmarks.shaping [--minutes 3] [--seeds 0 1 2] [--only FORM ...].
+Run: make bench-shaping, or python -m benchmarks.learning.shaping [--minutes 3] [--seeds 0 1 2] [--only FORM ...].
 Writes SHAPING.md, shaping.json and docs/images/shaping.png. Hours for all of them; what is done is kept, and the next
 call goes on from there. Runs of another length need a folder of their own (--out).
 """
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from benchmarks.comparison import Comparison, Result
-from benchmarks.lockstep import human_share, kept_file, practise_from_shared
+from benchmarks.learning.comparison import Comparison, Result
+from benchmarks.learning.lockstep import human_share, kept_file, practise_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.rollout.evaluate import HELD_OUT, evaluation_runner

@@ -14,12 +14,12 @@ import matplotlib as mpl
 import numpy as np
 import torch
 
-from benchmarks.lockstep import smoothed
+from benchmarks.learning.lockstep import smoothed
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent.parent
 IMAGES = FOLDER.parent / "docs" / "images"
 Result = dict[str, Any]
 """One run: what was compared, `seed`, `minutes`, `alone` and `steps` of each episode, figures."""

@@ -1,6 +1,6 @@
 """A reward model that can be fooled: how long it is believed, and whether the run recovers.
 
-Run: python -m benchmarks.hacking [--quick]
+Run: python -m benchmarks.learning.hacking [--quick]
 
 The first version sees success, and Φ = 1, wherever the hand has come 2 cm nearer to the front camera than it started,
 on top of what it learnt from the demonstrations. Nothing else is planted: the proprio gate that would stop most of
@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from benchmarks.lockstep import LAST, train_online
+from benchmarks.learning.lockstep import LAST, train_online
 from reward_models.progress.model import FrameScores, ProgressModel
 from robot_stack.config.resolve import load_run
 from robot_stack.learner import fitting

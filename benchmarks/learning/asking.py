@@ -1,7 +1,8 @@
 """An operator who looks only when the policy asks, against one who always looks: success, attention, needed requests.
 
-Run: make bench-asking, or python -m benchmarks.asking [--minutes 5] [--seeds 0 1]. Writes ASKING.md, asking.json and
-docs/images/asking.png. Both practise from the same demonstrations and trunk of a seed; half an hour each on one core.
+Run: make bench-asking, or python -m benchmarks.learning.asking [--minutes 5] [--seeds 0 1].
+Writes ASKING.md, asking.json and docs/images/asking.png. Both practise from the same demonstrations and trunk of a
+seed; half an hour each on one core.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.comparison import Comparison, Result
-from benchmarks.lockstep import LAST, human_share, practise_from_shared
+from benchmarks.learning.comparison import Comparison, Result
+from benchmarks.learning.lockstep import LAST, human_share, practise_from_shared
 from robot_stack.config.resolve import load_run
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.report.asked_help import help_figures

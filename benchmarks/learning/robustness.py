@@ -1,6 +1,6 @@
 """How much of a policy's success is left where the world is not as it was in training? A table, without training anew.
 
-Run: python -m benchmarks.robustness RUN [--episodes 100] [--only NAME ...], two minutes a row on a core.
+Run: python -m benchmarks.learning.robustness RUN [--episodes 100] [--only NAME ...], two minutes a row on a core.
 
 Each variation changes one thing on the held-out resets of a run of peg insertion; nothing of it was in training. Where
 a variation is random, it is drawn anew with each reset and is the same for every policy that is asked.

@@ -1,6 +1,6 @@
 """How much does the arm jerk while a policy explores: with white noise, and with smooth noise of the same size?
 
-Run: python -m benchmarks.exploration RUN [--episodes 40] [--std 0.2] [--ticks 8 32], a minute a row on a core.
+Run: python -m benchmarks.learning.exploration RUN [--episodes 40] [--std 0.2] [--ticks 8 32], a minute a row on a core.
 
 The policy of a finished run of RLPD, whose standard deviation is set to one value at every state, acts on held-out
 resets. Jerk is the third difference of the tool's position as it was sensed at the control ticks, root mean square over
@@ -76,7 +76,7 @@ def play(resolved: ResolvedRun, params: Params, episodes: int) -> tuple[int, np.
 
 def main() -> None:
     """See the module."""
-    parser = argparse.ArgumentParser(prog="benchmarks.exploration", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks.learning.exploration", description=__doc__)
     parser.add_argument("run", type=Path, help="folder of a run of RLPD that has come to its end")
     parser.add_argument("--episodes", type=int, default=40)
     parser.add_argument("--std", type=float, default=0.2, help="of the noise, before the squash")

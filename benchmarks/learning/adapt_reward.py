@@ -1,6 +1,6 @@
 """One-shot adaptation of the embedded reward model to a changed scene, beside the model as it was and a full fit.
 
-Run: python -m benchmarks.adapt_reward [--quick] [--scene NAME] [--seed N]
+Run: python -m benchmarks.learning.adapt_reward [--quick] [--scene NAME] [--seed N]
 
 A model is fitted on 12 demonstrations at the table of the dry run. Then the scene changes: a dark table, a white one,
 or half of the light. The model is adapted by one demonstration of the changed scene, with or without those of the old
