@@ -106,14 +106,14 @@ ALONE := $(addprefix tests/faults/test_matrix_,control.py hostile.py robot.py wi
 	$(addprefix tests/conformance/test_,stack_on_servo.py driver_ways.py driver_first_motion.py) \
 	$(addprefix tests/cli/test_,doctor_moves.py bag.py)
 # All others share it among its cores. First those that take longest, so that no core waits for another in the end.
-LONGEST := $(addprefix tests/,cli/test_journey.py flow run policies conformance cli launch nodes transport)
+LONGEST := $(addprefix tests/,cli/test_journey.py flow learner rollout policies conformance cli launch nodes transport)
 BESIDE := $(LONGEST) $(filter-out $(LONGEST),$(filter-out %__pycache__,$(patsubst %/,%,$(wildcard tests/*/))))
 CORES := $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 # Many wait for another process, a timeout or a port rather than for a core.
 WORKERS := $(shell echo $$(($(CORES) + 1)))
 
 check: gl $(INSTALLED)
-	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay run sensing teleop)
+	$(BIN)/pytest -n $(CORES) --dist worksteal -m "not slow and not long" $(addprefix tests/,config control policies replay runs rollout learner workcell sensing teleop)
 
 ifeq ($(PYTEST_ARGS),)
 pytest: pytest-beside pytest-alone

@@ -13,8 +13,8 @@ from robot_stack.config.base import AnyBase
 from robot_stack.rollout.base.mapping import BaseMapping
 from robot_stack.types.observation import Observation
 from robot_stack.types.spec import BASE, ProprioField
+from tests.learner.bench import SPEC, observation_of
 from tests.reward_models.bad_server import Behaviour, raw
-from tests.run.bench import SPEC, observation_of
 
 TEXT = "insert the peg"
 CHUNK = [[0.1, 0.2, 9.0, -0.3]] * 5

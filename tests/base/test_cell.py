@@ -20,8 +20,8 @@ from robot_stack.types.reason import Refusal, RefusalKind
 from robot_stack.types.spec import BASE
 from robot_stack.types.transition import EndReason
 from tests.base.small_base import WITH_BASE
-from tests.run.bench import SPEC, header_of
-from tests.run.fake_cell import FakeCell, ListSink, motion
+from tests.learner.bench import SPEC, header_of
+from tests.rollout.fake_cell import FakeCell, ListSink, motion
 
 GONE = Refusal(kind=RefusalKind.BASE_SILENT, text="base does not answer")
 ENTRIES = WITH_BASE.part(BASE)

@@ -17,7 +17,7 @@ from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.reason import Refusal, RefusalKind
 from tests.base.small_base import CHUNK, OURS, actions, base_that, mapping, seen
 from tests.reward_models.bad_server import Server, hangs
-from tests.run.fake_cell import FakePolicy
+from tests.rollout.fake_cell import FakePolicy
 
 TICK_NS = 100_000_000
 SOON_S = 20.0

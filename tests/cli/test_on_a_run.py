@@ -18,7 +18,7 @@ from robot_stack.config.resolve import load_run
 from robot_stack.learner.fitting import image_shapes, write_tensors
 from robot_stack.learner.reward import success_model
 from robot_stack.runs.paths import RunPaths
-from tests.run.test_judged import SaysSo
+from tests.rollout.test_judged import SaysSo
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.types.reward import LiveScore
 from robot_stack.types.transition import EndReason, EpisodeHeader, EpisodeKind
 from tests.nodes.cell_rig import running_cell
-from tests.run.fake_cell import ListSink
+from tests.rollout.fake_cell import ListSink
 
 DOMAIN = 63
 LONGEST_S = 20.0

@@ -1,0 +1,227 @@
+"""What a run keeps of itself: statistics, budget of updates, seeds, memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from robot_stack.learner.update_loop import Governor
+from robot_stack.processes.memory import tree_megabytes
+from robot_stack.rollout.episode_runner import reset_seed
+from robot_stack.runs.statistics import EpisodeAccount, EpisodeStatistics
+from robot_stack.types.command import Source
+from robot_stack.types.event import LabelSource, Verdict
+from robot_stack.types.transition import EndReason, EpisodeKind, ResetType
+from tests.learner.bench import TASK, header_of, label_of, steps_of
+
+P, H, IDLE = Source.POLICY, Source.HUMAN, Source.IDLE
+
+
+def _statistics(*episodes: tuple[str, list[Source], EndReason | None]) -> EpisodeStatistics:
+    statistics = EpisodeStatistics(10.0)
+    for name, sources, end in episodes:
+        kind = EpisodeKind.DEMO if "demo" in name else EpisodeKind.ONLINE
+        account = statistics.begin(header_of(name, kind))
+        for step in steps_of(name, sources, end):
+            account.add(step)
+    return statistics
+
+
+def test_row_says_what_the_episode_came_to() -> None:
+    name = "000003-online-a"
+    statistics = _statistics((name, [P, H, H, IDLE, H, P, H], EndReason.SUCCESS))
+    statistics.label(label_of(name, Verdict.SUCCESS, LabelSource.MODEL))
+    statistics.label(label_of(name, Verdict.FAILURE, LabelSource.OPERATOR))
+    statistics.label(label_of(name, Verdict.FAILURE, LabelSource.TRUTH))
+    row = statistics.episodes[name].row(10.0, "v1")
+    assert (row.steps, row.duration_s, row.human_steps) == (7, 0.7, 5)
+    assert row.interventions == 2  # IDLE in between is the same one
+    assert (row.end, row.success, row.declared, row.refused) == (EndReason.SUCCESS, False, True, True)
+    assert (row.truth, row.reward_version) == (False, "v1")
+
+
+def test_outcome_is_the_persons_word_then_the_models_then_the_end() -> None:
+    name = "000003-online-a"
+    statistics = _statistics((name, [P], EndReason.TIMEOUT))
+    account = statistics.episodes[name]
+    found = [account.success]
+    for source, verdict in (
+        (LabelSource.TRUTH, Verdict.SUCCESS),
+        (LabelSource.MODEL, Verdict.SUCCESS),
+        (LabelSource.OPERATOR, Verdict.FAILURE),
+    ):
+        statistics.label(label_of(name, verdict, source))
+        found.append(account.success)
+    assert found == [False, False, True, False]
+
+
+def test_newest_verdict_counts_by_its_stamp_and_not_by_its_arrival() -> None:
+    name = "000003-online-a"
+    said = [
+        replace(label_of(name, verdict), stamp_unix_s=stamp)
+        for verdict, stamp in ((Verdict.SUCCESS, 1.0), (Verdict.FAILURE, 3.0), (Verdict.SUCCESS, 2.0))
+    ]
+    for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
+        statistics = _statistics((name, [P], EndReason.TIMEOUT))
+        for number in order:
+            statistics.label(said[number])
+        assert statistics.episodes[name].verdicts == {LabelSource.OPERATOR: Verdict.FAILURE}
+
+
+def test_step_counted_before_is_not_counted_again() -> None:
+    name = "000003-online-a"
+    statistics = _statistics((name, [P, H, P], EndReason.TIMEOUT))
+    account = statistics.begin(header_of(name))
+    for step in steps_of(name, [P, H, P], EndReason.TIMEOUT):
+        account.add(step)
+    assert (account.steps, account.human_steps, account.end) == (3, 1, EndReason.TIMEOUT)
+
+
+def test_human_share_is_of_steps() -> None:
+    statistics = _statistics(
+        ("000000-online-a", [P] * 8, EndReason.TIMEOUT), ("000001-online-a", [H] * 2, EndReason.TIMEOUT)
+    )
+    assert statistics.human_share(statistics.accounts) == pytest.approx(0.2)
+    assert statistics.human_share([]) == 0.0
+
+
+def test_online_steps_include_the_running_episode_and_no_demo() -> None:
+    statistics = _statistics(
+        ("000000-demo-a", [H] * 5, EndReason.SUCCESS),
+        ("000001-online-a", [P] * 3, EndReason.TIMEOUT),
+        ("000002-online-a", [P] * 2, None),
+    )
+    assert statistics.online_steps == 5
+    assert len(statistics.ended(EpisodeKind.ONLINE)) == 1
+    assert len(statistics.demos()) == 1
+
+
+def test_recent_success_wants_a_full_window_and_no_help() -> None:
+    statistics = _statistics(
+        ("000000-online-a", [P], EndReason.TIMEOUT),
+        ("000001-online-a", [P], EndReason.SUCCESS),
+        ("000002-online-a", [P, H], EndReason.SUCCESS),
+    )
+    assert np.isnan(statistics.recent_success(4))
+    assert statistics.recent_success(2) == 0.5
+    assert statistics.recent_success(3) == pytest.approx(1 / 3)
+
+
+def test_statistics_may_be_read_while_they_grow() -> None:
+    statistics, stop, errors = EpisodeStatistics(10.0), threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                assert statistics.online_steps == 0
+                statistics.ended(EpisodeKind.ONLINE)
+            except RuntimeError as error:
+                errors.append(error)
+                return
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for number in range(3000):
+            statistics.begin(header_of(f"{number:06d}-online-a"))
+    finally:
+        stop.set()
+        reader.join(30.0)
+        sys.setswitchinterval(interval)
+    assert errors == []
+
+
+def test_governor_holds_the_ratio() -> None:
+    governor = Governor(utd=2.5, pretrain=10)
+    assert governor.may_update(9, 0)
+    assert not governor.may_update(10, 0)
+    assert [governor.allowed(steps) for steps in (0, 1, 2, 4)] == [10, 12, 15, 20]
+    assert governor.may_update(14, 2)
+    assert not governor.may_update(15, 2)
+
+
+@pytest.mark.parametrize(
+    ("updates", "steps", "said"),
+    [
+        (10 + 60, 100, "updates per online step are 0.6, must be 8 as asked"),
+        (10 + 639, 100, "updates per online step are 6.4"),
+        (10 + 640, 100, ""),
+        (10 + 800, 100, ""),
+        (0, 100, "updates per online step are 0.0"),
+        (10, 99, ""),
+    ],
+)
+def test_a_learner_that_makes_fewer_updates_than_asked_says_so(updates: int, steps: int, said: str) -> None:
+    line = Governor(utd=8.0, pretrain=10).shortfall(updates, steps)
+    assert line.startswith(said)
+    assert bool(line) == bool(said)
+    assert "\n" not in line
+
+
+def test_held_out_resets_are_never_practised() -> None:
+    seeds = {
+        kind: {reset_seed(run, kind, number) for run in (0, 1, 7, 255, 256, 2**31) for number in range(3000)}
+        for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE, EpisodeKind.EVAL)  # nobody resets for an earlier one
+    }
+    assert not seeds[EpisodeKind.EVAL] & (seeds[EpisodeKind.DEMO] | seeds[EpisodeKind.ONLINE])
+    assert not seeds[EpisodeKind.DEMO] & seeds[EpisodeKind.ONLINE]
+
+
+def test_evaluation_is_the_same_for_every_run_and_practice_is_not() -> None:
+    assert reset_seed(0, EpisodeKind.EVAL, 4) == reset_seed(1, EpisodeKind.EVAL, 4)
+    for kind in (EpisodeKind.DEMO, EpisodeKind.ONLINE):
+        assert reset_seed(0, kind, 4) != reset_seed(1, kind, 4)
+        assert reset_seed(0, kind, 4) != reset_seed(0, kind, 5)
+
+
+def test_memory_of_a_process_includes_its_children() -> None:
+    script = "b = b'x' * 60_000_000; print('ready', flush=True); import sys; sys.stdin.read()"
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        alone = tree_megabytes(child.pid)
+        assert 50 < alone < 500
+        assert tree_megabytes(os.getpid()) > alone
+    finally:
+        child.communicate(timeout=10)
+    assert tree_megabytes(child.pid) == 0.0
+
+
+def _back(account: EpisodeAccount) -> EpisodeAccount:
+    account.header = replace(account.header, reset=ResetType.CARRIED, task_id="out")
+    return account
+
+
+def test_demonstrations_of_one_way_alone_never_count_as_enough() -> None:
+    names = [f"{number:06d}-demo-a" for number in range(6)]
+    statistics = EpisodeStatistics(10.0, [TASK, "out"])
+    for name in names:
+        account = statistics.begin(header_of(name, EpisodeKind.DEMO))
+        for step in steps_of(name, [H], EndReason.SUCCESS):
+            account.add(step)
+    assert [a.header.episode_id for a in statistics.demos()] == names[:1]
+    _back(statistics.episodes[names[4]])
+    assert [a.header.episode_id for a in statistics.demos()] == [names[0], names[1], names[4]]
+    _back(statistics.episodes[names[5]])
+    assert [a.header.episode_id for a in statistics.demos()] == [names[0], names[1], names[2], names[4], names[5]]
+
+
+def test_a_second_try_from_where_the_first_ended_is_known_as_one() -> None:
+    starts = [(TASK, ResetType.NOMINAL)] + [(task_id, ResetType.CARRIED) for task_id in ("out", "out", TASK, TASK)]
+    statistics = EpisodeStatistics(10.0, [TASK, "out"])
+    for number, (task_id, start) in enumerate(starts):
+        account = statistics.begin(header_of(f"{number:06d}-online-a"))
+        account.header = replace(account.header, reset=start, task_id=task_id)
+        statistics.begin(header_of(f"{number:06d}-online-b", actor="b"))  # another cell meanwhile
+    statistics.episodes = dict(reversed(statistics.episodes.items()))  # as after a restart
+    told = [statistics.again(a) for a in reversed(statistics.accounts) if a.header.actor == "a"]
+    assert told == [False, False, True, False, True]

@@ -1,0 +1,201 @@
+"""What an actor meets between two episodes is said, and it goes on."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from benchmarks.tiny_run import write_run
+from robot_stack.rollout import episode_runner
+from robot_stack.rollout.actor import Actor, EpisodeCounter
+from robot_stack.rollout.asking.moment import Moment
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.rows import AskingRow, HelpRow
+from robot_stack.transport.backend import LearnerStatus
+from robot_stack.transport.client import LearnerClient, LinkCounters
+from robot_stack.types.errors import ConfigError
+from robot_stack.types.event import Label
+from robot_stack.types.help import HelpEnd
+from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.transition import EndReason, EpisodeHeader, Step
+from tests.rollout.fake_cell import FakeCell
+from tests.rollout.outcomes import outcome
+
+
+class FakeClient:
+    """A learner in a phase, with parameters that it hands out once."""
+
+    refusal = ""
+
+    link = True
+    counters = LinkCounters(
+        spooled=0, acked=0, not_spooled=0, reconnects=0, params_version=0, params_refused=0, refused=0
+    )
+
+    def __init__(self, params: Params | None = None, *, phase: str = "training") -> None:
+        self._fresh = params
+        self._phase = phase
+        self.begun: list[str] = []
+
+    def latest(self) -> Params | None:
+        params, self._fresh = self._fresh, None
+        return params
+
+    def status(self, timeout_s: float) -> LearnerStatus:
+        return LearnerStatus(phase=self._phase)
+
+    def newest(self, episode_id: str) -> LiveScore | None:
+        return None
+
+    def begin(self, header: EpisodeHeader) -> None:
+        self.begun.append(header.episode_id)
+
+    def push(self, step: Step) -> None:
+        pass
+
+    def label(self, label: Label) -> None:
+        pass
+
+    def wait_acked(self, timeout_s: float) -> bool:
+        return True
+
+
+def test_parameters_of_an_encoder_that_is_not_here_end_no_actor(tmp_path: Path) -> None:
+    cell, said, stop = FakeCell(), list[str](), threading.Event()
+    reference = {"encoder": "of tomorrow", "settings": "{}"}
+    params = Params(
+        version=1,
+        tensors={},
+        sha256="",
+        metadata={
+            "trunk": "t",
+            "trunk_trained": "false",
+            "trunk_reference": json.dumps(reference),
+            "algorithm": "rlpd",
+            "settings": "{}",
+        },
+    )
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, FakeClient(params)), "a")
+
+    def say(message: str) -> None:
+        said.append(message)
+        stop.set()
+
+    assert actor.run(stop, say) == "stopped"
+    assert len(said) == 1
+    assert said[0].startswith("episode not run: encoder is 'of tomorrow', must be one of")
+    assert [row.kind for row in read_rows(tmp_path / "a.jsonl").rows] == ["fault"]
+    assert cell.calls == []
+
+
+def test_plans_that_cannot_be_read_are_refused_by_file(tmp_path: Path) -> None:
+    cell = FakeCell()
+    (tmp_path / "a.protocol.json").write_text('{"level": ')
+    client = cast(LearnerClient, FakeClient())
+    with pytest.raises(ConfigError, match=r"a\.protocol\.json is unreadable .* remove it to begin at level 0"):
+        Actor(write_run(tmp_path), tmp_path, cell, cell, client, "a")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"signals": ', "JSONDecodeError"),
+        ('{"signals": ["stall"], "needed": [], "not_needed": []}', "as the run says"),
+    ],
+)
+def test_evidence_that_cannot_be_read_or_is_of_other_signals_is_refused_by_file(
+    tmp_path: Path, content: str, why: str
+) -> None:
+    cell = FakeCell()
+    (tmp_path / "a.asking.json").write_text(content)
+    run = write_run(tmp_path, "run.asking={}")
+    with pytest.raises(
+        ConfigError, match=r"a\.asking\.json is unreadable .*remove it to begin without evidence"
+    ) as said:
+        Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
+    assert why in str(said.value)
+
+
+class Disk:
+    """A disk that is full until somebody frees space."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = True
+        self._sync = os.fsync
+        monkeypatch.setattr(os, "fsync", self._fsync)
+
+    def _fsync(self, fd: int) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._sync(fd)
+
+
+def test_a_full_disk_keeps_the_next_episode_waiting_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(episode_runner, "RETRY_S", 0.01)
+    disk, cell, stop, said = Disk(monkeypatch), FakeCell(events={0: "success"}), threading.Event(), list[str]()
+    client = FakeClient(phase="collecting_demos")
+    actor = Actor(write_run(tmp_path), tmp_path, cell, cell, cast(LearnerClient, client), "a")
+
+    def say(message: str) -> None:
+        said.append(message)
+        disk.full = len(said) < 3
+
+    def begin(header: EpisodeHeader) -> None:
+        client.begun.append(header.episode_id)
+        stop.set()
+
+    monkeypatch.setattr(client, "begin", begin)
+    assert actor.run(stop, say) == "stopped"
+    assert len(said) == 3
+    assert "No space left on device" in said[0]
+    assert client.begun == ["000000-demo-a"]
+    assert cell.calls[0].startswith("reset"), "nothing moves before there is room"
+    assert (tmp_path / "a.next").read_text() == "1"
+    assert [row.kind for row in read_rows(tmp_path / "a.jsonl").rows] == ["fault"] * 3 + ["control"]
+
+
+def test_episode_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    counter = EpisodeCounter(tmp_path / "a.next")
+    assert [counter.take(), counter.take(), EpisodeCounter(tmp_path / "a.next").take()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("content", ["", "x", "-1"])
+def test_a_counter_that_cannot_be_read_is_refused_by_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.next").write_text(content)
+    with pytest.raises(ConfigError, match=r"a\.next is .*, must be the number of the next episode"):
+        EpisodeCounter(tmp_path / "a.next")
+
+
+def test_what_the_asker_has_learnt_is_on_disk_after_an_episode_and_there_after_a_restart(tmp_path: Path) -> None:
+    cell, run = FakeCell(), write_run(tmp_path, "run.asking={}")
+
+    def start() -> Actor:
+        return Actor(run, tmp_path, cell, cell, cast(LearnerClient, FakeClient()), "a")
+
+    actor = start()
+    asker = actor.asker
+    assert asker is not None
+    for tick in range(30):
+        score = LiveScore(episode_id="0", index=tick, progress=0.5, success=0.0, declared=False, version="v")
+        asker.look(Moment(now_ns=tick * 100_000_000, index=tick, score=score))
+    asker.end(EndReason.FAILURE, 3_000_000_000)
+    actor.log_help(replace(outcome(EndReason.FAILURE), help=asker.account))
+    resumed = start().asker
+    assert resumed is not None
+    assert resumed.state_dict() == asker.state_dict()
+    assert resumed.state_dict()["needed"] != []
+    help_row, episode_row = read_rows(tmp_path / "a.jsonl").rows
+    assert isinstance(help_row, HelpRow)
+    assert isinstance(episode_row, AskingRow)
+    assert (help_row.end, help_row.needed, episode_row.requests) == (HelpEnd.OVER, True, 1)
+    assert episode_row.evidence["needed"] == 1

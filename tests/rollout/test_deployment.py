@@ -1,0 +1,98 @@
+"""A saved policy on a cell: recorded, never trained on, judged by who can tell."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from robot_stack.config.resolve import load_run
+from robot_stack.replay.episode_store import EpisodeStore
+from robot_stack.rollout import deploy as deploying
+from robot_stack.rollout.deploy import DEPLOYED, deploy, succeeded
+from robot_stack.types.errors import RewardError
+from robot_stack.types.event import Verdict
+from robot_stack.types.params import Params
+from robot_stack.types.reward import LiveScore
+from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.workcell.build import build_local_cell
+from tests.rollout.outcomes import outcome
+from tests.rollout.test_judged import SaysSo
+
+pytestmark = pytest.mark.long
+
+PARAMS = Params(version=3, tensors={}, sha256="", metadata={})
+
+
+class Still:
+    """A policy that does nothing."""
+
+    version, age_s = 3, 0.0
+
+    def __init__(self, resolved, params, *, seed) -> None:
+        self._size = resolved.spec().action_size
+
+    def begin_episode(self) -> None:
+        pass
+
+    def act(self, observation, *, deterministic, interrupted=False) -> np.ndarray:
+        assert deterministic
+        return np.zeros(self._size, np.float32)
+
+
+def test_every_episode_is_recorded_as_an_evaluation_and_counted(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(deploying, "policy_of", Still)
+    resolved = load_run("peg_insert", ["task.episode_steps=5"])
+    said: list[str] = []
+    for _ in range(2):
+        cell = build_local_cell(resolved, seed=0)
+        with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+            told = deploy(
+                resolved, PARAMS, cell, cell, store, episodes=2, stop=threading.Event(), say=said.append
+            )  # fmt: skip
+            assert told.successes == [False, False]
+            recorded = [store.read(name, images=False) for name in store.episodes]
+    assert [episode.header.kind for episode in recorded] == [EpisodeKind.EVAL] * 4
+    assert {episode.header.actor for episode in recorded} == {DEPLOYED}
+    assert all((episode.arrays["params_version"] == 3).all() for episode in recorded)
+    assert len({episode.header.seed for episode in recorded}) == 4
+    assert said[0].startswith("000000-eval-deployed: timeout, 0.5 s")
+
+
+def test_what_was_counted_before_the_success_model_broke_is_kept(tmp_path, monkeypatch) -> None:
+    class Breaks(SaysSo):
+        def newest(self, episode_id: str) -> LiveScore | None:
+            if len(self.begun) == 2:
+                raise RewardError("the success model failed")
+            return super().newest(episode_id)
+
+    monkeypatch.setattr(deploying, "policy_of", Still)
+    resolved = load_run("peg_insert", ["task.episode_steps=5"])
+    said: list[str] = []
+    cell = build_local_cell(resolved, seed=0)
+    with EpisodeStore(tmp_path, resolved.spec(), resolved.task.name) as store:
+        told = deploy(
+            resolved, PARAMS, cell, cell, store, episodes=3, stop=threading.Event(), say=said.append,
+            judge=Breaks(after=3),
+        )  # fmt: skip
+    assert told.broken
+    assert told.successes == [False]
+    assert [one.declared for one in told.judged] == [True]
+    assert said[0].startswith("000000-eval-deployed: no success, though the success model said so")
+    assert said[1] == "deployment ends here: the success model failed"
+
+
+@pytest.mark.parametrize(
+    ("told", "success"),
+    [
+        (outcome(truth=True, operator=Verdict.FAILURE), True),
+        (outcome(truth=False, end=EndReason.SUCCESS), False),
+        (outcome(operator=Verdict.SUCCESS), True),
+        (outcome(operator=Verdict.FAILURE, end=EndReason.SUCCESS), False),
+        (outcome(end=EndReason.SUCCESS), True),
+        (outcome(), False),
+    ],
+)
+def test_success_is_the_simulators_word_else_the_persons_else_the_ending(told, success) -> None:
+    assert succeeded(told) is success
