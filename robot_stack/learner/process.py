@@ -23,6 +23,7 @@ from robot_stack.learner.distributed import follow, join
 from robot_stack.learner.host_memory import keep_freed_memory
 from robot_stack.learner.training import Training
 from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
+from robot_stack.workcell.thread_watch import ThreadWatch
 
 LEAVE_S = 30.0
 """Longest time in which actors reset, hear that the run is over, and leave."""
@@ -46,6 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):  # only the first of several processes decides when it ends
         signal.signal(number, lambda *_: stop.set())
+    threads = ThreadWatch()
     keep_freed_memory()
     try:
         resolved = load_resolved(options.run)
@@ -68,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         return 1
-    return 0
+    return 0 if threads.failure is None else 1
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from robot_stack.processes.child import die_with_parent, end_in_peace
 from robot_stack.processes.table import namespace_of
 from robot_stack.types.errors import ConfigError, StackError
 from robot_stack.types.finding import Level
+from robot_stack.workcell.thread_watch import ThreadWatch
 
 HEARTBEAT_HZ = 20.0
 DIAGNOSTICS_HZ = 1.0
@@ -193,6 +194,7 @@ def run_node(
     stop: Future = Future()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda caught, _: stop.done() or stop.set_result(signal.Signals(caught).name))
+    threads = ThreadWatch()
     node: StackNode | None = None
     reason = "failed to start"
     try:
@@ -206,6 +208,8 @@ def run_node(
         executor.spin_until_future_complete(stop, FOREVER_S)
         if node.defect is not None:
             raise node.defect
+        if threads.failure is not None:
+            raise threads.failure
         reason = str(stop.result())
         return 0
     except Exception as error:  # the top of a process: say it, hold the robot, leave with a non-zero code
