@@ -14,8 +14,8 @@ class ThreadWatch:
     """A watch that ends this process, as a SIGTERM does, when one of the project's own threads fails.
 
     A process that has lost a thread goes on without what the thread did: verdicts that nobody brings, scores that
-    nobody hears. One that ends is started again, or ends the run, as its row of the table says. A library's own thread, such
-    as one of wandb's, is the library's business.
+    nobody hears. One that ends is started again, or ends the run, as its row of the table says. A thread of a library,
+    such as one of wandb's, is the library's business.
     """
 
     def __init__(self) -> None:
