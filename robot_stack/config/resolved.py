@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig, Mount, TaughtPose, Workspace
+from robot_stack.config.environment import KEY
 from robot_stack.config.files.located import Located
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
@@ -74,6 +75,11 @@ class ResolvedRun:
     safety: SafetyConfig
     task: TaskConfig
     tree: Located
+
+    @property
+    def is_environment(self) -> bool:
+        """Return whether an environment stands in the cell's place."""
+        return KEY in self.task.sim
 
     @property
     def robot(self) -> RobotConfig:

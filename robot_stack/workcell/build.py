@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from robot_stack.config import teleop
+from robot_stack.config.environment import EnvironmentConfig, find_environments
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig, SimRobot
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.interfaces import SimulatedCell
 from robot_stack.types.pose import Pose
 from robot_stack.types.transition import back_id
 from robot_stack.workcell.build_safety import build_safety
@@ -105,8 +107,25 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     return ScriptedOperator(config, rng, {name: entry.hands(config, rng, scales), **back}, names)
 
 
-def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> LocalCell:
-    """Build the whole simulated cell in this process, whose observations are so old when they are acted on."""
+def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> SimulatedCell:
+    """Build the simulated cell of a run in this process: MuJoCo's, or the environment that the task names.
+
+    Args:
+        resolved: The run.
+        seed: Of the scripted operator.
+        observation_age_s: Age of what MuJoCo's cell shows when it is acted on; an environment waits for each action.
+
+    Raises:
+        ConfigError: If the environment cannot be made.
+    """
+    if not resolved.is_environment:
+        return build_mujoco_cell(resolved, seed, observation_age_s=observation_age_s)
+    settings = resolved.section("task.sim", EnvironmentConfig)
+    return find_environments().build(settings, resolved.spec().sensed)
+
+
+def build_mujoco_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> LocalCell:
+    """Build the whole cell in MuJoCo in this process, whose observations are so old when they are acted on."""
     return LocalCell(
         resolved.spec(),
         resolved.task,

@@ -52,7 +52,7 @@ def test_a_name_that_does_not_exist_lists_those_that_do(root: Path, edit: Edit) 
 def test_a_reference_is_a_name_and_never_a_path(name: str, root: Path, edit: Edit) -> None:
     edit("runs/peg_insert.yaml", "task: peg_insert", f"task: '{name}'")
     (line,) = refusal(root)
-    assert "task: input should be one of drawer, peg_in_and_out, peg_insert" in line
+    assert "task: input should be one of drawer, mountain_car, peg_in_and_out, peg_insert" in line
 
 
 def test_an_unknown_run_lists_the_runs(root: Path) -> None:
