@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,17 +49,22 @@ def write(folder: Path, **parts: Any) -> Path:
     return folder / "runs" / "point.yaml"
 
 
+ASKED: dict[str, Any] = {
+    "cell": "gymnasium", "task": "point", "seed": 0, "rate_hz": 10,
+    "algorithm": {"name": "rlpd", "settings": SMALL},
+    "encoder": {"name": "none"},
+    "reward": {"name": "progress", "form": "sparse", "settings": {"steps": 20, "refit_steps": 20, "members": 1}},
+    "training": {"demos": 3, "max_episodes": 3, "max_robot_minutes": 5, "eval_episodes": 3},
+}  # fmt: skip
+
+
+def task_of(sim: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "point", "text": "go to the goal", "episode_steps": 25, "sim": sim}
+
+
 def loaded(folder: Path, sim: dict[str, Any], **changes: Any) -> ResolvedRun:
     """A run of an environment from files, with other settings of the run."""
-    task = {"name": "point", "text": "go to the goal", "episode_steps": 25, "sim": sim}
-    asked = {
-        "cell": "gymnasium", "task": "point", "seed": 0, "rate_hz": 10,
-        "algorithm": {"name": "rlpd", "settings": SMALL},
-        "encoder": {"name": "none"},
-        "reward": {"name": "progress", "form": "sparse", "settings": {"steps": 20, "refit_steps": 20, "members": 1}},
-        "training": {"demos": 3, "max_episodes": 3, "max_robot_minutes": 5, "eval_episodes": 3},
-    }  # fmt: skip
-    return load_run(write(folder, tasks=task, runs=asked | changes))
+    return load_run(write(folder, tasks=task_of(sim), runs=ASKED | changes))
 
 
 def test_spaces_become_the_spec_and_the_saved_run_needs_no_environment(tmp_path: Path, monkeypatch) -> None:
@@ -173,7 +180,7 @@ def test_missing_gymnasium_is_said_with_the_extra_that_brings_it(tmp_path: Path,
 def test_what_the_environment_says_itself_is_refused_in_files(tmp_path: Path) -> None:
     resolved = loaded(tmp_path, POINT)
     assert resolved.task.success.n_of_m.n == 100
-    task = {"name": "point", "text": "go", "episode_steps": 25, "sim": POINT, "proprio": [{"name": "place", "size": 2}]}
+    task = task_of(POINT) | {"proprio": [{"name": "place", "size": 2}]}
     with pytest.raises(ConfigError, match=r"task\.proprio: proprio is given beside an environment, .*; remove it"):
         load_run(write(tmp_path, tasks=task))
     with pytest.raises(ConfigError, match=r"cell\.robot: robot is given beside an environment"):
@@ -290,3 +297,17 @@ def test_learner_clones_the_expert_and_trains_online_on_it(tmp_path: Path, sim: 
     assert [row.truth for row in rows] == [row.end is EndReason.SUCCESS for row in rows]
     params = load_params(RunPaths(tmp_path / "run").policy("policy"))
     assert len(evaluate(resolved, params, 3).successes) == 3
+
+
+@pytest.mark.slow
+def test_sim_goes_from_demonstrations_to_the_report_without_ros(tmp_path: Path) -> None:
+    path = write(tmp_path / "files", tasks=task_of(POINT), runs=ASKED)
+    words = ["sim", "--name", "tried", "--task", str(path), "--root", str(tmp_path / "files"), "--plain"]
+    verb = [sys.executable, "-m", "robot_stack.cli.main", *words]
+    made = subprocess.run(verb, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert made.returncode == 0, made.stdout + made.stderr
+    folder = RunPaths(tmp_path / "runs" / "tried")
+    summary = json.loads(folder.summary.read_text())
+    assert (summary["policy"]["episodes"], summary["bc"]["episodes"]) == (3, 3)
+    assert {path.stem for path in folder.log.glob("*.log")} >= {"learner", "actor"}
+    assert not list(folder.log.glob("safety*"))
