@@ -22,6 +22,7 @@ from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
 from sim.operator import ScriptedOperator
+from sim.randomise import KEY, RandomiseConfig
 from sim.simulated_arm import PlacedArm
 from sim.world import World
 
@@ -77,7 +78,11 @@ def build_world(resolved: ResolvedRun) -> World:
         ConfigError: If the task has a way back and the simulated one has none.
     """
     return make_world(
-        placed_arms(resolved), task=resolved.task.name, scene=resolved.task.simulated, config=scene_settings(resolved)
+        placed_arms(resolved),
+        task=resolved.task.name,
+        scene=resolved.task.simulated,
+        config=scene_settings(resolved),
+        randomise=resolved.section(f"task.sim.{KEY}", RandomiseConfig),
     )
 
 
@@ -92,7 +97,15 @@ def scene_settings(resolved: ResolvedRun) -> Any:
         raise ConfigError(
             f"task.backward is given, and the scene {resolved.task.simulated!r} has no way back; leave it out"
         )
-    return resolved.section("task.sim", task.config)
+    settings = resolved.section("task.sim", task.config, without=KEY)
+    tighter_m = resolved.section(f"task.sim.{KEY}", RandomiseConfig).limits("tighter_m")[1]
+    clearance_m = getattr(settings, "clearance_m", np.inf)
+    if tighter_m >= clearance_m:
+        raise ConfigError(
+            f"task.sim.randomise.tighter_m reaches {tighter_m} m, must be less than clearance_m ({clearance_m}); the "
+            "part would not go in"
+        )
+    return settings
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
