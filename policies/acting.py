@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from policies.encoders.registry import load_trunk
-from policies.encoders.trunk import Trunk
+from policies.encoders.trunk import Trunk, encode_frames
 from policies.familiarity import Familiarity
 from policies.learner import JudgingCritic, LearnerConfig, LearnerSpec, Module, ValuesActions
 from policies.playback import ChunkPlayer
@@ -199,7 +199,7 @@ class ActingPolicy:
         images = {name: image[None] for name, image in observation.images.items()}
         if self._trained:
             return self._trunk({name: torch.from_numpy(image) for name, image in images.items()})
-        return torch.from_numpy(self._trunk.encode(images)).float()
+        return torch.from_numpy(encode_frames(self._trunk, images, 1)).float()
 
 
 def _check_fit(version: int, wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:

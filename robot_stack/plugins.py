@@ -86,6 +86,7 @@ ENCODERS = Kind(
     group="robot_stack.encoders",
     builtin={
         "embedded": "policies.encoders.registry:EMBEDDED",
+        "none": "policies.encoders.registry:NONE",
         "resnet10": "policies.encoders.registry:RESNET10",
         "resnet18": "policies.encoders.registry:RESNET18",
         "timm": "policies.encoders.registry:TIMM",

@@ -19,6 +19,7 @@ from sim.drawer_hands import DrawerHands
 from sim.hands import Hands
 from sim.peg_hands import PegHands, PegWithdrawHands, TwoHands
 from sim.pick_hands import PickHands
+from sim.randomise import RandomiseConfig
 from sim.scene import Task
 from sim.simulated_arm import PlacedArm
 from sim.tasks.drawer import Drawer, DrawerConfig
@@ -70,7 +71,14 @@ def find_task(name: str) -> TaskEntry[Any]:
     return TASKS[name]
 
 
-def make_world(arms: Mapping[str, PlacedArm], *, task: str, scene: str, config: BaseModel) -> World:
+def make_world(
+    arms: Mapping[str, PlacedArm],
+    *,
+    task: str,
+    scene: str,
+    config: BaseModel,
+    randomise: RandomiseConfig | None = None,
+) -> World:
     """Build the world of the arms of a cell and one task, which is called `task` and registered as `scene`.
 
     Raises:
@@ -81,7 +89,8 @@ def make_world(arms: Mapping[str, PlacedArm], *, task: str, scene: str, config: 
         wanted = ", ".join(entry.arms) or "one, of any name"
         raise SpecError(f"arms are {', '.join(arms)}, must be {wanted} for the simulated task {scene!r}; take its cell")
     built = entry.build(config)
-    return World(arms, {task: built} | ({} if entry.back is None else {back_id(task): entry.back(config)}))
+    tasks = {task: built} | ({} if entry.back is None else {back_id(task): entry.back(config)})
+    return World(arms, tasks, randomise)
 
 
 def scene_camera(name: str, model: mujoco.MjModel) -> str:

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from robot_stack.types.errors import RobotError
+from sim.randomise import RandomiseConfig, add_distractors
 from sim.simulated_arm import PlacedArm
 
 NO_GL = (
@@ -102,8 +103,8 @@ def prefix_of(arm: str, arms: Collection[str]) -> str:
     return f"{arm}/" if len(arms) > 1 else ""
 
 
-def build_model(arms: Mapping[str, PlacedArm], task: Task) -> mujoco.MjModel:
-    """Compile arms and task into one model.
+def build_model(arms: Mapping[str, PlacedArm], task: Task, randomise: RandomiseConfig) -> mujoco.MjModel:
+    """Compile arms and task, and what may stand about, into one model.
 
     Shadows and multisampling are off: with them a 128x128 frame costs 27 ms in software instead of 3 to 5.
     """
@@ -133,4 +134,5 @@ def build_model(arms: Mapping[str, PlacedArm], task: Task) -> mujoco.MjModel:
     for name, arm in arms.items():
         arm.model.attach_to(spec, prefix_of(name, arms), arm.T_cell_base)
     task.add_to(spec)
+    add_distractors(spec, randomise)
     return spec.compile()

@@ -6,6 +6,7 @@ fast as it can.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 import mujoco
@@ -13,6 +14,7 @@ import numpy as np
 
 from robot_stack.types.errors import RobotError, SpecError
 from robot_stack.types.robot import RobotState
+from sim.randomise import Conditions, RandomiseConfig, Randomiser
 from sim.scene import TIMESTEP_S, Task, build_model, prefix_of
 from sim.simulated_arm import PlacedArm, SimulatedArm
 
@@ -25,15 +27,27 @@ class World:
     Args:
         arms: By name, in the order of the cell.
         tasks: By id, all in the same scene, that of the first.
+        randomise: What varies from one reset to the next beside what a task draws; without it nothing does.
 
     Attributes:
         task: What is to be done now.
+        conditions: What was drawn for this episode that is not part of the model.
+
+    Raises:
+        SpecError: If something is to vary that the scene does not have.
     """
 
-    def __init__(self, arms: Mapping[str, PlacedArm], tasks: Mapping[str, Task]) -> None:
+    def __init__(
+        self, arms: Mapping[str, PlacedArm], tasks: Mapping[str, Task], randomise: RandomiseConfig | None = None
+    ) -> None:
         self._tasks = dict(tasks)
         self.turn()
-        self.model = build_model(arms, self.task)
+        randomise = randomise or RandomiseConfig()
+        self.model = build_model(arms, self.task, randomise)
+        self._randomiser = Randomiser(randomise, self.model) if randomise.varying else None
+        self.conditions = Conditions(pixels=np.random.default_rng(0))
+        self._late: deque[tuple[int, str, np.ndarray, float | None]] = deque()
+        """Commands that arms follow later: when, which, and what."""
         self.data = mujoco.MjData(self.model)
         self.arms = {
             name: SimulatedArm(name, placed, self.model, prefix_of(name, arms)) for name, placed in arms.items()
@@ -63,7 +77,12 @@ class World:
         self.turn()
         rng, arms, data = np.random.default_rng(seed), self.arms.values(), self.data
         mujoco.mj_resetData(self.model, data)
+        self._late.clear()
+        if self._randomiser is not None:
+            self._randomiser.restore()
         self.task.place(self.model, data, rng)
+        if self._randomiser is not None:
+            self.conditions = self._randomiser.draw(data, seed)
         for arm, start in zip(arms, self.task.start_poses(rng), strict=True):
             arm.stand_at(data, start)
         mujoco.mj_forward(self.model, data)
@@ -79,17 +98,12 @@ class World:
             raise RobotError(f"reset with seed {seed} lost the object, must end with it in place; try another seed")
 
     def snapshot(self) -> np.ndarray:
-        """Return all that a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights."""
-        model, data = self.model, self.data
-        return np.concatenate(
-            [
-                data.qpos,
-                data.mocap_pos.ravel(),
-                data.mocap_quat.ravel(),
-                model.light_diffuse.ravel(),
-                model.vis.headlight.diffuse,
-            ]
-        )
+        """Return all that a camera needs to render this instant, float64, shape (S,): joints, mocap poses, lights.
+
+        And what varies beside it, where something does: cameras, and the noise of their images.
+        """
+        noise = [] if self._randomiser is None else [self.conditions.noise]
+        return np.concatenate([*(part.ravel() for part in self._shown()), noise])
 
     def show(self, snapshot: np.ndarray) -> None:
         """Bring the scene to a snapshot of another process's world of the same task, for rendering only.
@@ -97,18 +111,26 @@ class World:
         Raises:
             RobotError: If it is of another scene.
         """
-        model, data = self.model, self.data
-        targets = [data.qpos, data.mocap_pos, data.mocap_quat, model.light_diffuse, model.vis.headlight.diffuse]
-        wanted = sum(target.size for target in targets)
+        model, data, targets = self.model, self.data, self._shown()
+        noisy = self._randomiser is not None
+        wanted = sum(target.size for target in targets) + noisy
         if snapshot.shape != (wanted,):
             raise RobotError(f"snapshot has shape {snapshot.shape}, must be ({wanted},); start all processes alike")
         offset = 0
         for target in targets:
             target[...] = snapshot[offset : offset + target.size].reshape(target.shape)
             offset += target.size
+        if noisy:
+            self.conditions.noise = float(snapshot[-1])
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         mujoco.mj_camlight(model, data)
+
+    def _shown(self) -> list[np.ndarray]:
+        """Return the arrays that a snapshot is made of; views."""
+        model, data = self.model, self.data
+        moved = [data.qpos, data.mocap_pos, data.mocap_quat, model.light_diffuse, model.vis.headlight.diffuse]
+        return moved if self._randomiser is None else [*moved, *self._randomiser.shown()]
 
     def command(self, twist: np.ndarray, gripper: float | None = None, *, arm: str = "") -> None:
         """Follow a tcp-frame twist (6,) until the next call; `gripper` 0 closes, 1 opens, None leaves it.
@@ -118,7 +140,11 @@ class World:
             gripper: Wanted opening.
             arm: Which; may be left out where there is one.
         """
-        self._which(arm).command(self.data, twist, gripper)
+        delay_ns = round(1e9 * self.conditions.delay_s)
+        if delay_ns:
+            self._late.append((self.time_ns + delay_ns, arm, twist.copy(), gripper))
+        else:
+            self._which(arm).command(self.data, twist, gripper)
 
     def advance(self, duration_s: float) -> None:
         """Let time pass, by a multiple of the time step."""
@@ -137,7 +163,10 @@ class World:
 
     def _substep(self, count: int) -> None:
         arms = tuple(self.arms.values())
-        for _ in range(count):
+        for step in range(count):
+            while self._late and self._late[0][0] <= self.time_ns + round(step * TIMESTEP_S * 1e9):
+                _, name, twist, gripper = self._late.popleft()
+                self._which(name).command(self.data, twist, gripper)
             mujoco.mj_step1(self.model, self.data)
             for arm in arms:
                 arm.actuate(self.data, TIMESTEP_S)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,38 +20,23 @@ from robot_stack.learner.settings import learning_settings
 from robot_stack.learner.training import Training
 from robot_stack.rollout.actor import Actor
 from robot_stack.rollout.base.cell import with_base
+from robot_stack.rollout.lockstep import CountingClient, Lockstep
 from robot_stack.runs.metrics import read_rows
 from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import EpisodeRow, of_kind
 from robot_stack.transport.access.link_token import LinkToken
-from robot_stack.transport.client import LearnerClient
+from robot_stack.transport.backend import LearnerStatus
 from robot_stack.types.params import Params
-from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
+from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
-from robot_stack.workcell.local_cell import LocalCell
 
 LAST = 20
-LEARNER_LATE_S = 600.0
-POLL_S = 0.004
-"""Seldom enough to leave the interpreter to the updates, which take 8 ms each."""
 
 
-class KeepingClient(LearnerClient):
-    """Remembers the newest parameters that it handed to the actor, and counts the online steps that it took from it."""
+class KeepingClient(CountingClient):
+    """Remembers the newest parameters that it handed to the actor."""
 
     newest_params: Params | None = None
-    online_steps = 0
-    _online = False
-
-    def begin(self, header: EpisodeHeader) -> None:
-        """See the base."""
-        super().begin(header)
-        self._online = header.kind is EpisodeKind.ONLINE
-
-    def push(self, step: Step) -> None:
-        """See the base."""
-        super().push(step)
-        self.online_steps += self._online and step.action is not None
 
     def latest(self) -> Params | None:
         """See the base."""
@@ -60,61 +44,6 @@ class KeepingClient(LearnerClient):
         if params is not None:
             self.newest_params = params
         return params
-
-
-class Lockstep:
-    """The clock of a cell whose time waits for the learner.
-
-    Args:
-        cell: Whose time it is.
-        training: Must have taken in all steps, and made the updates that it owes for them, before time goes on.
-        utd: Updates owed for each online step.
-        pretrain: Updates owed before the first.
-        keep: Called with the number of finished episodes of online training, each time that it rises.
-        sent: Counts the online steps that are on their way to it or there, those of earlier starts not included.
-    """
-
-    def __init__(
-        self,
-        cell: LocalCell,
-        training: Training,
-        *,
-        utd: float,
-        pretrain: int,
-        keep: Callable[[int], None],
-        sent: Callable[[], int],
-    ) -> None:
-        self._cell, self._training = cell, training
-        self._utd, self._pretrain = utd, pretrain
-        self._keep, self._episodes = keep, 0
-        self._sent, self._before = sent, 0
-
-    def now_ns(self) -> int:
-        """Simulated time."""
-        return self._cell.now_ns()
-
-    def sleep_until_ns(self, when_ns: int) -> None:
-        """Wait for the learner, then let the simulation run until then."""
-        deadline_s = time.monotonic() + LEARNER_LATE_S
-        while not self._level():
-            if time.monotonic() > deadline_s:
-                raise SystemExit(f"learner owes updates for {LEARNER_LATE_S:.0f} s, must make them; see its log")
-            time.sleep(POLL_S)
-        episodes = int(self._training.status().counters["episodes"])
-        if episodes > self._episodes:
-            self._episodes = episodes
-            self._keep(episodes)
-        self._cell.sleep_until_ns(when_ns)
-
-    def _level(self) -> bool:
-        status = self._training.status()
-        if status.phase != "training":
-            return True
-        steps, sent = status.counters["env_steps"], self._sent()
-        if sent == 0:
-            self._before = int(steps)
-        owed = self._pretrain + self._utd * (steps - 1)
-        return steps >= self._before + sent and status.counters["updates"] >= owed
 
 
 def kept_file(folder: Path, episodes: int) -> Path:
@@ -146,18 +75,22 @@ def train_online(resolved: ResolvedRun, folder: Path, *, keep_every: int = 0) ->
     client.connect()
     config = learning_settings(resolved).config
 
-    def keep(episodes: int) -> None:
-        params = client.newest_params
-        if keep_every and episodes % keep_every == 0 and params is not None:
+    kept = 0
+
+    def keep(status: LearnerStatus) -> None:
+        nonlocal kept
+        episodes, params = int(status.counters["episodes"]), client.newest_params
+        if episodes > kept and keep_every and episodes % keep_every == 0 and params is not None:
             fitting.write_params(kept_file(folder, episodes), params)
+        kept = max(kept, episodes)
 
     clock = Lockstep(
         cell,
-        training,
+        training.status,
+        lambda: client.online_steps,
         utd=config.utd,
         pretrain=config.pretrain_updates,
-        keep=keep,
-        sent=lambda: client.online_steps,
+        told=keep,
     )
     try:
         with with_base(resolved, cell, waits=True) as based:

@@ -259,9 +259,10 @@ def fit_trunk(
         with torch.no_grad():
             target = trunk.measure({name: following[name][rows] for name in shapes})
         state = torch.cat([features, proprio[rows]], dim=1)
+        way = features[:, features.shape[1] - to_go.shape[1] :]
         loss = (
             functional.smooth_l1_loss(heads.action(state), actions[rows], beta=0.1)
-            + config.to_go_weight * functional.smooth_l1_loss(features[:, -to_go.shape[1] :], to_go[rows], beta=0.1)
+            + config.to_go_weight * (functional.smooth_l1_loss(way, to_go[rows], beta=0.1) if to_go.shape[1] else 0.0)
             + functional.mse_loss(heads.progress(features)[:, 0], progress[rows])
             + functional.mse_loss(heads.next(torch.cat([features, actions[rows]], dim=1)), target)
         )

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from policies.encoders.backbone import BackboneTrunk
 from policies.encoders.embedded import DemoFrames, EmbeddedConfig, EmbeddedTrunk, fit_trunk
+from policies.encoders.none import NoConfig, load_none, make_none
 from policies.encoders.pretrained import TimmConfig, TransformersConfig, make_timm, make_tower
 from policies.encoders.resnet import BLOCKS, ResNet, ResNetConfig, make_resnet
 from policies.encoders.trunk import ImageShape, Trunk
@@ -82,6 +83,7 @@ def _fit_embedded(
     return fit_trunk(list(demos), shapes, config, seed=seed, on_step=on_step)
 
 
+NONE = Encoder(config=NoConfig, fit=make_none, load=load_none)
 EMBEDDED = Encoder(config=EmbeddedConfig, fit=_fit_embedded, load=_load_embedded)
 RESNET10 = _resnet("resnet10")
 RESNET18 = _resnet("resnet18")

@@ -48,8 +48,8 @@ def thumbnails_of(trunk: Trunk) -> tuple[tuple[int, int], ...]:
 
     Each is (side, side, 3), flattened.
     """
-    start = max(part.slice.stop for part in trunk.parts)
-    size = (trunk.feature_size - start) // len(trunk.shapes)
+    start = max((part.slice.stop for part in trunk.parts), default=0)
+    size = (trunk.feature_size - start) // max(1, len(trunk.shapes))
     if not size:
         return ()
     assert math.isqrt(size // 3) ** 2 * 3 == size

@@ -122,6 +122,11 @@ def check_images(shapes: Mapping[str, ImageShape], images: Mapping[str, Any]) ->
         raise SpecError(f"images per camera are {counts}, must be equally many; encode whole frames only")
 
 
+def encode_frames(trunk: Trunk, images: Mapping[str, np.ndarray], frames: int) -> np.ndarray:
+    """Encode the images of so many frames, float16 (N, F), see `Trunk.encode`; without a camera F is 0."""
+    return trunk.encode(images) if trunk.feature_size else np.zeros((frames, 0), np.float16)
+
+
 @torch.no_grad()
 def encode_in_chunks(
     trunk: Trunk, images: Mapping[str, np.ndarray], *, chunk: int, device: torch.device | str = "cpu"

@@ -6,10 +6,16 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from robot_stack.cli.run_folder import run_and_policy
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.disk.durable import write_durable
+from robot_stack.runs.paths import RunPaths
+from robot_stack.types.errors import ConfigError
 from robot_stack.types.event import LabelSource
+from robot_stack.types.params import Params
 
 
 def run(
@@ -17,6 +23,7 @@ def run(
     episodes: int | None = None,
     policy: str = "policy",
     judge: str = LabelSource.TRUTH,
+    robustness: bool = False,
     as_json: bool = False,
 ) -> int:
     """Evaluate a saved policy and print its success rate; returns the exit code.
@@ -26,6 +33,7 @@ def run(
         episodes: Held-out resets; default: as many as the run says.
         policy: Which of the run's policies, by the name of its file; "base": its base policy, which needs no training.
         judge: Who says that the task is done: the simulator, or the run's success model, as on a real cell.
+        robustness: Print a table instead: success where the scene is not as in training, each time `episodes` of them.
         as_json: Print the summary as JSON instead of a sentence; progress goes to stderr either way.
 
     Raises:
@@ -40,6 +48,10 @@ def run(
 
     params = None if path is None else load_params(path)
     wanted = episodes if episodes is not None else resolved.run.training.eval_episodes
+    if robustness:
+        if judge == LabelSource.MODEL:
+            raise ConfigError("judge is 'model', must be 'truth' with --robustness, whose table counts what is so")
+        return _table(resolved, folder, params, wanted, name=policy, as_json=as_json)
 
     def say(number: int, success: bool) -> None:
         print(f"episode {number} of {wanted}: {'success' if success else 'failure'}", file=sys.stderr, flush=True)
@@ -64,6 +76,33 @@ def run(
         print(_judged(summary["success_model"], summary["episodes"]))
     print(f"Next: robot-stack report {name}")
     return 0
+
+
+def _table(
+    resolved: ResolvedRun, folder: Path, params: Params | None, episodes: int, *, name: str, as_json: bool
+) -> int:
+    """Print the table of robustness row by row, and keep what is there so far in the folder of the run."""
+    from robot_stack.rollout.robustness import evaluate_held_out, rows, words
+
+    found: dict[str, Any] = {}
+    kept = RunPaths(folder).robustness(name)
+    if not as_json:
+        print("| varied | success (95 % interval) | cycle |\n| --- | --- | --- |", flush=True)
+    for row, tested in rows(resolved).items():
+        summary = evaluate_held_out(resolved, folder, params, tested, episodes).summary()
+        found[row] = {"varied": words(resolved, tested), **summary}
+        write_durable(kept, json.dumps({"run": folder.name, "policy": name, "rows": found}))
+        if not as_json:
+            print(_row(found[row]), flush=True)
+    print(kept.read_text() if as_json else f"Kept in {kept}")
+    return 0
+
+
+def _row(found: Mapping[str, Any]) -> str:
+    low, high = found["wilson95"]
+    cycle = "-" if found["cycle_s"] is None else f"{found['cycle_s']:.1f} s"
+    counted = f"{found['success']} of {found['episodes']} ({100 * low:.0f} to {100 * high:.0f} %)"
+    return f"| {found['varied']} | {counted} | {cycle} |"
 
 
 def _judged(found: Mapping[str, Any], episodes: int) -> str:

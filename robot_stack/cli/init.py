@@ -35,7 +35,7 @@ def run(name: str, like: str = "fr3_table") -> int:
         print(f"Written: {path}")
     others = ", ".join(other for other in names("runs", (shipped,)) if other not in (like, name))
     print(f"Every line of them is an example, of {like}; {name} is yours to correct. Others, for --like: {others}")
-    simulated = all(robot.backend == "sim" for robot in example.robots.values())
+    simulated = example.is_environment or all(robot.backend == "sim" for robot in example.robots.values())
     start = f"robot-stack sim --task {name}" if simulated else f"robot-stack doctor {name}"
     print(f"Next: edit them, then robot-stack show {name}, then {start}")
     return 0

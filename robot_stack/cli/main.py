@@ -210,6 +210,8 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", default="policy", help=WHICH_POLICY)
     text = "who says that the task is done: the simulator, or the run's success model, as on a real cell (truth)"
     parser.add_argument("--judge", choices=(LabelSource.TRUTH, LabelSource.MODEL), default=LabelSource.TRUTH, help=text)
+    text = "a table: success where light, cameras, friction and so on are not as in training, one after the other"
+    parser.add_argument("--robustness", action="store_true", help=text)
     _add_json(parser)
 
 

@@ -40,4 +40,5 @@ def as_table(resolved: ResolvedRun) -> str:
     spec = resolved.spec()
     shapes = f"spec {spec.digest[:12]}: action {spec.action_size}, proprio {spec.proprio_size}, {spec.rate_hz:g} Hz"
     simulated = all(robot.backend == "sim" for robot in resolved.robots.values())
-    return "\n".join([*lines, "", shapes, f"Next: robot-stack {'up' if simulated else 'doctor'} {resolved.name}"])
+    verb = "sim --task" if resolved.is_environment else "up" if simulated else "doctor"
+    return "\n".join([*lines, "", shapes, f"Next: robot-stack {verb} {resolved.name}"])

@@ -31,6 +31,7 @@ from robot_stack.transport.access.security import actor_credentials
 from robot_stack.transport.backend import LearnerStatus
 from robot_stack.transport.calls import learner_status
 from robot_stack.types.errors import StackError, TransportError
+from robot_stack.types.transition import EpisodeKind
 from robot_stack.workcell.build import build_local_cell
 
 QUICK = (
@@ -190,7 +191,12 @@ def prepare(folder: Path, task: str, overrides: list[str], root: Path | None, *,
     saved = RunPaths(folder).resolved
     if saved.exists():
         check_same(load_resolved(saved), wanted, folder)
-    build_local_cell(wanted, 0).observe()  # GL, scene and cameras work, or a message says what to install
+    tried = build_local_cell(wanted, 0)
+    tried.reset(0)
+    tried.start("tried", EpisodeKind.EVAL)
+    tried.sleep_until_ns(tried.now_ns() + round(1e9 / wanted.run.rate_hz))
+    tried.observe()  # GL, scene and cameras work, an environment makes a step, or a message says what to install
+    tried.close()
     RunPaths(folder).log.mkdir(parents=True, exist_ok=True)
     write_durable(saved, wanted.to_yaml())
     phases = _read_json(RunPaths(folder).phases)

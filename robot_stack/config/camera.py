@@ -91,6 +91,18 @@ class SimCameraConfig(CameraConfig):
         return self.freeze_frames / self.rate_hz
 
 
+class EnvironmentCameraConfig(CameraConfig):
+    """An image in the observation of an environment."""
+
+    backend: Literal["gymnasium"]
+    """Comes with each step of it."""
+
+    @property
+    def frozen_after_s(self) -> float | None:
+        """Return None: nobody looks, an environment may well stand still."""
+        return None
+
+
 class LiveCameraConfig(CameraConfig):
     """The settings that every camera has that is not simulated."""
 

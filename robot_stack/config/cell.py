@@ -149,7 +149,7 @@ class CellConfig(Section):
     """What the parts of every arm keep clear of."""
     held: HeldPart | None = None
     """What the only arm holds all the time."""
-    cameras: Annotated[dict[Name, CellCamera], Field(min_length=1, max_length=8)]
+    cameras: Annotated[dict[Name, CellCamera], Field(max_length=8)]
     """By the name that observations use."""
     poses: dict[Name, TaughtPose] = Field(default_factory=dict)
     """Places of the only arm by name; a task's reset may go to one."""

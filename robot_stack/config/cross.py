@@ -29,6 +29,12 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from wrong
     if wrong:
         return  # nothing can be said of arms that a task does not know
+    if resolved.is_environment:
+        yield from _environment(resolved)
+        yield from _asking(resolved)
+        return  # it has no limits, places or rates that could contradict each other
+    if not resolved.cameras:
+        yield _mistake(resolved, "cell.cameras", "there is none, must be one at least; add a camera")
     for arm in resolved.arms.values():
         yield from _box_frame(resolved, arm)
         yield from _action_scale(resolved, arm)
@@ -46,6 +52,20 @@ def contradictions(resolved: ResolvedRun) -> Iterator[Mistake]:
     yield from _proprio(resolved)
     yield from _base(resolved)
     yield from _asking(resolved)
+
+
+def _environment(resolved: ResolvedRun) -> Iterator[Mistake]:
+    """Refuse a run of an environment in which nobody demonstrates, or a policy sees through what is not there."""
+    run = resolved.run
+    if resolved.task.sim.get("expert") is None and run.start_from is None:
+        text = (
+            f"field required: the run asks for {run.training.demos} demonstrations, and an environment has no "
+            "operator; name a function as module:function, or start from an earlier run"
+        )
+        yield _mistake(resolved, "task.sim.expert", text)
+    if not resolved.cameras and run.encoder.name != "none":
+        text = f"input is {run.encoder.name!r}, must be 'none' for an environment without images; write name: none"
+        yield _mistake(resolved, "run.encoder.name", text)
 
 
 def _asking(resolved: ResolvedRun) -> Iterator[Mistake]:

@@ -9,6 +9,7 @@ from pydantic import Field
 from robot_stack import plugins
 from robot_stack.config.camera import (
     CameraConfig,
+    EnvironmentCameraConfig,
     FileCameraConfig,
     LiveCameraConfig,
     SimCameraConfig,
@@ -24,11 +25,13 @@ from robot_stack.config.drivers import (
     ServoRobot,
     UrRobot,
 )
+from robot_stack.config.environment import KEY
 from robot_stack.config.feetech import So101Robot
-from robot_stack.config.robot import RobotConfig, SimRobot
+from robot_stack.config.robot import EnvironmentRobot, RobotConfig, SimRobot
 from robot_stack.config.section import Tagged
 from robot_stack.config.teleop import (
     BrowserTeleop,
+    ExpertTeleop,
     GamepadTeleop,
     JoyTeleop,
     KeyboardTeleop,
@@ -42,6 +45,7 @@ from robot_stack.config.teleop import (
 
 AnyRobot = Annotated[
     SimRobot
+    | EnvironmentRobot
     | ServoRobot
     | PoseTargetRobot
     | FrankaRobot
@@ -52,10 +56,12 @@ AnyRobot = Annotated[
     Field(discriminator="backend"),
 ]
 AnyCamera = Annotated[
-    SimCameraConfig | V4l2CameraConfig | TopicCameraConfig | FileCameraConfig, Field(discriminator="backend")
+    SimCameraConfig | EnvironmentCameraConfig | V4l2CameraConfig | TopicCameraConfig | FileCameraConfig,
+    Field(discriminator="backend"),
 ]
 AnyTeleop = Annotated[
     ScriptedTeleop
+    | ExpertTeleop
     | BrowserTeleop
     | SpaceMouseTeleop
     | GamepadTeleop
@@ -66,11 +72,11 @@ AnyTeleop = Annotated[
     Field(discriminator="device"),
 ]
 ROBOTS = Tagged[RobotConfig](
-    base=RobotConfig, tag="backend", union=AnyRobot, parts=plugins.ROBOTS, parts_base=DriverRobot
+    base=RobotConfig, tag="backend", union=AnyRobot, parts=plugins.ROBOTS, parts_base=DriverRobot, unsaid=(KEY,)
 )
 CAMERAS = Tagged[CameraConfig](
-    base=CameraConfig, tag="backend", union=AnyCamera, parts=plugins.CAMERAS, parts_base=LiveCameraConfig
+    base=CameraConfig, tag="backend", union=AnyCamera, parts=plugins.CAMERAS, parts_base=LiveCameraConfig, unsaid=(KEY,)
 )
 TELEOPS = Tagged[TeleopConfig](
-    base=TeleopConfig, tag="device", union=AnyTeleop, parts=plugins.DEVICES, parts_base=RealTeleop
+    base=TeleopConfig, tag="device", union=AnyTeleop, parts=plugins.DEVICES, parts_base=RealTeleop, unsaid=("expert",)
 )

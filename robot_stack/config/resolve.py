@@ -16,8 +16,9 @@ from pydantic import BaseModel
 
 from robot_stack.config.cell import MOUNTED, CellConfig
 from robot_stack.config.cross import contradictions
+from robot_stack.config.environment import KEY, SAID, EnvironmentConfig, declared_parts, find_environments
 from robot_stack.config.files.library import read_named, run_file, search_path
-from robot_stack.config.files.located import Located, Mark
+from robot_stack.config.files.located import Located, Mark, located
 from robot_stack.config.files.mistake import Mistake, hint, raise_if_any
 from robot_stack.config.files.overrides import Override, apply, parse_override
 from robot_stack.config.files.yaml_text import read
@@ -27,6 +28,7 @@ from robot_stack.config.run import RunConfig
 from robot_stack.config.safety import SafetyConfig, is_limit, tighten
 from robot_stack.config.section import Tagged, check
 from robot_stack.config.task import TaskConfig
+from robot_stack.types.errors import ConfigError, SpecError
 
 PARTS = ("run", "cell", "robot", "teleop", "safety", "task")
 GROUPS = ("cameras", "robots", "teleops")
@@ -100,6 +102,12 @@ class _Resolver:
         run = self._add("run", read(path, self._mistakes))
         task = self._add("task", self._named("tasks", run, "task"))
         cell = self._add("cell", self._named("cells", run, "cell"))
+        named = None if task is None else task.get("sim", KEY)
+        if run is not None and cell is not None and task is not None and named is not None:
+            self._declare(run, cell, task, named)
+            raise_if_any(self._mistakes)  # what is missing now follows from them
+            self._refuse_stray_overrides()
+            return self.finish(path.stem)
         for part, kind, holder in _hardware(cell):
             self._add(part, self._named(kind, holder, KEYS[kind]))
         self._safety(self._named("safety", cell, "safety"), task)
@@ -109,6 +117,34 @@ class _Resolver:
             self._add(f"cameras.{name}", _mounted(tree, camera) if tree is not None else None)
         self._refuse_stray_overrides()
         return self.finish(path.stem)
+
+    def _declare(self, run: Located, cell: Located, task: Located, named: Located) -> None:
+        """Add the parts of a run whose task names an environment: they follow from what that takes and shows."""
+        for holder, keys, whose in ((task, SAID, "task"), (cell, ("robot", "arms", "cameras", "teleop"), "cell")):
+            for key in keys:
+                if (node := holder.get(key)) is not None:
+                    text = f"{key} is given beside an environment, which says it itself or has none; remove it"
+                    self._mistakes.append(Mistake(mark=node.mark, key=f"{whose}.{key}", text=text))
+        config, rate = check(task.entries["sim"], EnvironmentConfig, self._mistakes), run.get("rate_hz")
+        if config is None or rate is None or not isinstance(rate.value, int | float):
+            return
+        try:
+            spec = find_environments().declare(config, float(rate.value))
+        except (ConfigError, SpecError) as error:
+            self._mistakes.append(Mistake(mark=named.mark, key="task.sim.gymnasium", text=str(error)))
+            return
+        mark = Mark(source=f"environment {config.gymnasium}")
+        for part, content in declared_parts(spec):
+            tree = self._trees.get(part)
+            made = located(content, mark, (part,))
+            if tree is None:
+                self._add(part, made)
+                continue
+            for key, node in made.entries.items():  # a cell or a task that the files began
+                if tree.get(key) is None:
+                    tree = tree.with_value((key,), node)
+            self._trees[part] = tree
+        self._safety(self._named("safety", cell, "safety"), task)
 
     def take(self, tree: Located) -> None:
         """Take the trees of a saved run."""

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from robot_stack.config.camera import CameraConfig
 from robot_stack.config.cell import CellConfig, Mount, TaughtPose, Workspace
+from robot_stack.config.environment import KEY
 from robot_stack.config.files.located import Located
 from robot_stack.config.robot import RobotConfig
 from robot_stack.config.run import RunConfig
@@ -74,6 +75,11 @@ class ResolvedRun:
     safety: SafetyConfig
     task: TaskConfig
     tree: Located
+
+    @property
+    def is_environment(self) -> bool:
+        """Return whether an environment stands in the cell's place."""
+        return KEY in self.task.sim
 
     @property
     def robot(self) -> RobotConfig:
@@ -143,8 +149,13 @@ class ResolvedRun:
         proposed = ProprioField(name=BASE, size=sensed.action_size)
         return replace(sensed, proprio=(*sensed.proprio, proposed))
 
-    def section(self, key: str, model: type[ModelT]) -> ModelT:
+    def section(self, key: str, model: type[ModelT], *, without: str | None = None) -> ModelT:
         """Check a free section, e.g. "run.algorithm.settings" or "task.sim", against its owner's model.
+
+        Args:
+            key: Of the section.
+            model: Of its owner.
+            without: A key in it that belongs to another owner.
 
         Raises:
             ConfigError: If it does not fit, in the words and with the places of any other mistake.
@@ -153,6 +164,8 @@ class ResolvedRun:
         node, depth = self.tree.nearest(path)
         if depth < len(path):  # left out: all defaults
             node = Located(value={}, mark=node.mark, path=(*node.path, *path[depth:]))
+        if without is not None:
+            node = replace(node, value={name: item for name, item in node.entries.items() if name != without})
         return validate_section(node, model)
 
     def parts(self) -> dict[str, BaseModel]:

@@ -141,6 +141,17 @@ class RobotConfig(Section):
         return home
 
 
+class EnvironmentRobot(RobotConfig):
+    """The part of an action that an environment takes, in the place of an arm: it has no joints and no place."""
+
+    backend: Literal["gymnasium"]
+    """Moved by the steps of an environment."""
+    joints: tuple[JointConfig, ...] = ()
+    """None."""
+    home_rad: tuple[float, ...] = ()
+    """None."""
+
+
 class TwinConfig(Section):
     """The MJCF of an arm without a hand, e.g. of MuJoCo Menagerie; joints are found by the names above."""
 

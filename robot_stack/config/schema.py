@@ -27,6 +27,13 @@ MODELS: dict[str, type[Section] | Tagged[Any]] = {
 """Folder -> model of the files in it."""
 
 
+OF_ENVIRONMENTS: dict[type[Section], tuple[str, ...]] = {
+    CellConfig: ("cameras",),
+    TaskConfig: ("proprio", "reset", "success"),
+}
+"""Keys that a file may leave out where a task names an environment."""
+
+
 def schema_texts() -> dict[str, str]:
     """Return file name -> JSON Schema, one per folder."""
     return {f"{folder}.schema.json": json.dumps(_schema(model), indent=2) + "\n" for folder, model in MODELS.items()}
@@ -35,7 +42,11 @@ def schema_texts() -> dict[str, str]:
 def _schema(model: type[Section] | Tagged[Any]) -> dict[str, Any]:
     """Return the JSON Schema of a section, or of all its built-in kinds, told apart by their tag."""
     if not isinstance(model, Tagged):
-        return model.model_json_schema()
+        schema = model.model_json_schema()
+        needless = [key for key in schema["required"] if key in OF_ENVIRONMENTS.get(model, ())]
+        if needless:  # an editor knows no environment, and must not ask for what one says
+            schema["required"] = [key for key in schema["required"] if key not in needless]
+        return schema
     base = model.base
     return {**TypeAdapter(model.union).json_schema(), "title": base.__name__, "description": base.__doc__}
 

@@ -82,6 +82,7 @@ class Tagged(Generic[ModelT]):
         union: The kinds that are built in, as pydantic's discriminated union.
         parts: What other packages bring.
         parts_base: What their kinds must have.
+        unsaid: Tag values that no file says: they stand in saved runs, and follow from an environment there.
     """
 
     base: type[ModelT]
@@ -89,6 +90,7 @@ class Tagged(Generic[ModelT]):
     union: Any
     parts: Kind
     parts_base: type[ModelT]
+    unsaid: tuple[str, ...] = ()
 
     @property
     def builtin(self) -> Mapping[str, type[ModelT]]:
@@ -143,6 +145,7 @@ def _kind_of(tree: Located, tagged: Tagged[ModelT], mistakes: list[Mistake]) -> 
         except ConfigError as error:
             mistakes.append(Mistake(mark=mark, key=key, text=str(error)))
             return None
+    choices = tuple(name for name in choices if name not in tagged.unsaid)
     *most, last = (f"'{name}'" for name in choices)
     legal = f"{', '.join(most)} or {last}" if most else last
     text = f"field required; add '{tagged.tag}': {legal}"

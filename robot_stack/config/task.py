@@ -46,7 +46,7 @@ class ProprioConfig(Section):
 
     name: FieldName
     """As sensing knows it."""
-    size: Annotated[int, Field(ge=1, le=64)]
+    size: Annotated[int, Field(ge=1, le=1024)]
     """Entries."""
 
 

@@ -68,6 +68,13 @@ class ScriptedTeleop(TeleopConfig):
     """An operator at the console's page, who may take the arm from the scripted one; None lets no page move it."""
 
 
+class ExpertTeleop(TeleopConfig):
+    """The expert of an environment, who is given in the task."""
+
+    device: Literal["expert"]
+    """Kind of device."""
+
+
 class RealTeleop(TeleopConfig):
     """A device that is really there, and what lies beside it."""
 

@@ -17,7 +17,7 @@ import torch
 from policies.acting import actor_metadata, pack_tensors
 from policies.bc.config import BCConfig
 from policies.bc.learner import BCLearner
-from policies.encoders.trunk import Trunk
+from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.config.resolve import load_resolved
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
@@ -79,7 +79,7 @@ def replay_of(demos: Sequence[StoredEpisode], trunk: Trunk | None, resolved: Res
         replay.add_episode(demo)
         if trunk is not None:
             images = {camera.name: demo.arrays[IMAGE_PREFIX + camera.name] for camera in demo.spec.cameras}
-            replay.set_features(episode_id, trunk.encode(images))
+            replay.set_features(episode_id, encode_frames(trunk, images, len(demo.arrays["proprio"])))
         replay.add_label(
             Label(episode_id=episode_id, verdict=Verdict.SUCCESS, source=LabelSource.OPERATOR, stamp_unix_s=0.0)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from policies.encoders.trunk import Trunk
+from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.learner.backend import Arrival, EpisodeCut
 from robot_stack.learner.feature_cache import CachedEpisode, FeatureCache
 from robot_stack.learner.reward.scoring import Scorer
@@ -73,7 +73,8 @@ class Ingest:
         known = np.empty((0, self._reward_encoder.feature_size), np.float16) if known is None else known
         known = known[: len(proprio)]  # frames that were lost with the actor's last half second
         images = {name: pixels[len(known) :] for name, pixels in images.items()}
-        self._load(episode, np.concatenate([known, self._reward_encoder.encode(images)]))
+        fresh = encode_frames(self._reward_encoder, images, len(proprio) - len(known))
+        self._load(episode, np.concatenate([known, fresh]))
         self._keep(episode_id)
 
     def _load(self, episode: StoredEpisode, features: np.ndarray) -> None:
@@ -153,9 +154,10 @@ class Ingest:
             self._finish(episode_id)
 
     def _featurise(self, episode_id: str, images: dict[str, np.ndarray], proprio: np.ndarray, start: int) -> None:
-        seen = self._reward_encoder.encode(images)
+        seen = encode_frames(self._reward_encoder, images, len(proprio))
         if self._trunk is not None:
-            features = seen if self._trunk is self._reward_encoder else self._trunk.encode(images)
+            same = self._trunk is self._reward_encoder
+            features = seen if same else encode_frames(self._trunk, images, len(proprio))
             self._replay.set_features(episode_id, features, start)
         self._scorer.add(episode_id, reward_inputs(seen, proprio), proprio)
 

@@ -42,13 +42,15 @@ def to_go(proprio: np.ndarray, spec: Spec, goals: np.ndarray | None = None) -> n
 
     Args:
         proprio: float32, shape (T+1, P), with the `tcp_pose` of each arm relative to its start pose.
-        spec: Of the cell.
+        spec: Of the cell; where poses are not recorded, as of an environment, there is nothing to go that is known.
         goals: From `next_goals`; None is the episode's last frame for all.
 
     Returns:
         One column per active axis of the arms, scaled by `TO_GO_SCALE`, float32, shape (T+1, G).
     """
-    one = len(spec.arms) == 1
+    one, recorded = len(spec.arms) == 1, {field.name for field in spec.proprio}
+    if not recorded & {"tcp_pose", *(f"{arm.name}.tcp_pose" for arm in spec.arms)}:
+        return np.zeros((len(proprio), 0), np.float32)
     goals = np.full(len(proprio), len(proprio) - 1) if goals is None else goals
     parts = [
         _left(proprio[:, spec.part("tcp_pose" if one else f"{arm.name}.tcp_pose")], goals)[:, list(arm.axis_indices)]

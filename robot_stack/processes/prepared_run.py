@@ -19,6 +19,7 @@ from robot_stack.processes.shared_memory import remove_stale
 from robot_stack.processes.table import (
     ProcessSpec,
     cell_processes,
+    check_has_cell,
     console_process,
     managed,
     process_table,
@@ -98,6 +99,8 @@ def _profile(run: ResolvedRun, folder: Path) -> Path | None:
 
 def _has_drivers(run: ResolvedRun) -> bool:
     """Return whether somebody else's processes wait for the run on the domain of its cell."""
+    if run.is_environment:
+        return False
     robots, cameras = run.robots.values(), run.cameras.values()
     return any(robot.backend != "sim" for robot in robots) or any(camera.backend == "topic" for camera in cameras)
 
@@ -136,7 +139,11 @@ def choose_table(
         actor_id: Of the actor, unique among those of a learner.
         self_active: Every node brings itself up at once, in no order; else a bring-up does, in the table's.
         python: Interpreter.
+
+    Raises:
+        ConfigError: If the run has no cell, but an environment.
     """
+    check_has_cell(resolved)
     if cell_only:
         table = (
             *cell_processes(resolved, folder, python=python),

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from robot_stack.config.environment import KEY
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.processes.profile import IMAGES_FILE, PROFILE_VARIABLE
 from robot_stack.runs.paths import RunPaths
-from robot_stack.types.errors import MISCONFIGURED
+from robot_stack.types.errors import MISCONFIGURED, ConfigError
 
 """The resolved run inside its folder."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -97,6 +98,19 @@ def namespace_of(run: ResolvedRun) -> str:
     return run.cell.namespace or run.run.cell
 
 
+def check_has_cell(run: ResolvedRun) -> None:
+    """Refuse a run without a cell, where its nodes are asked for.
+
+    Raises:
+        ConfigError: If an environment stands in the cell's place.
+    """
+    if run.is_environment:
+        raise ConfigError(
+            f"run {run.name} is of the environment {run.task.sim[KEY]!r}, must be of a cell here; train on an "
+            f"environment with robot-stack sim --task {run.name}"
+        )
+
+
 def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executable) -> tuple[ProcessSpec, ...]:
     """Return the cell's processes, without actor and learner, in the order in which they start.
 
@@ -104,7 +118,11 @@ def cell_processes(run: ResolvedRun, folder: Path, *, python: str = sys.executab
         run: The resolved run, saved in `folder`.
         folder: Of the run.
         python: Interpreter.
+
+    Raises:
+        ConfigError: If the run has no cell, but an environment.
     """
+    check_has_cell(run)
 
     def node(name: str, *more: str) -> tuple[str, ...]:
         return (python, "-m", module_of(name), "--run", str(RunPaths(folder).resolved), *more)
@@ -214,6 +232,8 @@ def process_table(
     """
     address = learner_address or run.cell.learner_address
     learner = learner_process(folder, address, python=python)
+    if run.is_environment:
+        return learner, _environment_actor(folder, address, actor_id, python=python)
     words = ("--run", str(RunPaths(folder).resolved), "--learner", address, "--id", actor_id)
     actor = ProcessSpec(
         name="actor",
@@ -226,6 +246,19 @@ def process_table(
     )
     console = console_process(run, folder, learner_address=address, python=python)
     return (*cell_processes(run, folder, python=python), console, *((learner,) if local_learner else ()), actor)
+
+
+def _environment_actor(folder: Path, address: str, actor_id: str, *, python: str) -> ProcessSpec:
+    """Return the actor that has an environment in its own process, where there is no cell, and nothing to look at."""
+    words = ("--run", str(RunPaths(folder).resolved), "--learner", address, "--id", actor_id)
+    return ProcessSpec(
+        name="actor",
+        argv=(python, "-m", "robot_stack.suites.actor_process", *words),
+        required=True,
+        respawn=True,
+        env=ONE_THREAD,
+        grace_s=5.0,
+    )
 
 
 def session_process(module: str, folder: Path, *words: str, python: str = sys.executable) -> ProcessSpec:

@@ -39,7 +39,8 @@ def episode_table(record: RunRecord) -> str:
     ordered = _ordered(record)
     if not ordered:
         return "<p>No training episode has ended yet.</p>"
-    pictured = _pictured([row for _, row in ordered])
+    blind = record.resolved is not None and not record.resolved.cameras
+    pictured = set() if blind else _pictured([row for _, row in ordered])
     lines = [_line(record, number, row, row.episode_id in pictured) for number, row in ordered]
     first, rest = "".join(lines[:OPEN_ROWS]), "".join(lines[OPEN_ROWS:])
     table = f"<table class=episodes>{_HEAD}{first}</table>"

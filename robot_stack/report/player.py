@@ -34,13 +34,13 @@ QUALITY = 80
 def players(record: RunRecord, chosen: Sequence[tuple[str, EpisodeRow]]) -> str:
     """Return HTML of the chosen episodes with their titles, and the script that plays them.
 
-    It is "" if no episode is on disk.
+    It is "" if no episode is on disk, or nothing was seen in them.
     """
     scores = record.scores()
     parts = []
     for title, row in chosen:
         stored = record.stored(row.episode_id, images=True)
-        if stored is not None and stored.length:
+        if stored is not None and stored.length and stored.spec.cameras:
             parts.append(_figure(title, row.episode_id, stored, scores.get(row.episode_id)))
     if not parts:
         return ""

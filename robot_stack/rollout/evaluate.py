@@ -32,11 +32,10 @@ from robot_stack.runs.paths import RunPaths
 from robot_stack.runs.rows import ControlRow, of_kind
 from robot_stack.types.errors import StackError
 from robot_stack.types.event import Label
-from robot_stack.types.interfaces import Cell, Clock, Judge, StepSink
+from robot_stack.types.interfaces import Cell, Clock, Judge, SimulatedCell, StepSink
 from robot_stack.types.params import Params
 from robot_stack.types.transition import EpisodeHeader, EpisodeKind, Step
 from robot_stack.workcell.build import build_local_cell
-from robot_stack.workcell.local_cell import LocalCell
 
 HELD_OUT = Plan(kind=EpisodeKind.EVAL)
 
@@ -144,8 +143,10 @@ def practised_age_s(resolved: ResolvedRun, folder: Path) -> float:
     """Return the age of the observations that the policy of a run trained online with.
 
     It is the median over the ticks of the run's training episodes; where no actor measured it, the time between two
-    images of the slowest camera, which is how old images of this cell can be at least at times.
+    images of the slowest camera, which is how old images of this cell can be at least at times. An environment waits.
     """
+    if resolved.is_environment:
+        return 0.0
     rows = [row for path in sorted(RunPaths(folder).actor.glob("*.jsonl")) for row in read_rows(path).rows]
     online = [row for row in of_kind(rows, ControlRow) if row.episode_kind is EpisodeKind.ONLINE]
     ages_ms = [age_ms for row in online for age_ms in row.age_ms if age_ms is not None]
@@ -180,7 +181,7 @@ def evaluate(
 
 
 def evaluate_in(
-    cell: LocalCell,
+    cell: SimulatedCell,
     resolved: ResolvedRun,
     params: Params | None,
     episodes: int,
@@ -189,8 +190,7 @@ def evaluate_in(
     judge: Judge | None = None,
 ) -> Evaluation:
     """Evaluate a policy on `episodes` held-out resets in a cell of this process; see `evaluate`."""
-    world = cell.world
-    noting = MilestoneSink(NullSink(), lambda: world.task.milestones(world.data))
+    noting = MilestoneSink(NullSink(), cell.milestones)
     watched = JudgedSink(noting, judge, cell.truth) if judge is not None else None
     judged: list[Judgement] = []
     successes: list[bool] = []

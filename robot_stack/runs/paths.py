@@ -65,6 +65,10 @@ class RunPaths:
         """Return the file of the evaluation of a policy."""
         return self.folder / f"eval_{name}.json"
 
+    def robustness(self, name: str) -> Path:
+        """Return the file of the table of a policy's robustness."""
+        return self.folder / f"robustness_{name}.json"
+
     def reward(self, version: str) -> Path:
         """Return the file of a reward model."""
         return self.folder / f"progress_{version}.safetensors"

@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
 RUNS = {
     "robot_stack/PegInsert-v0": "peg_insert",
     "robot_stack/TwoArmInsert-v0": "two_arm_insert",
+    "robot_stack/PickInsert-v0": "pick_insert",
     "robot_stack/Drawer-v0": "drawer",
 }
 """Id of each environment -> the run whose cell and task it shows."""

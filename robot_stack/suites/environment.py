@@ -20,7 +20,7 @@ from robot_stack.types.command import IN_HAND, MOVING_MODES
 from robot_stack.types.errors import ConfigError, RobotError, SpecError
 from robot_stack.types.observation import Observation
 from robot_stack.types.transition import EpisodeKind
-from robot_stack.workcell.build import build_local_cell, build_operator
+from robot_stack.workcell.build import build_mujoco_cell, build_operator
 from robot_stack.workcell.build_safety import build_safety
 from sim.scene import CameraRenderer
 
@@ -75,7 +75,7 @@ class CellEnvironment(gymnasium.Env[Seen, np.ndarray]):
         self._spec = self._resolved.spec()
         self._space = ActionSpace(self._spec)
         self._period_ns = round(self._spec.period_s * 1e9)
-        self._cell = build_local_cell(self._resolved, seed=0)
+        self._cell = build_mujoco_cell(self._resolved, seed=0)
         self._renderer: CameraRenderer | None = None
         self._observation: Observation | None = None
         """The newest one of the running episode."""

@@ -31,6 +31,8 @@ RATE_HZ = 10.0
 UNIT = 0.1
 """Metres or radians that an entry of 1.0 is recorded as: an environment's axes have no unit that is known here."""
 COLOURS = 3
+SUCCESS = ("success", "is_success")
+"""Keys of an info that say whether the task is done, as suites have them."""
 STATE = "state"
 """Name of an observation that has none."""
 
@@ -41,22 +43,25 @@ Judge = Callable[[float, Mapping[str, Any]], bool]
 
 
 def told_by_info(reward: float, info: Mapping[str, Any]) -> bool:
-    """Return whether the task is done, as `info["success"]` says.
+    """Return whether the task is done, as `info["success"]` or `info["is_success"]` says.
 
     Raises:
-        SpecError: If it says nothing.
+        SpecError: If neither is there.
     """
-    if "success" not in info:
-        raise SpecError(f"info has {sorted(info)}, must have 'success'; judge by the reward: success=told_by_reward")
-    return bool(info["success"])
+    for key in SUCCESS:
+        if key in info:
+            return bool(info[key])
+    raise SpecError(
+        f"info has {sorted(info)}, must have {' or '.join(map(repr, SUCCESS))}; judge by the reward: success: reward"
+    )
 
 
-def told_by_reward(reward: float, info: Mapping[str, Any]) -> bool:
-    """Return whether the task is done: it is rewarded above 0 then, and never before."""
-    return reward > 0.0
+def told_by_reward(reward: float, info: Mapping[str, Any], *, above: float = 0.0) -> bool:
+    """Return whether the task is done: it is rewarded above that then, and never before."""
+    return reward > above
 
 
-def spec_of(observations: spaces.Space[Any], actions: spaces.Space[Any]) -> Spec:
+def spec_of(observations: spaces.Space[Any], actions: spaces.Space[Any], rate_hz: float = RATE_HZ) -> Spec:
     """Return the shapes of observation and action of an environment.
 
     Boxes of uint8 images (H, W, 3) become cameras and all other boxes proprio fields; entries of the action become axes
@@ -68,6 +73,8 @@ def spec_of(observations: spaces.Space[Any], actions: spaces.Space[Any]) -> Spec
     if not _is_bounded(actions):
         raise SpecError(f"action space is {actions}, must be a Box of floats with finite bounds; wrap the environment")
     boxes = _boxes(observations)
+    if all(map(_is_image, boxes.values())):
+        raise SpecError(f"observation space is {observations}, must have numbers beside images; add some by a wrapper")
     size = int(np.prod(actions.shape or ()))
     parts = [AXES[: min(len(AXES), size - first)] for first in range(0, size, len(AXES))]
     return Spec(
@@ -83,7 +90,7 @@ def spec_of(observations: spaces.Space[Any], actions: spaces.Space[Any]) -> Spec
         proprio=tuple(
             ProprioField(name=name, size=int(np.prod(box.shape))) for name, box in boxes.items() if not _is_image(box)
         ),
-        rate_hz=RATE_HZ,
+        rate_hz=rate_hz,
     )
 
 
@@ -98,6 +105,7 @@ class GymnasiumCell:
         expert: Drives in demonstrations, and takes over in training; None: there is neither.
         patience: Steps of a training episode after which the expert takes over, until it ends; None: never.
         success: Says whether the task is done.
+        rate_hz: The control rate that is recorded.
 
     Raises:
         SpecError: If its spaces do not fit.
@@ -110,8 +118,9 @@ class GymnasiumCell:
         expert: Expert | None = None,
         patience: int | None = None,
         success: Judge = told_by_info,
+        rate_hz: float = RATE_HZ,
     ) -> None:
-        self.spec = spec_of(environment.observation_space, environment.action_space)
+        self.spec = spec_of(environment.observation_space, environment.action_space, rate_hz)
         self._environment = environment
         self._boxes = _boxes(environment.observation_space)
         self._expert = expert
@@ -127,6 +136,7 @@ class GymnasiumCell:
         self._steps = 0
         self._done, self._over = False, False
         self._events: tuple[str, ...] = ()
+        self._broken: str | None = None
 
     # Clock -----------------------------------------------------------------------------------------------------
     def now_ns(self) -> int:
@@ -137,24 +147,28 @@ class GymnasiumCell:
         """Step the environment once for each control period until `when_ns`, as long as its episode runs."""
         while self._now_ns < when_ns:
             self._now_ns = min(when_ns, self._now_ns + self._period_ns)
-            if self._kind is not None and not self._over:
+            if self._kind is None or self._over or self._broken is not None:
+                continue
+            try:
                 self._step(self._kind)
+            except RobotError as error:  # the clock is not where a control loop looks for faults: who observes is told
+                self._broken = str(error)
 
     # Cell ------------------------------------------------------------------------------------------------------
     def observe(self) -> Observation:
         """Return what the environment returned last.
 
         Raises:
-            RobotError: If it has not been reset, or a number is not finite.
+            RobotError: If it has not been reset, or what came of the newest step is not of its spaces or not finite.
         """
+        if self._broken is not None:
+            raise RobotError(self._broken)
         if self._seen is None:
             raise RobotError("environment has not been reset, must be before it is observed; call reset")
-        named = self._seen if isinstance(self._seen, dict) else {next(iter(self._boxes)): self._seen}
-        images = {name: np.array(named[name]) for name, box in self._boxes.items() if _is_image(box)}
-        numbers = [np.ravel(named[name]) for name in self._boxes if name not in images]
-        proprio = np.concatenate(numbers).astype(np.float32)
-        if not np.isfinite(proprio).all():
-            raise RobotError(f"observation is {proprio}, must be finite; the environment is broken")
+        shown = self._seen if isinstance(self._seen, dict) else {next(iter(self._boxes)): self._seen}
+        parts = {name: _checked(name, shown.get(name), box) for name, box in self._boxes.items()}
+        images = {name: part for name, part in parts.items() if _is_image(self._boxes[name])}
+        proprio = np.concatenate([part for name, part in parts.items() if name not in images])
         return Observation(images=images, proprio=proprio, stamp_ns=self._now_ns)
 
     def send(self, action: np.ndarray) -> None:
@@ -187,9 +201,13 @@ class GymnasiumCell:
 
         Raises:
             SpecError: If the objects shall stay where they are: an environment always puts them back.
+            RobotError: If the episode before was broken off, once: nobody shall go on as if it had been a failure.
         """
         if not scene:
             raise SpecError("scene is False, must be True for an environment, which always resets; use no way back")
+        broken, self._broken = self._broken, None
+        if broken is not None:
+            raise RobotError(f"the episode before was broken off: {broken}")
         self._kind, self._proposed, self._steps = None, None, 0
         self._done, self._over, self._events = False, False, ()
         self._seen, _ = self._environment.reset(seed=seed)
@@ -219,6 +237,14 @@ class GymnasiumCell:
         """Return whether the task is done, by the environment itself."""
         return self._done
 
+    def milestones(self) -> dict[str, bool]:
+        """Return nothing: an environment has one stage."""
+        return {}
+
+    def close(self) -> None:
+        """Close the environment; it cannot be observed any more."""
+        self._environment.close()
+
     def _in_hand(self, kind: EpisodeKind) -> bool:
         """Return whether the expert drives the next step."""
         if kind is EpisodeKind.DEMO:
@@ -239,6 +265,8 @@ class GymnasiumCell:
         self._proposed = None
         self._seen, reward, terminated, truncated, info = self._environment.step(self._action(entries))
         self._steps += 1
+        if not np.isfinite(float(reward)):
+            raise RobotError(f"reward of step {self._steps} is {reward}, must be finite; repair the environment")
         self._done = self._success(float(reward), info)
         self._over = self._done or terminated or truncated
         if self._over:
@@ -302,6 +330,26 @@ def _boxes(space: spaces.Space[Any]) -> dict[str, spaces.Box]:
             raise SpecError(f"shape of image {name} is {part.shape}, must be (H, W, 3), RGB; convert it by a wrapper")
         found[check_name(name, "name in the observation space")] = part
     return found
+
+
+def _checked(name: str, value: Any, box: spaces.Box) -> np.ndarray:
+    """Return a part of an observation: an image uint8 (H, W, 3), or numbers float32 (n,).
+
+    Raises:
+        RobotError: If it is of another shape or kind than its space says, or not finite.
+    """
+    array = np.asarray(value)
+    wanted = box.dtype if _is_image(box) else np.dtype(np.float32)
+    fits = array.dtype == wanted if _is_image(box) else np.issubdtype(array.dtype, np.number) or array.dtype == bool
+    if value is None or array.shape != box.shape or not fits:
+        got = "missing" if value is None else f"{array.dtype} {array.shape}"
+        raise RobotError(f"observation {name!r} is {got}, must be {box.dtype} {box.shape}; repair the environment")
+    if _is_image(box):
+        return array.copy()
+    numbers = np.ravel(array).astype(np.float32)
+    if not np.isfinite(numbers).all():
+        raise RobotError(f"observation {name!r} is {numbers}, must be finite; repair the environment")
+    return numbers
 
 
 def _is_image(box: spaces.Box) -> bool:

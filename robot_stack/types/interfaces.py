@@ -130,6 +130,18 @@ class Cell(Protocol):
         ...
 
 
+class SimulatedCell(Cell, Clock, Protocol):
+    """A cell in this process, with a clock of its own: time goes on when the loop sleeps."""
+
+    def milestones(self) -> Mapping[str, bool]:
+        """Return what the stages of its task lead to and whether each is so now; empty in a task of one stage."""
+        ...
+
+    def close(self) -> None:
+        """Free what it renders with; it cannot be observed any more."""
+        ...
+
+
 class StepSink(Protocol):
     """The receiver of recorded steps: the gRPC client with its spool, or an episode store in this process."""
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from robot_stack.config import teleop
+from robot_stack.config.environment import EnvironmentConfig, find_environments
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.config.robot import RobotConfig, SimRobot
 from robot_stack.control.action_space import ActionSpace
 from robot_stack.types.errors import ConfigError
+from robot_stack.types.interfaces import SimulatedCell
 from robot_stack.types.pose import Pose
 from robot_stack.types.transition import back_id
 from robot_stack.workcell.build_safety import build_safety
@@ -20,6 +22,7 @@ from sim.arms import HAND, HAND_OPEN_M, ArmModel, Twin, find_arm
 from sim.cell import find_task, make_world
 from sim.controller import Impedance
 from sim.operator import ScriptedOperator
+from sim.randomise import KEY, RandomiseConfig
 from sim.simulated_arm import PlacedArm
 from sim.world import World
 
@@ -75,7 +78,11 @@ def build_world(resolved: ResolvedRun) -> World:
         ConfigError: If the task has a way back and the simulated one has none.
     """
     return make_world(
-        placed_arms(resolved), task=resolved.task.name, scene=resolved.task.simulated, config=scene_settings(resolved)
+        placed_arms(resolved),
+        task=resolved.task.name,
+        scene=resolved.task.simulated,
+        config=scene_settings(resolved),
+        randomise=resolved.section(f"task.sim.{KEY}", RandomiseConfig),
     )
 
 
@@ -90,7 +97,15 @@ def scene_settings(resolved: ResolvedRun) -> Any:
         raise ConfigError(
             f"task.backward is given, and the scene {resolved.task.simulated!r} has no way back; leave it out"
         )
-    return resolved.section("task.sim", task.config)
+    settings = resolved.section("task.sim", task.config, without=KEY)
+    tighter_m = resolved.section(f"task.sim.{KEY}", RandomiseConfig).limits("tighter_m")[1]
+    clearance_m = getattr(settings, "clearance_m", np.inf)
+    if tighter_m >= clearance_m:
+        raise ConfigError(
+            f"task.sim.randomise.tighter_m reaches {tighter_m} m, must be less than clearance_m ({clearance_m}); the "
+            "part would not go in"
+        )
+    return settings
 
 
 def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
@@ -105,8 +120,25 @@ def build_operator(resolved: ResolvedRun, seed: int) -> ScriptedOperator:
     return ScriptedOperator(config, rng, {name: entry.hands(config, rng, scales), **back}, names)
 
 
-def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> LocalCell:
-    """Build the whole simulated cell in this process, whose observations are so old when they are acted on."""
+def build_local_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> SimulatedCell:
+    """Build the simulated cell of a run in this process: MuJoCo's, or the environment that the task names.
+
+    Args:
+        resolved: The run.
+        seed: Of the scripted operator.
+        observation_age_s: Age of what MuJoCo's cell shows when it is acted on; an environment waits for each action.
+
+    Raises:
+        ConfigError: If the environment cannot be made.
+    """
+    if not resolved.is_environment:
+        return build_mujoco_cell(resolved, seed, observation_age_s=observation_age_s)
+    settings = resolved.section("task.sim", EnvironmentConfig)
+    return find_environments().build(settings, resolved.spec().sensed)
+
+
+def build_mujoco_cell(resolved: ResolvedRun, seed: int, *, observation_age_s: float = 0.0) -> LocalCell:
+    """Build the whole cell in MuJoCo in this process, whose observations are so old when they are acted on."""
     return LocalCell(
         resolved.spec(),
         resolved.task,

@@ -213,6 +213,10 @@ class LocalCell:
         """Return whether the task has succeeded, from the simulator."""
         return self._world.task.succeeded(self._world.data)
 
+    def milestones(self) -> Mapping[str, bool]:
+        """Return what the stages of the task lead to, and whether each is so now, from the simulator."""
+        return self._world.task.milestones(self._world.data)
+
     def _tick(self) -> None:
         world, now_ns = self._world, self._world.time_ns
         for name in world.arms:

@@ -38,7 +38,11 @@ class SimCamera:
         captured = self._renderer.render(self._world.data, self._name)
         if noise is not None:
             add_sensor_noise(captured, noise)
-        return self._framing.apply(captured)
+        image, drawn = self._framing.apply(captured), self._world.conditions
+        if not drawn.noise:
+            return image
+        noisy = image + drawn.pixels.normal(0.0, drawn.noise, image.shape)
+        return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
 
     def pinhole(self) -> tuple[tuple[float, float], tuple[float, float], tuple[int, int]]:
         """Return focal lengths, centre and size of the policy's image in pixels, each along columns and rows."""

@@ -50,7 +50,7 @@ def two_topics(root: Path, edit: Edit) -> Path:
 
 
 def test_there_is_a_kind_for_each_backend_and_the_file_chooses() -> None:
-    assert set(CAMERAS.builtin) == {"sim", "v4l2", "topic", "file"}
+    assert set(CAMERAS.builtin) == {"sim", "gymnasium", "v4l2", "topic", "file"}
 
 
 def test_a_file_becomes_the_kind_that_it_names(tmp_path: Path) -> None:

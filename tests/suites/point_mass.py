@@ -11,6 +11,7 @@ from gymnasium import spaces
 STEP_M = 0.15
 REACHED_M = 0.12
 LONGEST = 25
+SIDE_PX = 24
 
 
 class PointMass(gymnasium.Env[dict[str, Any], np.ndarray]):
@@ -37,6 +38,32 @@ class PointMass(gymnasium.Env[dict[str, Any], np.ndarray]):
         return {"place": self.place.copy(), "goal": self.goal.copy()}
 
 
+class SeenPointMass(PointMass):
+    """The same, seen by a camera: the goal is green there, and no number says where it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        eye = spaces.Box(0, 255, (SIDE_PX, SIDE_PX, 3), np.uint8)
+        self.observation_space = spaces.Dict({"place": self.observation_space["place"], "eye": eye})
+
+    def _seen(self) -> dict[str, np.ndarray]:
+        picture = np.zeros((SIDE_PX, SIDE_PX, 3), np.uint8)
+        for colour, at in ((0, self.place), (1, self.goal)):
+            row, column = np.clip((0.5 * (at + 1.0) * SIDE_PX).astype(int), 1, SIDE_PX - 2)
+            picture[row - 1 : row + 2, column - 1 : column + 2, colour] = 255
+        return {"place": self.place.copy(), "eye": picture}
+
+
+class Expert:
+    """The expert who looks into the environment for what its observation does not say."""
+
+    def __init__(self, environment: gymnasium.Env[Any, Any]) -> None:
+        self._world: Any = environment.unwrapped
+
+    def __call__(self, seen: dict[str, np.ndarray]) -> np.ndarray:
+        return straight({"place": self._world.place, "goal": self._world.goal})
+
+
 def straight(seen: dict[str, np.ndarray]) -> np.ndarray:
     """The expert: straight to the goal."""
     push: np.ndarray = np.clip((seen["goal"] - seen["place"]) / STEP_M, -1.0, 1.0)
@@ -44,3 +71,4 @@ def straight(seen: dict[str, np.ndarray]) -> np.ndarray:
 
 
 gymnasium.register("tests/PointMass-v0", entry_point="tests.suites.point_mass:PointMass", max_episode_steps=LONGEST)
+gymnasium.register("tests/SeenPointMass-v0", entry_point=SeenPointMass, max_episode_steps=LONGEST)

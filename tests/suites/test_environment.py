@@ -17,6 +17,7 @@ from gymnasium.utils.env_checker import check_env
 
 from robot_stack.config.files.library import config_root
 from robot_stack.config.resolve import load_run
+from robot_stack.plugins import TASKS
 from robot_stack.suites import RUNS
 from robot_stack.suites.environment import CellEnvironment
 from robot_stack.types.errors import ConfigError, SpecError
@@ -72,6 +73,30 @@ def test_environment_passes_the_checker_with_no_warning_but_of_what_nothing_boun
     told = [str(warning.message) for warning in caught]
     assert not [text for text in told if "infinity" not in text]  # measured speeds and forces have no bound
     assert len(told) == 2
+
+
+def test_every_scene_of_ours_is_registered() -> None:
+    assert sorted(load_run(run).task.simulated for run in RUNS.values()) == sorted(TASKS.builtin)
+
+
+@pytest.mark.parametrize(
+    ("name", "operator"),
+    [
+        ("PegInsert", "scripted"),
+        ("TwoArmInsert", "scripted"),
+        ("PickInsert", "scripted_pick"),
+        ("Drawer", "scripted_drawer"),
+    ],
+)
+def test_what_an_operator_does_is_told_as_an_action(name: str, operator: str) -> None:
+    made = gymnasium.make(f"robot_stack/{name}-v0", operator=operator)
+    made.reset(seed=0, options={"demonstration": True})
+    told = [made.step(np.zeros(made.action_space.shape, np.float32))[4] for _ in range(12)]
+    made.close()
+    for info in told[-4:]:
+        assert made.action_space.contains(info["intervene_action"])
+        np.testing.assert_array_equal(info["intervene_action"], info["executed_action"])
+    assert np.abs([info["intervene_action"] for info in told[-4:]]).max() > 0.1
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -117,7 +117,7 @@ def test_action_of_any_size_is_that_of_as_many_arms_as_it_takes() -> None:
         (spaces.Discrete(3), MOVES, "observation space is Discrete.*, must be a Box or a Dict of Boxes"),
         (spaces.Dict({"a": spaces.Dict({"b": NUMBERS})}), MOVES, "must be a Box or a Dict of Boxes; flatten it"),
         (spaces.Box(0, 255, (32, 32, 4), np.uint8), MOVES, r"\(32, 32, 4\), must be \(H, W, 3\), RGB"),
-        (spaces.Box(0, 255, (32, 32, 3), np.uint8), MOVES, "proprio field names are .., must be at least one"),
+        (spaces.Box(0, 255, (32, 32, 3), np.uint8), MOVES, "must have numbers beside images"),
         (spaces.Dict({"a/b": NUMBERS}), MOVES, "name in the observation space is 'a/b', must be"),
     ],
 )
@@ -169,7 +169,7 @@ def test_reward_can_be_what_says_that_the_task_is_done() -> None:
     assert run(paid, EpisodeKind.ONLINE, Always(0.0, 0.0))[0].end is EndReason.SUCCESS
     unpaid = GymnasiumCell(Ending(terminated=True, reward=-1.0), success=told_by_reward)
     assert run(unpaid, EpisodeKind.ONLINE, Always(0.0, 0.0))[0].end is EndReason.FAILURE
-    with pytest.raises(SpecError, match=r"info has \[\], must have 'success'; judge by the reward"):
+    with pytest.raises(SpecError, match=r"info has \[\], must have 'success' or 'is_success'; judge by the reward"):
         run(GymnasiumCell(Ending(terminated=True)), EpisodeKind.ONLINE, Always(0.0, 0.0))
 
 

@@ -102,3 +102,15 @@ class Located:
                 yield from item.leaves()
         else:
             yield self
+
+
+def located(plain: object, mark: Mark, path: tuple[str, ...] = ()) -> Located:
+    """Return a bare value, of mappings, tuples and scalars, as if it had been written at one place."""
+    if isinstance(plain, dict):
+        return Located(value={k: located(v, mark, (*path, str(k))) for k, v in plain.items()}, mark=mark, path=path)
+    if isinstance(plain, tuple):
+        items = tuple(located(item, mark, (*path, str(index))) for index, item in enumerate(plain))
+        return Located(value=items, mark=mark, path=path)
+    if not isinstance(plain, Scalar):
+        raise TypeError(f"value is {type(plain).__name__}, must be a mapping, a tuple or a scalar")
+    return Located(value=plain, mark=mark, path=path)

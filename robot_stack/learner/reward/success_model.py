@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from policies.encoders.trunk import Trunk
+from policies.encoders.trunk import Trunk, encode_frames
 from robot_stack.config.resolved import ResolvedRun
 from robot_stack.learner import fitting
 from robot_stack.learner.fitting import RewardNetwork
@@ -46,7 +46,8 @@ class SuccessModel:
         images = {name: image[None] for name, image in step.observation.images.items()}
         proprio = step.observation.proprio[None]
         with torch.no_grad():
-            self._scorer.add(step.episode_id, reward_inputs(self._trunk.encode(images), proprio), proprio)
+            features = encode_frames(self._trunk, images, len(proprio))
+            self._scorer.add(step.episode_id, reward_inputs(features, proprio), proprio)
             self._scorer.score_live(step.episode_id)
         self._cursor, scores = self._scorer.after(self._cursor, 0.0)
         if scores:

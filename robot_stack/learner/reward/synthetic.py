@@ -16,6 +16,7 @@ from robot_stack.types.observation import Observation
 from robot_stack.workcell.build import placed_arms
 from robot_stack.workcell.sim_camera import SimCamera
 from sim.episodes import EpisodeMaker, GeneratedEpisode
+from sim.randomise import KEY
 from sim.tasks.peg_insert import PegInsertConfig, TwoSockets
 from sim.world import World
 
@@ -75,7 +76,7 @@ def build_maker(resolved: ResolvedRun) -> tuple[EpisodeMaker, CellSenses]:
             f"scene is {resolved.task.simulated!r}, must be {TwoSockets.name!r}: episodes of other tasks cannot be "
             "made up; record some instead"
         )
-    config = resolved.section("task.sim", PegInsertConfig)
+    config = resolved.section("task.sim", PegInsertConfig, without=KEY)
     task = TwoSockets(config)
     world = World(placed_arms(resolved), {resolved.task.name: task})
     senses = CellSenses(world, resolved)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.learning import lockstep
-from benchmarks.learning.lockstep import Lockstep
+from robot_stack.rollout import lockstep
+from robot_stack.rollout.lockstep import Lockstep
 
 
 class Cell:
@@ -37,8 +37,7 @@ class Learner:
 
 
 def clock(learner: Learner, sent: list[int]) -> Lockstep:
-    made: Any = Lockstep
-    return made(Cell(), learner, utd=2.0, pretrain=10, keep=lambda episodes: None, sent=lambda: sent[0])  # type: ignore[no-any-return]
+    return Lockstep(Cell(), learner.status, lambda: sent[0], utd=2.0, pretrain=10)
 
 
 def stands(waiting: Lockstep) -> bool:
@@ -52,7 +51,7 @@ def stands(waiting: Lockstep) -> bool:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lockstep, "LEARNER_LATE_S", 5.0)
+    monkeypatch.setattr(lockstep, "LATE_S", 5.0)
 
 
 def test_time_goes_on_while_the_learner_is_level() -> None:

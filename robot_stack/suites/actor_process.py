@@ -1,0 +1,84 @@
+"""The actor process of a run whose task names an environment: the environment, the control loop and the learner's link.
+
+    python -m robot_stack.suites.actor_process --run runs/NAME/run.yaml
+
+There is no ROS in it. An environment has no clock: it stands still between two steps, and nothing of it could be
+published in between, or be stopped by a safety filter. So it stands in the actor's own process, in lockstep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from robot_stack.config.resolve import load_resolved
+from robot_stack.learner.settings import learning_settings
+from robot_stack.rollout.actor import Actor
+from robot_stack.rollout.base.cell import with_base
+from robot_stack.rollout.lockstep import CountingClient, Lockstep
+from robot_stack.runs.paths import RunPaths
+from robot_stack.transport.access.security import actor_credentials
+from robot_stack.types.errors import MISCONFIGURED, ConfigError, StackError
+from robot_stack.workcell.build import build_local_cell
+
+STATUS_S = 5.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run episodes until the learner is done or a signal comes, and return 0; after a refusal or an error return 1."""
+    parser = argparse.ArgumentParser(prog="robot_stack.suites.actor_process", description="The actor process.")
+    parser.add_argument("--run", type=Path, required=True, help="resolved run, as saved in the run folder")
+    parser.add_argument("--learner", default="", help="host:port of the learner; default: the cell's")
+    parser.add_argument("--id", default="actor", help="unique among the actors of a run")
+    options = parser.parse_args(arguments)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        return _run(options, stop)
+    except StackError as error:
+        print(f"actor: {error}", file=sys.stderr, flush=True)
+        return MISCONFIGURED if isinstance(error, ConfigError) else 1
+    except Exception:
+        traceback.print_exc()
+    return 1
+
+
+def _run(options: argparse.Namespace, stop: threading.Event) -> int:
+    resolved = load_resolved(options.run)
+    folder = RunPaths(options.run.parent).actor
+    folder.mkdir(exist_ok=True)
+    config = learning_settings(resolved).config
+    cell = build_local_cell(resolved, seed=resolved.run.seed)
+    client = CountingClient(
+        options.learner or resolved.cell.learner_address,
+        resolved.spec(), resolved.task.name, options.id, folder / f"{options.id}.spool",
+        security=actor_credentials(resolved.cell.learner_certs, options.run.parent),
+    )  # fmt: skip
+    clock = Lockstep(
+        cell,
+        lambda: client.status(timeout_s=STATUS_S),
+        lambda: client.online_steps,
+        utd=config.utd,
+        pretrain=config.pretrain_updates,
+        stopping=stop.is_set,
+    )
+    client.connect()
+    try:
+        with with_base(resolved, cell, waits=True, stopping=stop.is_set) as based:
+            actor = Actor(resolved, folder, based, clock, client, options.id)
+            why = actor.run(stop, say=lambda text: print(text, flush=True))
+    finally:
+        client.close()
+        cell.close()
+    if why:
+        print(f"actor: {why}", file=sys.stderr, flush=True)
+    return int(bool(why) and not stop.is_set())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

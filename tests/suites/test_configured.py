@@ -1,0 +1,313 @@
+"""A task file names an environment: its spaces become the run's spec, its expert the operator, and all verbs follow."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ruamel.yaml import YAML
+
+from benchmarks.learning.lockstep import train_online
+from robot_stack.config.resolve import load_resolved, load_run
+from robot_stack.config.resolved import ResolvedRun
+from robot_stack.processes.table import cell_processes, process_table
+from robot_stack.rollout.evaluate import evaluate
+from robot_stack.rollout.params_file import load_params
+from robot_stack.runs.metrics import read_rows
+from robot_stack.runs.paths import RunPaths
+from robot_stack.runs.rows import EpisodeRow, of_kind
+from robot_stack.suites.gymnasium_cell import GymnasiumCell
+from robot_stack.types.errors import ConfigError, RobotError
+from robot_stack.types.transition import EndReason, EpisodeKind
+from robot_stack.workcell.build import build_local_cell
+from tests.suites.test_gymnasium_cell import Always, Ending, run
+
+HERE = "tests.suites.point_mass"
+POINT = {"gymnasium": "tests/PointMass-v0", "module": HERE, "expert": f"{HERE}:straight"}
+SEEN = POINT | {"gymnasium": "tests/SeenPointMass-v0", "expert": f"{HERE}:Expert"}
+CAR = {"gymnasium": "MountainCarContinuous-v0", "expert": "robot_stack.suites.experts:swing_up", "success": "reward"}
+PENDULUM = {"gymnasium": "Pendulum-v1", "expert": "tests.suites.test_configured:still"}
+SMALL = {"batch_size": 32, "utd": 1.0, "hidden": [32, 32], "head": 16, "std_max": 0.3, "pretrain_updates": 60}
+
+
+def still(seen: np.ndarray) -> np.ndarray:
+    return np.zeros(1)
+
+
+def write(folder: Path, **parts: Any) -> Path:
+    for name, content in parts.items():
+        (folder / name).mkdir(exist_ok=True, parents=True)
+        with (folder / name / "point.yaml").open("w") as file:
+            YAML().dump(content, file)
+    return folder / "runs" / "point.yaml"
+
+
+ASKED: dict[str, Any] = {
+    "cell": "gymnasium", "task": "point", "seed": 0, "rate_hz": 10,
+    "algorithm": {"name": "rlpd", "settings": SMALL},
+    "encoder": {"name": "none"},
+    "reward": {"name": "progress", "form": "sparse", "settings": {"steps": 20, "refit_steps": 20, "members": 1}},
+    "training": {"demos": 3, "max_episodes": 3, "max_robot_minutes": 5, "eval_episodes": 3},
+}  # fmt: skip
+
+
+def task_of(sim: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "point", "text": "go to the goal", "episode_steps": 25, "sim": sim}
+
+
+def loaded(folder: Path, sim: dict[str, Any], **changes: Any) -> ResolvedRun:
+    """A run of an environment from files, with other settings of the run."""
+    return load_run(write(folder, tasks=task_of(sim), runs=ASKED | changes))
+
+
+def test_spaces_become_the_spec_and_the_saved_run_needs_no_environment(tmp_path: Path, monkeypatch) -> None:
+    resolved = loaded(tmp_path, SEEN, encoder={"name": "embedded", "settings": {"steps": 5}})
+    spec = resolved.spec()
+    assert [(camera.name, camera.shape) for camera in spec.cameras] == [("eye", (24, 24, 3))]
+    assert [(field.name, field.size) for field in spec.proprio] == [("place", 2)]
+    assert (spec.action_size, spec.rate_hz) == (2, 10.0)
+    (tmp_path / "saved.yaml").write_text(resolved.to_yaml())
+    monkeypatch.setattr(gymnasium, "make", None)
+    saved = load_resolved(tmp_path / "saved.yaml")
+    assert saved.spec() == spec
+    assert saved.document() == resolved.document()
+
+
+@pytest.mark.parametrize("sim", [POINT, CAR, PENDULUM])
+def test_local_cell_of_a_run_is_the_environment(tmp_path: Path, sim: dict[str, Any]) -> None:
+    cell = build_local_cell(loaded(tmp_path, sim), seed=0)
+    assert isinstance(cell, GymnasiumCell)
+    cell.reset(5)
+    first = cell.observe()
+    cell.reset(5)
+    again = cell.observe()
+    assert first is not None
+    assert again is not None
+    np.testing.assert_array_equal(first.proprio, again.proprio)
+    cell.close()
+
+
+def test_pendulum_ends_in_a_timeout_or_by_the_reward_that_counts(tmp_path: Path) -> None:
+    short = {"kwargs": {"g": 9.0}}
+    paid = build_local_cell(loaded(tmp_path, PENDULUM | short | {"success": "reward", "reward_above": -100.0}), seed=0)
+    assert run(paid, EpisodeKind.ONLINE, Always(0.0))[0].end is EndReason.SUCCESS
+    unpaid = build_local_cell(loaded(tmp_path, PENDULUM | short | {"success": "reward"}), seed=0)
+    assert run(unpaid, EpisodeKind.ONLINE, Always(0.0), longest=300)[0].end is EndReason.TIMEOUT
+    assert unpaid._environment.unwrapped.g == 9.0  # type: ignore[attr-defined]
+
+
+class Silent(gymnasium.Env[Any, Any]):
+    """An environment with the spaces that it is made with."""
+
+    def __init__(self, seen: spaces.Space[Any], done: spaces.Space[Any], **drawn: Any) -> None:
+        self.observation_space, self.action_space = seen, done
+        self.render_mode = drawn.get("render_mode")
+
+
+NUMBERS, MOVES = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2,))
+for _name, _seen, _done in (
+    ("Discrete", spaces.Discrete(4), MOVES),
+    ("Nested", spaces.Dict({"a": spaces.Dict({"b": NUMBERS})}), MOVES),
+    ("Unbounded", NUMBERS, spaces.Box(-np.inf, np.inf, (2,))),
+    ("Capital", spaces.Dict({"State": NUMBERS}), MOVES),
+):
+    gymnasium.register(f"tests/{_name}-v0", entry_point=Silent, kwargs={"seen": _seen, "done": _done})
+
+
+def needing(**_: Any) -> None:
+    import something_that_nobody_has  # noqa: F401
+
+
+gymnasium.register("tests/Needing-v0", entry_point=needing)
+
+
+@pytest.mark.parametrize(
+    ("sim", "said"),
+    [
+        ({"gymnasium": "CartPole-v1"}, "action space is Discrete.*must be a Box of floats with finite bounds; wrap"),
+        ({"gymnasium": "tests/Discrete-v0"}, "observation space is Discrete.*must be a Box or a Dict of Boxes"),
+        ({"gymnasium": "tests/Nested-v0"}, "observation space is Dict.*must be a Box or a Dict of Boxes; flatten it"),
+        ({"gymnasium": "tests/Unbounded-v0"}, "action space is Box.*must be a Box of floats with finite bounds"),
+        ({"gymnasium": "tests/Capital-v0"}, "State"),
+        ({"gymnasium": "Pendulun-v1"}, "'Pendulun-v1' is not registered .*correct the id, or name the module"),
+        ({"gymnasium": "nobody/Task-v0"}, "'nobody/Task-v0' is not registered .*correct the id, or name the module"),
+        ({"gymnasium": "Pendulum-v9"}, "'Pendulum-v9' is not registered"),
+        ({"module": "nobody_has_it"}, "needs what is not installed .*nobody_has_it.*install it"),
+        ({"gymnasium": "tests/Needing-v0"}, "needs what is not installed .*something_that_nobody_has.*install it"),
+        ({"kwargs": {"gravity": 1.0}}, "cannot be made with .*gravity.*; correct sim.kwargs"),
+        ({"gymnasuim": "Pendulum-v1"}, "extra inputs are not permitted"),
+        ({"expert": None}, "expert: field required: the run asks for 3 demonstrations.*module:function"),
+        ({"expert": "straight"}, "expert: .*"),
+        ({"reward_above": 1.0}, "reward_above is 1.0 with success: info, which reads no reward; set success: reward"),
+    ],
+)
+def test_environment_that_does_not_fit_is_refused_where_it_is_named(tmp_path: Path, sim: dict, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as refused:
+        loaded(tmp_path, POINT | sim)
+    assert "tasks/point.yaml" in str(refused.value) or "environment tests" in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("expert", "said"),
+    [
+        ("nobody_has_it:straight", "expert nobody_has_it:straight cannot be imported .*; correct task.sim.expert"),
+        ("tests.suites.point_mass:nobody", "expert tests.suites.point_mass:nobody cannot be imported"),
+        ("tests.suites.point_mass:LONGEST", "expert tests.suites.point_mass:LONGEST is int, must be a function"),
+    ],
+)
+def test_expert_who_cannot_be_found_is_refused(tmp_path: Path, expert: str, said: str) -> None:
+    resolved = loaded(tmp_path, POINT | {"expert": expert})
+    with pytest.raises(ConfigError, match=said):
+        build_local_cell(resolved, seed=0)
+
+
+def test_missing_gymnasium_is_said_with_the_extra_that_brings_it(tmp_path: Path, monkeypatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "gymnasium" or ".suites" in name]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(ConfigError, match=r"package gymnasium is missing.*pip install 'robot-stack\[suites\]'"):
+        loaded(tmp_path, POINT)
+
+
+def test_what_the_environment_says_itself_is_refused_in_files(tmp_path: Path) -> None:
+    resolved = loaded(tmp_path, POINT)
+    assert resolved.task.success.n_of_m.n == 100
+    task = task_of(POINT) | {"proprio": [{"name": "place", "size": 2}]}
+    with pytest.raises(ConfigError, match=r"task\.proprio: proprio is given beside an environment, .*; remove it"):
+        load_run(write(tmp_path, tasks=task))
+    with pytest.raises(ConfigError, match=r"cell\.robot: robot is given beside an environment"):
+        loaded(tmp_path, POINT, cell="sim")
+    with pytest.raises(ConfigError, match="input is 'embedded', must be 'none' for an environment without images"):
+        loaded(tmp_path, POINT, encoder={"name": "embedded"})
+
+
+def test_environment_that_has_changed_since_the_run_began_is_refused(tmp_path: Path, monkeypatch) -> None:
+    resolved = loaded(tmp_path, POINT)
+    monkeypatch.setattr(
+        "tests.suites.point_mass.PointMass.__init__", lambda self: Silent.__init__(self, NUMBERS, MOVES)
+    )
+    with pytest.raises(ConfigError, match=r"has other spaces than when the run began, now .*; start another run"):
+        build_local_cell(resolved, seed=0)
+
+
+def test_there_are_no_nodes_of_an_environment(tmp_path: Path) -> None:
+    resolved = loaded(tmp_path, POINT)
+    assert [row.name for row in process_table(resolved, tmp_path)] == ["learner", "actor"]
+    with pytest.raises(ConfigError, match="run point is of the environment 'tests/PointMass-v0', must be of a cell"):
+        cell_processes(resolved, tmp_path)
+
+
+SPOILT = [
+    (np.array([0.0, np.nan, 0.0]), 0.0, "observation 'state' is .*, must be finite; repair the environment"),
+    (np.array([0.0, np.inf, 0.0]), 0.0, "observation 'state' is .*, must be finite"),
+    (np.zeros(4), 0.0, r"observation 'state' is float64 \(4,\), must be float64 \(3,\); repair the environment"),
+    (np.array(["a", "b", "c"]), 0.0, r"observation 'state' is <U1 \(3,\), must be float64 \(3,\)"),
+    (None, 0.0, "observation 'state' is missing, must be"),
+    (np.zeros(3), np.nan, "reward of step 2 is nan, must be finite; repair the environment"),
+]
+
+
+@pytest.mark.parametrize(("seen", "reward", "said"), SPOILT)
+def test_step_that_is_spoilt_never_becomes_a_row(seen: Any, reward: float, said: str) -> None:
+    environment = Ending(terminated=True, success=True)
+    step = environment.step
+
+    def spoilt(action: np.ndarray) -> Any:
+        shown, paid, *rest = step(action)
+        return (seen, reward, *rest) if environment._steps == 2 else (shown, paid, *rest)
+
+    environment.step = spoilt  # type: ignore[method-assign]
+    cell = GymnasiumCell(environment)
+    outcome, kept = run(cell, EpisodeKind.ONLINE, Always(0.0, 0.0))
+    assert (outcome.end, outcome.truth) == (EndReason.FAULT, False)
+    assert outcome.ticks.hold_reasons
+    np.testing.assert_array_equal([step.observation.proprio[0] for step in kept.steps], [0, 1])
+    if not np.isfinite(reward):
+        with pytest.raises(RobotError, match=f"the episode before was broken off: {said}"):
+            cell.reset(1)
+        cell.reset(1)
+
+
+def test_image_of_another_size_is_no_frame(tmp_path: Path) -> None:
+    resolved = loaded(tmp_path, SEEN, encoder={"name": "embedded"})
+    cell = build_local_cell(resolved, seed=0)
+    cell.reset(0)
+    cell._seen["eye"] = cell._seen["eye"][:20]  # type: ignore[attr-defined]
+    with pytest.raises(RobotError, match=r"observation 'eye' is uint8 \(20, 24, 3\), must be uint8 \(24, 24, 3\)"):
+        cell.observe()
+    cell._seen["eye"] = np.zeros((24, 24, 3), np.float32)  # type: ignore[attr-defined]
+    with pytest.raises(RobotError, match=r"observation 'eye' is float32 \(24, 24, 3\), must be uint8"):
+        cell.observe()
+
+
+class Drawn(Silent):
+    """An environment that draws a bar as long as its number."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}  # type: ignore[misc]
+    picture: Any = np.full((40, 60, 3), 200, np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(2, np.float32), {}
+
+    def render(self) -> Any:
+        return self.picture
+
+
+gymnasium.register("tests/Drawn-v0", entry_point=Drawn, kwargs={"seen": NUMBERS, "done": MOVES})
+DRAWN = {
+    "gymnasium": "tests/Drawn-v0", "expert": "tests.suites.test_configured:still",
+    "render": {"name": "side", "height_px": 16, "width_px": 24},
+}  # fmt: skip
+
+
+def test_rendering_is_a_camera_where_that_is_wanted(tmp_path: Path, monkeypatch) -> None:
+    resolved = loaded(tmp_path, DRAWN, encoder={"name": "embedded"})
+    assert [(camera.name, camera.shape) for camera in resolved.spec().cameras] == [("side", (16, 24, 3))]
+    cell = build_local_cell(resolved, seed=0)
+    cell.reset(0)
+    seen = cell.observe()
+    assert seen is not None
+    assert (seen.images["side"] == 200).all()
+    assert seen.proprio.shape == (2,)
+    monkeypatch.setattr(Drawn, "picture", None)
+    with pytest.raises(RobotError, match=r"rendering is NoneType, must be a uint8 image \(H, W, 3\); leave sim.render"):
+        cell.reset(0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("sim", "encoder"), [(POINT, {"name": "none"}), (SEEN, {"name": "embedded", "settings": {"steps": 60}})]
+)
+def test_learner_clones_the_expert_and_trains_online_on_it(tmp_path: Path, sim: dict, encoder: dict) -> None:
+    resolved = loaded(tmp_path, sim | {"patience": 15}, encoder=encoder)
+    train_online(resolved, tmp_path / "run")
+    rows = of_kind(read_rows(RunPaths(tmp_path / "run").metrics).rows, EpisodeRow)
+    kinds = [row.episode_kind for row in rows]
+    assert kinds == [EpisodeKind.DEMO] * 3 + [EpisodeKind.ONLINE] * 3
+    assert all(row.truth for row in rows[:3])
+    assert {row.end for row in rows} <= {EndReason.SUCCESS, EndReason.TIMEOUT}
+    assert [row.truth for row in rows] == [row.end is EndReason.SUCCESS for row in rows]
+    params = load_params(RunPaths(tmp_path / "run").policy("policy"))
+    assert len(evaluate(resolved, params, 3).successes) == 3
+
+
+@pytest.mark.slow
+def test_sim_goes_from_demonstrations_to_the_report_without_ros(tmp_path: Path) -> None:
+    path = write(tmp_path / "files", tasks=task_of(POINT), runs=ASKED)
+    words = ["sim", "--name", "tried", "--task", str(path), "--root", str(tmp_path / "files"), "--plain"]
+    verb = [sys.executable, "-m", "robot_stack.cli.main", *words]
+    made = subprocess.run(verb, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert made.returncode == 0, made.stdout + made.stderr
+    folder = RunPaths(tmp_path / "runs" / "tried")
+    summary = json.loads(folder.summary.read_text())
+    assert (summary["policy"]["episodes"], summary["bc"]["episodes"]) == (3, 3)
+    assert {path.stem for path in folder.log.glob("*.log")} >= {"learner", "actor"}
+    assert not list(folder.log.glob("safety*"))
