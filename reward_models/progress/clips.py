@@ -1,6 +1,6 @@
-"""Training clips with their labels: forward, rewound, stalled, out of order, or of another task; and prefixes.
+"""Training clips with their labels: forward, rewound, stalled or out of order; and prefixes.
 
-ReWiND's rewind and mismatch (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
+ReWiND's rewind (arXiv:2505.10911). Done labels are 1, unknown, 0 from the end of a success backwards, like
 VLAC's (arXiv:2509.15937), but counted in frames instead of shares of the episode: an operator says "success" only once
 the task has looked finished for a moment, so the last frames before the word all show a finished task, however long the
 episode was. Labelled by shares, those frames would be negatives and the model would learn to wait as the operator does.
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from reward_models.progress.config import ProgressConfig
-from reward_models.progress.text import other_task, text_features
 
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
@@ -120,14 +119,12 @@ class Clips:
 
     Attributes:
         frames: Shape (B, K, D).
-        text: Features of the words they are shown under, shape (B, TEXT_SIZE).
         progress: Labels in [0, 1], shape (B, K), `UNKNOWN` where not known.
         done: Labels 0 or 1, same.
         weight: Of the done labels, shape (B,).
     """
 
     frames: np.ndarray
-    text: np.ndarray
     progress: np.ndarray
     done: np.ndarray
     weight: np.ndarray
@@ -179,11 +176,8 @@ class ClipSource:
         config: Shares of the kinds of clips.
     """
 
-    def __init__(
-        self, episodes: Sequence[ScoredEpisode], text: str, config: ProgressConfig, rng: np.random.Generator
-    ) -> None:
-        self._text, self._config, self._rng = text, config, rng
-        self._words = text_features(text)
+    def __init__(self, episodes: Sequence[ScoredEpisode], config: ProgressConfig, rng: np.random.Generator) -> None:
+        self._config, self._rng = config, rng
         labelled = list(zip(episodes, progress_labels(episodes), strict=True))
         self._successes = [pair for pair in labelled if pair[0].success]
         self._failures = [pair for pair in labelled if not pair[0].success]
@@ -194,32 +188,25 @@ class ClipSource:
         for _ in range(batch):
             pool = self._failures if self._failures and self._rng.random() < 0.35 else self._successes
             rows.append(self._clip(*pool[self._rng.integers(len(pool))]))
-        frames, text, progress, done, weight = zip(*rows, strict=True)
+        frames, progress, done, weight = zip(*rows, strict=True)
         return Clips(
             frames=np.stack(frames).astype(np.float32),
-            text=np.stack(text),
             progress=np.stack(progress).astype(np.float32),
             done=np.stack(done).astype(np.float32),
             weight=np.array(weight, dtype=np.float32),
         )
 
-    def _clip(
-        self, episode: ScoredEpisode, truth: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    def _clip(self, episode: ScoredEpisode, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         rng, config = self._rng, self._config
         indices = self._path(len(truth))
         progress = truth[indices]
         done = done_labels(indices, len(truth), episode.done_frames) if episode.success else np.zeros(config.window)
-        words = self._words
         if rng.random() < config.shuffle:
             indices = rng.permutation(indices)
             progress, done = np.full(config.window, UNKNOWN), np.zeros(config.window)
-        elif rng.random() < config.mismatch:
-            words = text_features(other_task(self._text, rng))
-            progress, done = np.zeros(config.window), np.zeros(config.window)
         if episode.ruled_out is not None:
             done[episode.ruled_out[indices]] = UNKNOWN
-        return episode.frames[indices], words, progress, done, config.negative_weight if episode.refused else 1.0
+        return episode.frames[indices], progress, done, config.negative_weight if episode.refused else 1.0
 
     def _path(self, length: int) -> np.ndarray:
         """Draw the frames of a clip in the order in which they are shown, shape (window,)."""
