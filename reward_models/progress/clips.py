@@ -22,6 +22,8 @@ from reward_models.progress.config import ProgressConfig
 ALMOST = 0.999
 """Share of the last stage at its very end: τ stays below 1, so that a stage number and τ can be told apart."""
 UNKNOWN = -1.0
+FEWEST_STAGED = 4
+"""Successes with marked stages from which on these say what progress is, though others have no marks."""
 WHOLE_EPISODE = 0.2
 """Share of clips that run to the very end at first: what comes after it is otherwise hardly ever seen."""
 
@@ -147,16 +149,18 @@ def done_labels(indices: np.ndarray, length: int, done_frames: int) -> np.ndarra
 def progress_labels(episodes: Sequence[ScoredEpisode]) -> list[np.ndarray]:
     """Label every frame of each episode with its true progress, shape (T+1,); `UNKNOWN` in a failure.
 
-    Where all successes have their stages marked, each stage counts by its mean share of them (SARM). Otherwise what an
-    episode says of itself counts, and without that the clock.
+    Where the stages of `FEWEST_STAGED` successes, or of all, are marked, each stage counts by its mean share of these
+    (SARM), and the progress of the other successes is not known: the clock would say something else of the same state.
+    Otherwise what an episode says of itself counts, and without that the clock.
     """
-    staged = [e.stage_starts for e in episodes if e.success]
-    if not staged or not all(staged) or len({len(starts) for starts in staged}) > 1:
+    successes = [e for e in episodes if e.success]
+    staged = [e for e in successes if e.stage_starts]
+    if len(staged) < min(FEWEST_STAGED, max(1, len(successes))) or len({len(e.stage_starts) for e in staged}) > 1:
         return [_own_progress(e) for e in episodes]
-    shares = stage_shares(np.array([np.diff([*e.stage_starts, len(e.frames)]) for e in episodes if e.success]))
+    shares = stage_shares(np.array([np.diff([*e.stage_starts, len(e.frames)]) for e in staged]))
     return [
         staged_progress(*stage_labels(e.stage_starts, len(e.frames)), shares)
-        if e.success
+        if e.success and e.stage_starts
         else np.full(len(e.frames), UNKNOWN)
         for e in episodes
     ]

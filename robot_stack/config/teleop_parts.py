@@ -12,8 +12,8 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 Axis = Literal["x", "y", "z", "rx", "ry", "rz"]
 Action = Literal[
-    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "deadman",
-    "gripper_close", "gripper_open",
+    "success", "failure", "discard", "hold", "stop", "reset_done", "arm", "next_arm", "dismiss", "stage",
+    "deadman", "gripper_close", "gripper_open",
 ]  # fmt: skip
 """Everything that a key can mean, motion aside."""
 KeyCode = Annotated[str, Field(pattern=r"^(KEY|BTN)_[A-Z0-9_]+$")]

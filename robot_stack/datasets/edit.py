@@ -24,6 +24,7 @@ from robot_stack.replay.stored_episode import StoredEpisode
 from robot_stack.types.errors import StoreError
 from robot_stack.types.event import Label, LabelSource, Verdict
 from robot_stack.types.names import check_name
+from robot_stack.types.stages import shifted
 from robot_stack.types.transition import EndReason
 
 Field = Literal["outcome", "kind"]
@@ -221,5 +222,6 @@ def _trimmed(store: NewStore, view: StoreView, episode_id: str, frames: tuple[in
     changed = trim(episode, *frames)
     store.write(changed)
     store.notes += [note for note in view.notes if note.episode_id == episode_id]
+    store.marks += shifted(view.marks_of(episode_id), *frames)
     if frames[1] == episode.length:
         store.labels += view.labels_of(episode_id)

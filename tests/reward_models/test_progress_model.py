@@ -171,9 +171,7 @@ def test_failures_alone_teach_nothing() -> None:
 def test_a_stored_model_that_reads_words_is_refused_with_what_to_do(fitted: Fitted) -> None:
     tensors, texts = fitted[0].stored()
     older = {**tensors, "members.0.words.weight": torch.zeros(32, 256)}
-    with pytest.raises(
-        RewardError, match=r"reads words beside frames, must read frames alone; fit it again .*start"
-    ):
+    with pytest.raises(RewardError, match=r"reads words beside frames, must read frames alone; fit it again .*start"):
         PROGRESS.restore(older, texts, QUICK)
 
 
