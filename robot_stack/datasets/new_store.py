@@ -55,7 +55,7 @@ class NewStore:
     def copy(
         self, view: StoreView, episode_id: str, *, name: str | None = None, kind: EpisodeKind | None = None
     ) -> bool:
-        """Copy an episode with its labels, notes, stage marks and scores; False, and named in `left_out`, if it is broken.
+        """Copy an episode with all that was said of it; False, and named in `left_out`, if it is broken.
 
         Args:
             view: Where it is.

@@ -14,7 +14,7 @@ MAX_KNOWN_ACTORS = 256
 STREAMS_EACH = 2
 """Streams of one kind and one peer: the one it uses, and one that broke and that nobody has noticed yet."""
 CALLS_OF_ACTOR, CALLS_OF_OPERATOR = 6, 2
-"""Calls of one peer at once: three streams, one of them twice, a label or mark and a status; a stream and a question."""
+"""Calls of one peer at once: three streams, one twice, a label or mark and a status; a stream and a question."""
 MAX_HELLOS = 16
 """Peers that may be saying Hello at once; of those that say nothing the one that waits longest gives way."""
 ROOM_TO_REFUSE = 48
