@@ -92,8 +92,8 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
 
     Returns it, and `<folder>/<old id>` -> new id where they differ.
 
-    The same episode in two of them is taken once, with the labels of both. Another episode of the same id gets a
-    number behind its id.
+    The same episode in two of them is taken once, with the labels and stage marks of both. Another episode of the same
+    id gets a number behind its id.
 
     Raises:
         StoreError: If there are fewer than two, their specs or tasks differ (every differing field is named), or the
@@ -116,6 +116,8 @@ def merge(views: Sequence[StoreView], out: Path) -> tuple[NewStore, dict[str, st
                 if seal in names:
                     said = (replace(label, episode_id=names[seal]) for label in view.labels_of(episode_id))
                     store.labels += [label for label in said if label not in store.labels]
+                    marked = (replace(m, episode_id=names[seal]) for m in view.marks if m.episode_id == episode_id)
+                    store.marks += [mark for mark in marked if mark not in store.marks]
                     continue
                 name = _free(episode_id, store.taken)
                 if store.copy(view, episode_id, name=name):

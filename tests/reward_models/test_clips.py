@@ -127,3 +127,43 @@ def test_nothing_is_learned_from_frames_of_a_failure_that_are_ruled_out() -> Non
     assert (clips.done[mine][number >= 20] == UNKNOWN).all()
     assert (clips.done[mine][number < 20] == 0).all()
     assert (number >= 20).any()
+
+
+def staged(lengths: tuple[int, ...]) -> ScoredEpisode:
+    """A success that passes through the same states at its own pace in each stage: its only feature is the state."""
+    states = np.concatenate([k + np.arange(n) / n for k, n in enumerate(lengths)] + [np.array([float(len(lengths))])])
+    starts = tuple(int(start) for start in np.cumsum([0, *lengths[:-1]]))
+    return ScoredEpisode(frames=states.astype(np.float32)[:, None], success=True, stage_starts=starts)
+
+
+def targets_at(state: float, episodes: list[ScoredEpisode]) -> np.ndarray:
+    """The target of one and the same state in each episode."""
+    labels = progress_labels(episodes)
+    return np.array([np.interp(state, e.frames[:, 0], label) for e, label in zip(episodes, labels, strict=True)])
+
+
+@pytest.mark.parametrize("state", [0.5, 1.0, 1.25, 2.0, 2.75])
+def test_one_state_has_one_target_in_all_paces_once_stages_are_marked(state: float) -> None:
+    paces = [staged(lengths) for lengths in ((40, 20, 20), (10, 60, 10), (20, 20, 80), (30, 30, 30))]
+    plain = targets_at(state, [replace(episode, stage_starts=()) for episode in paces])
+    assert np.ptp(plain) > 0.1
+    assert np.ptp(targets_at(state, paces)) < 0.02
+
+
+def test_within_a_stage_the_target_is_linear_and_stages_have_their_mean_shares() -> None:
+    paces = [staged((10, 30)), staged((30, 10))]
+    first, second = progress_labels(paces)
+    assert (first[10], second[30]) == (pytest.approx(0.5, abs=0.02), pytest.approx(0.5, abs=0.02))
+    for label, start in ((first, 10), (second, 30)):
+        assert np.ptp(np.diff(label[:start])) < 1e-9
+        assert np.ptp(np.diff(label[start:-1])) < 1e-9
+        assert (np.diff(label) > 0).all()
+
+
+def test_once_four_successes_are_marked_the_clock_says_nothing_of_the_others() -> None:
+    marked = [staged((10, 30))] * 4
+    unmarked = replace(staged((20, 20)), stage_starts=())
+    assert (progress_labels([*marked, unmarked])[-1] == UNKNOWN).all()
+    assert (progress_labels([*marked[:3], unmarked])[0] == np.linspace(0, 1, 41)).all()
+    odd = replace(unmarked, stage_starts=(0, 5, 9))
+    assert (progress_labels([*marked, odd])[0] == np.linspace(0, 1, 41)).all()
