@@ -83,7 +83,9 @@ def stage_labels(starts: Sequence[int], frames: int) -> tuple[np.ndarray, np.nda
         raise ValueError(f"stages start at {list(starts)}, must rise from 0 and stay below {frames}")
     stage = np.repeat(np.arange(len(starts)), np.diff(edges))
     at = np.arange(frames)
-    first, last = np.array(edges[:-1])[stage], np.array(edges[1:])[stage]
+    ends = np.array(edges[1:])
+    ends[-1] = max(frames - 1, starts[-1] + 1)  # the task is done in the last frame, not one after it
+    first, last = np.array(starts)[stage], ends[stage]
     tau = (at - first) / (last - first)
     tau[-1] = ALMOST
     return stage, np.minimum(tau, ALMOST)
