@@ -118,6 +118,8 @@ class OperatorConfig(Section):
     """Pushing harder than this, the operator steps in."""
     verdict_s: Annotated[float, Field(gt=0, le=10)] = 0.6
     """The task must look finished for this long before the operator says so."""
+    marks_stages: bool = False
+    """Whether the operator presses the stage key where a stage of the task begins that has not begun before."""
 
 
 class MotionDeadman(Section):
